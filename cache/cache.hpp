@@ -1,0 +1,72 @@
+// The on-disk kernel cache: keys, entries, store. GPU-free; sees only src/support and the public headers.
+//
+// Decides the key, the entry format (cache/README.md) and how entries are published, found, bounded and checked.
+// Invariant: what load() returns passed its checksum, and is what some store() was given.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tilejit/runtime.hpp>
+
+namespace tj::cache {
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+/// What a kernel is looked up by.
+struct Key {
+  std::string request_hex;   ///< hash of everything but the compiler
+  std::string compiler_hex;  ///< hash of the compiler's identity; empty: any compiler's entry matches
+};
+
+/// request: op, types, flags, target, options, build id ... compiler: kind, path, size, mtime; empty fields = no compiler.
+Key make_key(const Fields& request, const Fields& compiler);
+
+struct Entry {
+  Fields metadata;      ///< e.g. name, target, symbol, threads, smem_bytes, schedule, source_sha256, compiler_version
+  std::string payload;  ///< the binary
+  const std::string* find(std::string_view name) const;  ///< metadata value or null
+};
+
+struct ListedEntry {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::int64_t last_use_ns = 0;  ///< since 1970
+  std::optional<Entry> entry;    ///< absent when damaged
+  std::string problem;           ///< why it is damaged
+};
+
+using LogFunction = std::function<void(LogLevel, std::string_view)>;
+
+class Store {
+ public:
+  /// An empty directory or one that cannot be used: every load misses, every store is dropped, one warning.
+  Store(std::string directory, std::uint64_t max_size_bytes, LogFunction log);
+  ~Store();
+
+  std::optional<Entry> load(const Key& key);
+  /// False when it could not be written (already logged).
+  bool store(const Key& key, const Entry& entry);
+  /// Held while one process makes a key's kernel; released with the returned object or with the process. Null where
+  /// locks do not work: two makers are acceptable. Blocks until free.
+  std::shared_ptr<void> lock(const Key& key);
+
+  std::vector<ListedEntry> list() const;
+  const std::string& directory() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The bytes of an entry file, and back; the string says what is wrong.
+std::string encode(const Key& key, const Entry& entry);
+std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem);
+
+}  // namespace tj::cache

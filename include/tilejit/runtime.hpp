@@ -1,0 +1,106 @@
+// The runtime: finds, makes, keeps and launches kernels.
+//
+// Decides ownership and thread safety of the public calls. Does not know any op's mathematics.
+// Invariant: every member function of Runtime may be called from any thread at any time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tilejit/error.hpp>
+#include <tilejit/export.hpp>
+#include <tilejit/ops.hpp>
+
+namespace tj {
+
+enum class LogLevel { trace, debug, info, warn, error, off };
+
+/// Each field wins over its environment variable; an absent field means: the variable, else the default.
+struct Options {
+  std::optional<std::string> cache_dir;              ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
+  std::optional<std::uint64_t> cache_max_size_bytes; ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
+  std::optional<std::string> target;                 ///< TJ_TARGET, "sm_90a", "model:sm_90a"; default: the tensor's device
+  std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; generated sources and logs are written there
+  std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn
+  std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto, hiprtc, clang
+  bool use_disk_cache = true;                        ///< false: neither read nor write the disk
+  /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
+  std::function<void(LogLevel, std::string_view)> log_sink;
+};
+
+/// A stream of the driver (CUstream, hipStream_t); null is the default stream. The model ignores it.
+struct Stream {
+  void* handle = nullptr;
+};
+
+/// How a kernel came to be.
+enum class KernelOrigin { memory, disk, compiled };
+
+/// What prepare() found or made. Times in milliseconds.
+struct KernelReport {
+  std::string name;         ///< e.g. "fmha_f16_d128_causal"
+  std::string target;       ///< e.g. "sm_90a"
+  KernelOrigin origin = KernelOrigin::compiled;
+  double schedule_ms = 0, codegen_ms = 0, compile_ms = 0, load_ms = 0;
+  std::string schedule_json; ///< II, length, bounds, nodes, rings (see tj-schedule --json)
+  std::string source_path;   ///< where the source was dumped, empty without dump_dir
+  int registers = 0;         ///< a thread, at entry; 0 where the compiler does not say
+};
+
+class TJ_API Runtime {
+ public:
+  explicit Runtime(Options options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Made on first use with default Options; lives until the process ends.
+  static Runtime& instance();
+
+  /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
+  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs for shapes.
+  void fmha(const FmhaArgs& args, Stream stream = {});
+
+  /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
+  KernelReport prepare(const FmhaConfig& config, Device device = {});
+  KernelReport prepare(const FmhaArgs& args);
+
+  /// Compiles for a target into the disk cache without any device. Throws tj::Error.
+  KernelReport warm(const FmhaConfig& config, std::string_view target);
+
+  /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a".
+  std::string target_of(Device device) const;
+
+  /// The default device of this runtime: the first GPU, else the CPU with the model. Never throws for a missing GPU.
+  Device default_device() const;
+
+  /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.
+  /// allocate: 256-byte aligned; freed with the last copy of the pointer. Copies are synchronous. Throw tj::Error.
+  std::shared_ptr<void> allocate(Device device, std::size_t bytes);
+  void copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes);
+  void synchronize(Device device, Stream stream = {});
+  /// Time of what `work` enqueues on the default stream, by device events (wall clock on the model), in milliseconds.
+  double time_ms(Device device, const std::function<void()>& work);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Runtime::instance().fmha(args, stream).
+TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
+/// Runtime::instance().prepare(...).
+TJ_API KernelReport prepare(const FmhaArgs& args);
+TJ_API KernelReport prepare(const FmhaConfig& config, Device device = {});
+
+/// "0.1.0".
+TJ_API const char* version() noexcept;
+/// Hash of the library's own code and templates; part of every cache key.
+TJ_API const char* build_id() noexcept;
+
+}  // namespace tj

@@ -1,0 +1,68 @@
+// What the rest needs to know of an architecture, as data.
+//
+// Decides units, rates, capacities, latencies and which template folder and compiler serve an arch. One data-only file
+// per arch beside this. Invariant: no code outside this folder compares an arch's name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tj::arch {
+
+/// A functional unit: how many instances one SM has for reservation purposes.
+struct Unit {
+  std::string name;  ///< "TC", "EXP", "ALU", "TMA"
+  int capacity = 1;
+};
+
+/// One number with where it comes from: a public document or the command that measured it.
+struct Fact {
+  double value = 0;
+  std::string source;
+};
+
+struct Arch {
+  std::string name;       ///< "sm_90a"
+  std::string vendor;     ///< "nvidia", "amd"
+  std::string family;     ///< template suffix: "sm90"
+  std::string compiler;   ///< "nvrtc", "hiprtc"
+  int device_major = 0, device_minor = 0;  ///< compute capability that runs it
+  std::vector<Unit> units;
+  std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
+  std::int64_t smem_per_block_bytes = 0;
+  std::int64_t registers_per_sm = 0;
+  int max_registers_per_thread = 255;
+  int register_step = 8;   ///< granularity of per-role register counts
+  bool register_roles = false;  ///< registers can move between roles at run time
+  int warp_size = 32;
+  int warps_per_group = 4;  ///< warps that share one register count
+  int sm_count = 0;        ///< of the usual product, for predictions only
+  double clock_ghz = 0;    ///< sustained, for predictions only
+
+  /// The fact's value; throws tj::Error(target, internal) naming arch and fact when absent.
+  double fact(std::string_view name) const;
+};
+
+/// Where code runs: an arch, on a device or on the CPU model.
+struct Target {
+  const Arch* arch = nullptr;
+  bool model = false;
+  std::string name() const { return (model ? "model:" : "") + arch->name; }
+};
+
+/// All archs, in a fixed order. Pointers stay valid for the life of the process.
+const std::vector<const Arch*>& all();
+/// Null when unknown.
+const Arch* find(std::string_view name);
+/// The arch for a device's compute capability (or gcnArchName through `name`); null when none serves it.
+const Arch* for_device(std::string_view vendor, int major, int minor);
+/// "sm_90a" or "model:sm_90a". Throws tj::Error(target) that lists what is allowed.
+Target parse_target(std::string_view text);
+
+// One per data-only file.
+Arch make_sm90a();
+
+}  // namespace tj::arch

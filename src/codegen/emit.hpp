@@ -1,0 +1,32 @@
+// Schedule + graph -> one translation unit.
+//
+// Decides the text around node bodies: roles, order, prologue, steady state, epilogue, rings, waits and signals.
+// Knows no op, node or arch by name. Invariant: the same graph and schedule give the same bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::codegen {
+
+/// One wait, arrive, fence, transaction count or group wait; the model can switch it off by id.
+struct Site {
+  int id = 0;
+  std::string what;  ///< "role load: wait ring k empty"
+};
+
+struct Unit {
+  std::string text;
+  std::string symbol;        ///< entry point
+  int threads = 0;           ///< a block
+  std::int64_t smem_bytes = 0;
+  std::vector<Site> sites;
+};
+
+/// Throws tj::Error(codegen) when the schedule cannot be expressed, naming node and reason.
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& arch_family);
+
+}  // namespace tj::codegen

@@ -1,0 +1,64 @@
+// One interface over NVRTC, hiprtc and the host C++ compiler.
+//
+// Decides how a text becomes a binary. Knows neither graphs nor ops. Libraries are opened at first use, not before.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tj::compile {
+
+struct Header {
+  std::string name;
+  std::string_view text;
+};
+
+struct Job {
+  std::string name;               ///< of the unit, for messages: "fmha_f16_d128_causal.cu"
+  std::string text;
+  std::vector<Header> headers;    ///< every include that the text can reach
+  std::string arch;               ///< "sm_90a"; the host compiler ignores it
+  std::vector<std::string> options;  ///< beyond the backend's own; part of the cache key
+};
+
+struct Binary {
+  std::string bytes;   ///< cubin, code object or shared object
+  std::string log;     ///< warnings and resource use
+  double milliseconds = 0;
+  int registers = 0;   ///< a thread; 0 when unknown
+  int spill_bytes = 0; ///< stores + loads
+};
+
+/// Who would compile, found by stat alone: nothing is opened.
+struct Identity {
+  std::string kind;     ///< "nvrtc"
+  std::string path;     ///< empty when none was found
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  bool present() const { return !path.empty(); }
+};
+
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  virtual Identity identity() const = 0;
+  /// Options that the backend itself adds; part of the cache key.
+  virtual std::vector<std::string> base_options(std::string_view arch) const = 0;
+  /// "13.0"; opens the library. Throws tj::Error(compile, not_found) with what was searched.
+  virtual std::string version() = 0;
+  /// Thread safe. Throws tj::Error(compile) with the log.
+  virtual Binary compile(const Job& job) = 0;
+};
+
+struct Settings {
+  std::string hip_compiler = "auto";
+};
+
+/// "nvrtc", "hiprtc" or "host". Throws tj::Error(compile, internal) for another name.
+std::unique_ptr<Compiler> make_compiler(std::string_view kind, const Settings& settings);
+
+}  // namespace tj::compile

@@ -1,0 +1,115 @@
+// The dependence graph of one kernel: nodes, edges, values, machine.
+//
+// Decides what a node is and what binds two nodes. Does not decide when or where a node runs (sched), nor its text (codegen).
+// Invariant of a checked graph: names are unique, edges point at nodes, no cycle of distance 0 has a positive delay.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tj::graph {
+
+struct Unit {
+  std::string name;
+  int capacity = 1;
+};
+
+struct Machine {
+  std::string name;
+  std::vector<Unit> units;
+  std::map<std::string, std::int64_t> memory_bytes;  ///< capacity per space: "SMEM", "TMEM", "REG"
+  int warps_per_group = 4;
+  int warp_size = 32;
+  std::int64_t registers = 65536;
+  int max_registers_per_thread = 255;
+  int register_step = 8;
+  bool register_roles = false;
+  int unit_index(std::string_view unit) const;  ///< -1 when unknown
+};
+
+/// `count` instances of a unit from cycle `start` for `cycles` cycles after issue: one row of the reservation table.
+struct Reservation {
+  int unit = 0;
+  int start = 0;
+  int cycles = 0;
+  int count = 1;
+};
+
+enum class Scope { tile_begin, iteration, tile_end };
+
+/// How a node's completion is observed by another node.
+enum class Async {
+  none,    ///< done when the call returns
+  copy,    ///< through the full barrier of the ring that it fills (transaction bytes)
+  matrix   ///< through a wait on the issuing role's groups
+};
+
+struct Node {
+  std::string name;   ///< unique: "qk.0"
+  std::string body;   ///< device function: "qk"
+  std::string context;///< type of the device object the body works on: "Consumer"
+  int copy = 0;       ///< which copy of that object
+  Scope scope = Scope::iteration;
+  Async async = Async::none;
+  std::vector<Reservation> reservations;
+  int cycles = 1;     ///< of the issuing warps (synchronous nodes: their run time)
+  int latency = 1;    ///< until the result may be used
+  bool variable_latency = false;
+  bool streaming = false;
+  bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
+  int warps = 4;      ///< of the role that runs it
+  int registers = 0;  ///< a thread, that a role running this node needs (the role takes the largest)
+  std::map<std::string, std::int64_t> memory_bytes;  ///< footprint per space (user graphs)
+};
+
+/// t_dst + distance * II >= t_src + delay.
+struct Edge {
+  int src = 0, dst = 0;
+  int delay = 0;
+  int distance = 0;
+  bool blocking = false;  ///< dst waits for src's completion
+  int value = -1;         ///< the shared-memory value that flows along it, or -1 (registers, or order only)
+  int spill_cycles = 0;   ///< cost when src and dst are in different roles
+  bool same_role = false; ///< the value lives in registers of one context
+};
+
+/// A value in shared memory that nodes of different roles exchange: it becomes a ring.
+struct Value {
+  std::string name;
+  std::int64_t slot_bytes = 0;
+  int alignment = 1024;
+  Scope scope = Scope::iteration;  ///< tile_begin: filled once a tile
+  int min_slots = 1;
+  int max_slots = 8;
+};
+
+struct Graph {
+  std::string name;
+  Machine machine;
+  std::vector<Node> nodes;
+  std::vector<Edge> edges;
+  std::vector<Value> values;
+
+  // What codegen writes into the unit, and the launch reads back; filled by the op.
+  std::string namespace_name;     ///< device namespace of bodies and contexts
+  std::vector<std::string> includes;
+  std::string params_type;        ///< type of the kernel's one parameter
+  std::vector<std::pair<std::string, std::string>> config;  ///< members of struct Config: ("int kBlockM", "128")
+
+  double flops_per_iteration = 0; ///< of one CTA, for predictions
+  double overhead_cycles = 0;     ///< per tile: launch, prologue fill, epilogue; for predictions
+
+  int node_index(std::string_view name) const;  ///< -1 when unknown
+};
+
+/// Throws tj::Error(graph, invalid_argument) naming the first place that breaks the invariant.
+void check(const Graph& graph);
+
+/// A readable listing, one node and one edge a line.
+std::string to_text(const Graph& graph);
+
+}  // namespace tj::graph

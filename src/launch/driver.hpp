@@ -1,0 +1,77 @@
+// One interface over the CUDA driver, HIP and the CPU model.
+//
+// Decides how a binary is loaded and started, and how memory of its devices is handled. Knows neither ops nor compilers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tilejit/runtime.hpp>
+
+namespace tj::launch {
+
+/// A bulk-copy view of a tensor, neutral between backends. Innermost dimension first, as the hardware counts.
+struct TensorMapDesc {
+  void* base = nullptr;
+  DType dtype = DType::f16;
+  int rank = 0;                                ///< 1 to 5
+  std::array<std::uint64_t, 5> dims{};         ///< elements
+  std::array<std::uint64_t, 5> stride_bytes{}; ///< [0] is the element size; others multiples of 16
+  std::array<std::uint32_t, 5> box{};          ///< elements, each <= 256
+  int swizzle_bytes = 128;                     ///< 0, 32, 64, 128; elements outside are filled with zero
+};
+inline constexpr std::size_t kTensorMapBytes = 128;
+
+struct DeviceInfo {
+  std::string vendor;  ///< "nvidia", "amd", "cpu"
+  std::string name;
+  int major = 0, minor = 0;
+  int sm_count = 0;
+  std::int64_t smem_per_block_bytes = 0;
+};
+
+struct LaunchConfig {
+  std::array<unsigned, 3> grid{1, 1, 1};
+  unsigned threads = 0;
+  std::int64_t smem_bytes = 0;
+};
+
+/// A loaded entry point; unloads with its last owner. Thread safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual int device_count() = 0;
+  virtual DeviceInfo device_info(int device) = 0;
+
+  /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes.
+  virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) = 0;
+  /// Writes kTensorMapBytes to out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
+  virtual void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) = 0;
+  /// One parameter by value. Enqueues; the model runs to the end and throws tj::Error(model) on a fault or deadlock.
+  virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) = 0;
+  /// True while the stream records a graph.
+  virtual bool capturing(int device, Stream stream) = 0;
+
+  virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
+  virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) = 0;
+  virtual void synchronize(int device, Stream stream) = 0;
+  virtual double time_ms(int device, const std::function<void()>& work) = 0;
+};
+
+/// Open libcuda (null and a filled reason when there is no driver or no device).
+std::shared_ptr<Driver> open_cuda(std::string* reason);
+/// Always there.
+std::shared_ptr<Driver> open_model();
+
+}  // namespace tj::launch

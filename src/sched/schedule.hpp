@@ -1,0 +1,79 @@
+// The result of scheduling, apart from how it was found.
+//
+//   cycle(node)  when an iteration's instance issues, counted from that iteration's start
+//   stage(node)  = cycle / II: how many iterations later than the newest one the node runs in the steady state
+//
+//   iteration i    | stage 0 | stage 1 |
+//   iteration i+1            | stage 0 | stage 1 |        one steady-state step = stage 1 of i and stage 0 of i+1
+//
+// Does not know ops or text. Invariant (verify): every edge and every unit capacity holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace tj::sched {
+
+struct Role {
+  std::string name;       ///< "load", "compute0"
+  int warps = 4;
+  int registers = 0;      ///< a thread; 0: leave as compiled
+  std::vector<int> nodes; ///< graph node indexes, iteration nodes in issue order within a step, then by index
+};
+
+struct Ring {
+  int value = 0;          ///< index into Graph::values
+  int slots = 1;
+  int producer_role = 0;
+  std::vector<int> consumer_roles;
+};
+
+/// Roles that alternate on one unit: before its run of nodes in a step, role k waits for role k-1 (cyclic).
+struct OrderBarrier {
+  int unit = 0;
+  std::vector<int> roles;                ///< in the order in which they hold the unit within a period
+  std::vector<std::vector<int>> nodes;   ///< per role: the nodes of its run, in issue order
+};
+
+struct Schedule {
+  int ii = 0;
+  int length = 0;
+  int res_mii = 0, rec_mii = 0;
+  bool proven_ii = false, proven_length = false;
+  std::string certificate;        ///< what makes a smaller II impossible
+  std::uint64_t search_nodes = 0;
+  double solve_ms = 0;            ///< information only; never part of a decision
+  std::vector<int> cycle;         ///< per node; tile-scope nodes have 0
+  std::vector<int> role;          ///< per node
+  std::vector<Role> roles;
+  std::vector<Ring> rings;
+  std::vector<OrderBarrier> order_barriers;
+  int stage(int node) const { return ii > 0 ? cycle[static_cast<std::size_t>(node)] / ii : 0; }
+};
+
+struct Options {
+  std::uint64_t node_budget = 2'000'000;  ///< of the search; deterministic
+  int max_stages = 0;                     ///< 0: any; 1: no overlap between iterations; ...
+  int min_ii = 0;                         ///< start the search no lower
+  bool streaming_latency_zero = false;    ///< variable-latency streaming nodes without in-edges count as latency 0
+  bool order_barriers = true;             ///< allow ping-pong barriers where the schedule alternates
+  int max_slots = 0;                      ///< cap on ring depths; 0: the values' own
+};
+
+/// Modulo schedule, then roles, then rings. Throws tj::Error(schedule) when nothing fits.
+Schedule schedule(const graph::Graph& graph, const Options& options = {});
+
+/// Recomputes everything from the graph alone; empty when the schedule is right, else one line a violation.
+std::vector<std::string> verify(const graph::Graph& graph, const Schedule& schedule);
+
+/// Keys: ii, length, res_mii, rec_mii, proven_ii, proven_length, solve_ms, nodes, rings, certificate, roles, ...
+std::string to_json(const graph::Graph& graph, const Schedule& schedule);
+std::string to_text(const graph::Graph& graph, const Schedule& schedule);
+
+/// Predicted TFLOP/s of a device with `sm_count` SMs at `clock_ghz` for a tile of `iterations` iterations.
+double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz, double iterations);
+
+}  // namespace tj::sched

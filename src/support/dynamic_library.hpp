@@ -1,0 +1,30 @@
+// Opening shared libraries at run time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tj::support {
+
+class DynamicLibrary {
+ public:
+  /// Tries each name or path in turn; returns null when none opens and then fills `searched` with one line a try
+  /// (name: the loader's reason).
+  static std::shared_ptr<DynamicLibrary> open_first(const std::vector<std::string>& names, std::string* searched);
+  ~DynamicLibrary();
+  DynamicLibrary(const DynamicLibrary&) = delete;
+  DynamicLibrary& operator=(const DynamicLibrary&) = delete;
+
+  /// Null when the symbol is not there.
+  void* symbol(const char* name) const noexcept;
+  /// The file that was opened, as the loader resolved it.
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  DynamicLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  void* handle_;
+  std::string path_;
+};
+
+}  // namespace tj::support
