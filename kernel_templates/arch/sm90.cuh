@@ -1,0 +1,199 @@
+// Primitives of sm_90a: barriers, bulk copies, warpgroup matrix instructions, arithmetic. The model has the same names.
+//
+// Decides which instruction serves which primitive; no op and no schedule. Shared memory is addressed by 32-bit window
+// addresses. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is unused.
+// Source of the encodings: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions" and "mbarrier".
+#pragma once
+
+#include "types.cuh"
+
+#define TJ_DEVICE __device__ __forceinline__
+#define TJ_KERNEL(symbol, threads, Params, params) \
+  extern "C" __global__ void __launch_bounds__(threads, 1) symbol(const __grid_constant__ Params params)
+
+namespace tj::dev {
+
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+/// Tags of the element types.
+struct F16 {};
+struct Bf16 {};
+
+// ---- where this thread is -------------------------------------------------------------------------------------------
+TJ_DEVICE u32 thread_index() { return threadIdx.x; }
+TJ_DEVICE u32 block_index() { return blockIdx.x; }
+TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
+TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
+/// The same value in every lane, known to the compiler as such.
+TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
+
+/// True in exactly one lane of a converged warp.
+TJ_DEVICE bool elect_one() {
+  u32 chosen;
+  asm volatile(
+      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(chosen));
+  return chosen != 0;
+}
+
+/// First byte of the block's dynamic shared memory, a multiple of 1024.
+TJ_DEVICE u32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char tj_shared[];
+  return static_cast<u32>(__cvta_generic_to_shared(tj_shared));
+}
+
+// ---- synchronisation inside a block ---------------------------------------------------------------------------------
+TJ_DEVICE void block_sync() { __syncthreads(); }
+TJ_DEVICE void warp_sync() { __syncwarp(); }
+
+/// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
+template <int Site>
+TJ_DEVICE void named_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+template <int Site>
+TJ_DEVICE void named_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// ---- mbarriers ------------------------------------------------------------------------------------------------------
+TJ_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// After all inits, before the block_sync that publishes them: makes them visible to the copy engine too.
+TJ_DEVICE void mbarrier_init_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+}
+template <int Site>
+TJ_DEVICE void mbarrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// One arrival that also announces `bytes` of copies.
+template <int Site>
+TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+/// Returns once the phase with this parity has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nTJ_WAIT_%=:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra TJ_WAIT_%=;\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+/// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
+template <int Site>
+TJ_DEVICE void proxy_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
+template <int Site, int Registers>
+TJ_DEVICE void registers_shrink() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Site, int Registers>
+TJ_DEVICE void registers_grow() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// ---- bulk tensor copies ---------------------------------------------------------------------------------------------
+TJ_DEVICE void prefetch_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(map)) : "memory");
+}
+/// One box of a rank-4 tensor into shared memory; its bytes complete on the barrier. One thread issues it.
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+// ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
+template <int Site>
+TJ_DEVICE void matrix_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+template <int Site>
+TJ_DEVICE void matrix_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Returns once at most `Pending` of the newest committed groups are unfinished.
+template <int Site, int Pending>
+TJ_DEVICE void matrix_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// Shared-memory operand with 128-byte swizzle. Bits 0-13 address >> 4, 16-29 leading offset >> 4, 32-45 stride offset
+/// >> 4, 62-63 swizzle mode 1 (128 bytes).
+TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
+  return (u64{1} << 62) | (u64{(stride_bytes >> 4) & 0x3fffu} << 32) | (u64{(leading_bytes >> 4) & 0x3fffu} << 16) |
+         u64{(address >> 4) & 0x3fffu};
+}
+/// The operand `bytes` further on, inside one swizzle atom row or at a multiple of 1024.
+TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes >> 4); }
+
+/// Keeps the compiler from moving accesses to registers that the matrix unit owns across this point.
+template <int N>
+TJ_DEVICE void hold(float (&values)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int N>
+TJ_DEVICE void hold(u32 (&values)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+/// 2^x, about 2 ulp, results below 2^-126 are zero.
+TJ_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// log2(x), absolute error about 2^-22; log2(0) = -inf.
+TJ_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+TJ_DEVICE float maximum(float a, float b) { return fmaxf(a, b); }
+TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
+
+/// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
+TJ_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+/// True in every lane when it is true in any.
+TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
+
+/// Two values rounded to nearest even, the first in the low half.
+TJ_DEVICE u32 pack(F16, float low, float high) {
+  u32 packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+TJ_DEVICE u32 pack(Bf16, float low, float high) {
+  u32 packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+// ---- global memory --------------------------------------------------------------------------------------------------
+TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
+  *reinterpret_cast<uint4*>(address) = uint4{a, b, c, d};
+}
+TJ_DEVICE void store_global(void* address, u32 value) { *reinterpret_cast<u32*>(address) = value; }
+TJ_DEVICE void store_global_u16(void* address, u32 value) {
+  *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);
+}
+TJ_DEVICE void store_global(float* address, float value) { *address = value; }
+
+}  // namespace tj::dev
+
+#include "arch/sm90_wgmma.cuh"

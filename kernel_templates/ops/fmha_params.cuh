@@ -1,0 +1,24 @@
+// The one parameter of an fmha kernel, by value: written by the host, read by the device.
+#pragma once
+
+#include "types.cuh"
+
+namespace tj::ops::fmha {
+
+struct Params {
+  TensorMap q, k, v;      ///< rank 4: D, S, H, B
+  void* o;                ///< strides below in elements; the last dimension is contiguous
+  float* lse;             ///< may be null; strides in elements
+  long long o_stride_batch, o_stride_head, o_stride_row;
+  long long lse_stride_batch, lse_stride_head, lse_stride_row;
+  int batches, heads, heads_per_kv_head;
+  int queries, keys;
+  int row_blocks;         ///< query tiles of one head
+  int tiles;              ///< row_blocks * heads * batches
+  int wide_stores;        ///< 16-byte stores to o are aligned
+  float scale;            ///< |scale| of the scores
+  float scale_log2;       ///< scale * log2(e), never 0
+  float sign;             ///< -1 for a negative scale, else 1
+};
+
+}  // namespace tj::ops::fmha

@@ -1,0 +1,81 @@
+// The end of an attention tile: normalise, store the output, store the log-sum-exp. Included by the family's node bodies.
+//
+// Decides how accumulator fragments become rows in memory. Invariant: rows past the last query are not written.
+#pragma once
+
+namespace tj::ops::fmha {
+
+/// 4x4 transpose of words between the four lanes of a quad: lane q ends with word q of every lane, in lane order.
+TJ_DEVICE void transpose_quad(u32 (&words)[4]) {
+  const u32 lane = dev::lane_index() & 3u;
+#pragma unroll
+  for (int bit = 1; bit < 4; bit *= 2) {
+    const bool high = (lane & static_cast<u32>(bit)) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i & bit) continue;
+      const u32 got = dev::shuffle_xor(high ? words[i] : words[i | bit], bit);
+      if (high) words[i] = got;
+      else words[i | bit] = got;
+    }
+  }
+}
+
+template <class C>
+TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* destination, bool inside) {
+  const Params& params = consumer.params;
+#pragma unroll
+  for (int j = 0; j < C::kHeadDim / 8; j += 4) {
+    u32 words[4];
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      const float* pair = &consumer.output[4 * (j + b) + 2 * static_cast<int>(row_half)];
+      words[b] = dev::pack(typename C::Element{}, pair[0], pair[1]);
+    }
+    transpose_quad(words);
+    unsigned short* eight = destination + 8 * j + 8 * static_cast<int>(dev::lane_index() & 3u);
+    if (!inside) continue;
+    if (params.wide_stores) {
+      dev::store_global(eight, words[0], words[1], words[2], words[3]);
+    } else {
+#pragma unroll
+      for (int b = 0; b < 4; ++b) {
+        dev::store_global_u16(eight + 2 * b, words[b] & 0xffffu);
+        dev::store_global_u16(eight + 2 * b + 1, words[b] >> 16);
+      }
+    }
+  }
+}
+
+/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf.
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  constexpr float kLn2 = 0.693147180559945f;
+  const Params& params = consumer.params;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = consumer.row_sum[half];
+    sum += dev::shuffle_xor(sum, 1);
+    sum += dev::shuffle_xor(sum, 2);
+    const bool any_key = sum > 0.0f;
+    const float factor = any_key ? 1.0f / sum : 0.0f;
+#pragma unroll
+    for (int j = 0; j < C::kHeadDim / 8; ++j) {
+      consumer.output[4 * j + 2 * half] *= factor;
+      consumer.output[4 * j + 2 * half + 1] *= factor;
+    }
+    const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + half * 8;
+    const bool inside = row < params.queries;
+    unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
+                           tile.head * params.o_stride_head + row * params.o_stride_row;
+    store_row(consumer, static_cast<u32>(half), base, inside);
+    if (params.lse != nullptr && inside && (dev::lane_index() & 3u) == 0) {
+      const float reference = consumer.row_max[half] * params.scale;
+      dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
+                            row * params.lse_stride_row,
+                        any_key ? reference + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());
+    }
+  }
+}
+
+}  // namespace tj::ops::fmha

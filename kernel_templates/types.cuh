@@ -1,0 +1,13 @@
+// Types that device code and the host that launches it share. No standard headers: device code compiles in milliseconds.
+//
+// Decides the layout of what travels by value in a launch. Invariant: plain data, same layout for every compiler.
+#pragma once
+
+namespace tj {
+
+/// What the copy engine reads: opaque, encoded by the launching backend, passed as a __grid_constant__ parameter.
+struct alignas(64) TensorMap {
+  unsigned long long opaque[16];
+};
+
+}  // namespace tj
