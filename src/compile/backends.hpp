@@ -6,13 +6,17 @@
 #include <memory>
 
 #include "compile/compiler.hpp"
+#include "compile/library_search.hpp"
 
 namespace tj::compile {
 
 /// NVIDIA's run-time compiler: CUDA C++ to a cubin.
 std::unique_ptr<Compiler> make_nvrtc();
+/// The same with the library looked for elsewhere.
+std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search);
 /// AMD's run-time compiler: HIP C++ to a code object.
 std::unique_ptr<Compiler> make_hiprtc(const Settings& settings);
+std::unique_ptr<Compiler> make_hiprtc(const Settings& settings, const LibrarySearch& search);
 /// The host's C++ compiler: a generated unit to a shared object for the CPU model.
 std::unique_ptr<Compiler> make_host();
 

@@ -31,6 +31,7 @@ struct Binary {
   double milliseconds = 0;
   int registers = 0;   ///< a thread; 0 when unknown
   int spill_bytes = 0; ///< stores + loads
+  std::vector<std::string> warnings;  ///< lines of the log that cost speed: spills, serialised matrix instructions
 };
 
 /// Who would compile, found by stat alone: nothing is opened.

@@ -1,0 +1,20 @@
+// What a compiler's log says about the kernel that it made.
+//
+// Decides which lines matter. Knows the wording of ptxas and of the front ends; a line that it does not know is no error,
+// since the wording changes between versions: a number that is not found stays 0.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compile/compiler.hpp"
+
+namespace tj::compile {
+
+/// Fills registers (the largest of all entries), spill_bytes (all entries together) and warnings from binary.log.
+void read_ptxas_log(Binary& binary);
+
+/// The first line that reports an error, "unit.cu(12): error: ..."; the first line at all when none does.
+std::string first_error(std::string_view log);
+
+}  // namespace tj::compile

@@ -1,0 +1,184 @@
+// hiprtc behind the compiler interface: HIP C++ to a code object for one architecture.
+//
+// Decides hiprtc's options and which architectures an old version must not be asked for. Its declarations are written
+// out here, so that no ROCm header is needed to build. Invariant: as for NVRTC, what identity() names is what compiles.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "compile/backends.hpp"
+#include "compile/compile_log.hpp"
+#include "compile/hip_version.hpp"
+#include "compile/runtime_library.hpp"
+#include "support/fail.hpp"
+
+namespace tj::compile {
+namespace {
+
+using support::cat;
+using support::fail;
+
+using ProgramHandle = void*;
+constexpr int kSuccess = 0;
+constexpr int kOutOfMemory = 1;
+
+struct Api {
+  std::string path;
+  HipVersion version;
+  int (*get_version)(int* major, int* minor) = nullptr;
+  int (*runtime_version)(int* version) = nullptr;
+  const char* (*error_string)(int result) = nullptr;
+  int (*create)(ProgramHandle*, const char* text, const char* name, int headers, const char* const* texts,
+                const char* const* names) = nullptr;
+  int (*destroy)(ProgramHandle*) = nullptr;
+  int (*compile)(ProgramHandle, int count, const char* const* options) = nullptr;
+  int (*code_size)(ProgramHandle, std::size_t*) = nullptr;
+  int (*code)(ProgramHandle, char*) = nullptr;
+  int (*log_size)(ProgramHandle, std::size_t*) = nullptr;
+  int (*log)(ProgramHandle, char*) = nullptr;
+
+  void check(int result, const char* call) const {
+    if (result == kSuccess) return;
+    fail(Stage::compile, result == kOutOfMemory ? Code::out_of_memory : Code::internal,
+         cat(call, " failed: ", error_string(result), " (", result, "), from ", path,
+             "; free host memory, or try another ROCm by putting its folder first on LD_LIBRARY_PATH"));
+  }
+};
+
+/// The compiler's own version call answered 9.0 in early releases, whatever the release was; the runtime in the same
+/// file says better, and where that is not to be had the file's name bounds it.
+HipVersion read_version(const Api& api) {
+  int packed = 0;
+  if (api.runtime_version != nullptr && api.runtime_version(&packed) == kSuccess && packed > 0)
+    return {packed / 10'000'000, packed / 100'000 % 100};
+  HipVersion version;
+  api.check(api.get_version(&version.major, &version.minor), "hiprtcVersion");
+  return bounded_by_file_name(version, api.path);
+}
+
+Api open_api(const LibrarySearch& search) {
+  const RuntimeLibrary library = open_found(search, "install ROCm 5 or newer, or put the folder of libhiprtc.so on LD_LIBRARY_PATH");
+  Api api;
+  api.path = library.path;
+  library.get(api.get_version, "hiprtcVersion");
+  library.find(api.runtime_version, "hipRuntimeGetVersion");
+  library.get(api.error_string, "hiprtcGetErrorString");
+  library.get(api.create, "hiprtcCreateProgram");
+  library.get(api.destroy, "hiprtcDestroyProgram");
+  library.get(api.compile, "hiprtcCompileProgram");
+  library.get(api.code_size, "hiprtcGetCodeSize");
+  library.get(api.code, "hiprtcGetCode");
+  library.get(api.log_size, "hiprtcGetProgramLogSize");
+  library.get(api.log, "hiprtcGetProgramLog");
+  api.version = read_version(api);
+  return api;
+}
+
+class Program {
+ public:
+  Program(const Api& api, const Job& job) : api_(api) {
+    std::vector<std::string> texts;
+    std::vector<const char*> text_pointers, name_pointers;
+    for (const Header& header : job.headers) {
+      texts.emplace_back(header.text);
+      name_pointers.push_back(header.name.c_str());
+    }
+    for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+    api_.check(api_.create(&program_, job.text.c_str(), job.name.c_str(), static_cast<int>(texts.size()),
+                           text_pointers.data(), name_pointers.data()),
+               "hiprtcCreateProgram");
+  }
+  ~Program() { api_.destroy(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  int compile(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& option : options) pointers.push_back(option.c_str());
+    return api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
+  }
+  std::string log() const {
+    std::size_t size = 0;
+    api_.check(api_.log_size(program_, &size), "hiprtcGetProgramLogSize");
+    std::string text(size, '\0');
+    if (size > 0) api_.check(api_.log(program_, text.data()), "hiprtcGetProgramLog");
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+  std::string code() const {
+    std::size_t size = 0;
+    api_.check(api_.code_size(program_, &size), "hiprtcGetCodeSize");
+    std::string bytes(size, '\0');
+    if (size > 0) api_.check(api_.code(program_, bytes.data()), "hiprtcGetCode");
+    return bytes;
+  }
+
+ private:
+  const Api& api_;
+  ProgramHandle program_ = nullptr;
+};
+
+class Hiprtc final : public Compiler {
+ public:
+  explicit Hiprtc(std::function<LibrarySearch()> search) : search_(std::move(search)) {}
+
+  Identity identity() const override { return identify("hiprtc", find_library(search_())); }
+
+  std::vector<std::string> base_options(std::string_view arch) const override {
+    return {cat("--offload-arch=", arch), "-std=c++17", "-O3"};
+  }
+
+  std::string version() override {
+    const Api& api = opened();
+    return cat(api.version.major, ".", api.version.minor);
+  }
+
+  Binary compile(const Job& job) override {
+    const Api& api = opened();
+    refuse_aborting_arch(api.version, job.arch, api.path);
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::string> options = base_options(job.arch);
+    options.insert(options.end(), job.options.begin(), job.options.end());
+    Program program(api, job);
+    const int result = program.compile(options);
+    Binary binary;
+    binary.log = program.log();
+    if (result == kOutOfMemory) api.check(result, "hiprtcCompileProgram");
+    if (result != kSuccess)
+      fail(Stage::compile, Code::compile_failed,
+           cat("hiprtc ", api.version.major, ".", api.version.minor, " refused ", job.name, " for ", job.arch, " (",
+               api.error_string(result), "): ", first_error(binary.log), "; the whole log is in Error::log"),
+           binary.log);
+    binary.bytes = program.code();
+    binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return binary;
+  }
+
+ private:
+  const Api& opened() {
+    const std::lock_guard lock(mutex_);
+    if (!api_) api_ = std::make_unique<Api>(open_api(search_()));
+    return *api_;
+  }
+
+  std::function<LibrarySearch()> search_;
+  std::mutex mutex_;
+  std::unique_ptr<Api> api_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_hiprtc(const Settings& settings, const LibrarySearch& search) {
+  if (settings.hip_compiler != "auto" && settings.hip_compiler != "hiprtc")
+    fail(Stage::compile, Code::unsupported,
+         cat("hip_compiler \"", settings.hip_compiler, "\" cannot be used yet; choose auto or hiprtc"));
+  return std::make_unique<Hiprtc>([search] { return search; });
+}
+
+std::unique_ptr<Compiler> make_hiprtc(const Settings& settings) { return make_hiprtc(settings, hiprtc_search()); }
+
+}  // namespace tj::compile

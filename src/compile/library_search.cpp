@@ -1,0 +1,178 @@
+// The search itself: builds the folder lists and asks the file system. Reads the loader's configuration as text, because
+// identity() may not open a library and the loader offers no way to ask without opening.
+#include "compile/library_search.hpp"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <set>
+#include <utility>
+
+#include "support/environment.hpp"
+
+namespace tj::compile {
+namespace {
+
+using Folders = std::vector<std::string>;
+
+std::vector<std::string> expand(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return paths;
+}
+
+Folders split_path(const std::string& list) {
+  Folders folders;
+  std::size_t begin = 0;
+  while (begin <= list.size()) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (end > begin) folders.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return folders;
+}
+
+/// The folders of /etc/ld.so.conf and of what it includes; `depth` ends a circle of includes.
+void read_loader_configuration(const std::string& file, int depth, Folders& folders) {
+  std::ifstream in(file);
+  std::string line;
+  while (std::getline(in, line)) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == std::string::npos) continue;
+    line = line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+    if (line.starts_with("include") && depth > 0) {
+      const std::size_t pattern = line.find_first_not_of(" \t", 7);
+      if (pattern == std::string::npos) continue;
+      for (const std::string& included : expand(line.substr(pattern)))
+        read_loader_configuration(included, depth - 1, folders);
+    } else if (line.front() == '/') {
+      folders.push_back(line);
+    }
+  }
+}
+
+Folders loader_folders() {
+  Folders folders;
+  read_loader_configuration("/etc/ld.so.conf", 4, folders);
+  for (const char* fixed : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
+    folders.emplace_back(fixed);
+  return folders;
+}
+
+/// A toolkit's root to the folders in it that may hold libraries.
+Folders below(const Folders& roots, std::initializer_list<const char*> parts) {
+  Folders folders;
+  for (const std::string& root : roots)
+    for (const char* part : parts) folders.push_back(root + part);
+  return folders;
+}
+
+Folders from_variables(std::initializer_list<const char*> names) {
+  Folders roots;
+  for (const char* name : names)
+    if (const auto value = support::environment_variable(name)) roots.push_back(*value);
+  return roots;
+}
+
+Folders library_path() {
+  const auto list = support::environment_variable("LD_LIBRARY_PATH");
+  return list ? split_path(*list) : Folders{};
+}
+
+Folders own_folders() {
+  const std::string own = own_folder();
+  return own.empty() ? Folders{} : Folders{own};
+}
+
+constexpr std::initializer_list<const char*> kToolkit = {"/lib64", "/lib", "/targets/x86_64-linux/lib"};
+/// The wheels unpack below one folder, which may be on the loader path itself or hold this library some levels down.
+constexpr std::initializer_list<const char*> kWheels = {"", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib"};
+constexpr std::initializer_list<const char*> kWheelsAbove = {
+    "", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib", "/../nvidia/cu13/lib", "/../nvidia/cuda_nvrtc/lib",
+    "/../../nvidia/cu13/lib", "/../../nvidia/cuda_nvrtc/lib"};
+
+}  // namespace
+
+std::vector<std::string> newest_first(const std::string& pattern) {
+  std::vector<std::string> paths = expand(pattern);
+  std::stable_sort(paths.begin(), paths.end(),
+                   [](const std::string& a, const std::string& b) { return strverscmp(a.c_str(), b.c_str()) > 0; });
+  return paths;
+}
+
+std::string own_folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string file = info.dli_fname;
+  const std::size_t slash = file.rfind('/');
+  return slash == std::string::npos ? std::string(".") : file.substr(0, slash);
+}
+
+LibrarySearch nvrtc_search() {
+  LibrarySearch search{"libnvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}, {}};
+  search.groups.push_back(below(own_folders(), kWheelsAbove));
+  search.groups.push_back(below(library_path(), kWheels));
+  search.groups.push_back(below(from_variables({"CUDA_HOME", "CUDA_PATH"}), kToolkit));
+  search.groups.push_back(loader_folders());
+  search.groups.push_back(below({"/usr/local/cuda", "/opt/cuda"}, kToolkit));
+  Folders versions = newest_first("/usr/local/cuda-*");
+  for (std::string& folder : newest_first("/opt/cuda-*")) versions.push_back(std::move(folder));
+  search.groups.push_back(below(versions, kToolkit));
+  return search;
+}
+
+LibrarySearch hiprtc_search() {
+  // Before version 6 the compiler lives in the HIP runtime itself; newer runtimes keep only forwarding symbols.
+  LibrarySearch search{"libhiprtc", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5"}, {}};
+  search.groups.push_back(own_folders());
+  search.groups.push_back(library_path());
+  search.groups.push_back(below(from_variables({"ROCM_PATH", "HIP_PATH"}), {"/lib", "/lib64"}));
+  search.groups.push_back(loader_folders());
+  search.groups.push_back({"/opt/rocm/lib", "/opt/rocm/lib64"});
+  search.groups.push_back(below(newest_first("/opt/rocm-*"), {"/lib", "/lib64"}));
+  return search;
+}
+
+std::string find_library(const LibrarySearch& search) {
+  struct stat info {};
+  for (const auto& folders : search.groups)
+    for (const std::string& name : search.names)
+      for (const std::string& folder : folders) {
+        std::string path = folder + "/" + name;
+        if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) return path;
+      }
+  return {};
+}
+
+std::string describe(const LibrarySearch& search) {
+  std::string text;
+  for (const std::string& name : search.names) text += (text.empty() ? "" : ", ") + name;
+  std::set<std::string> seen;
+  for (const auto& folders : search.groups)
+    for (const std::string& folder : folders)
+      if (seen.insert(folder).second) text += (seen.size() == 1 ? " in " : ", ") + folder;
+  return text + (seen.empty() ? " in no folder at all" : "");
+}
+
+Identity identify(std::string_view kind, const std::string& path) {
+  Identity identity;
+  identity.kind = kind;
+  struct stat info {};
+  if (path.empty() || ::stat(path.c_str(), &info) != 0) return identity;
+  identity.path = path;
+  identity.size = static_cast<std::uint64_t>(info.st_size);
+  identity.mtime_ns = static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  return identity;
+}
+
+}  // namespace tj::compile

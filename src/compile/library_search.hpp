@@ -1,0 +1,44 @@
+// Where a run-time compiler's library lies.
+//
+// Decides the folders and their order, by stat alone. Does not open anything: what is found here is what identity()
+// names and what the backend opens, so that a cache key never names one compiler and the binary comes from another.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/compiler.hpp"
+
+namespace tj::compile {
+
+/// Folders in groups: an earlier group wins over a later one; within a group the earlier name wins, then the earlier
+/// folder (the newest version in the system's folders, but the user's own choice before that).
+struct LibrarySearch {
+  std::string library;             ///< for messages: "libnvrtc"
+  std::vector<std::string> names;  ///< file names, preferred first
+  std::vector<std::vector<std::string>> groups;
+};
+
+/// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
+/// of the CUDA toolkit; where a folder may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) those too.
+LibrarySearch nvrtc_search();
+/// The same for AMD: ROCM_PATH, HIP_PATH and /opt/rocm.
+LibrarySearch hiprtc_search();
+
+/// The first name that exists; empty when none does.
+std::string find_library(const LibrarySearch& search);
+
+/// "libnvrtc.so.13, libnvrtc.so.12 in /a, /b": every place, each once.
+std::string describe(const LibrarySearch& search);
+
+/// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
+Identity identify(std::string_view kind, const std::string& path);
+
+/// The files that match a shell pattern, the highest version first: "cuda-13.0" before "cuda-12.4".
+std::vector<std::string> newest_first(const std::string& pattern);
+
+/// The folder of the file (shared library or program) that holds this code; empty when the loader does not say.
+std::string own_folder();
+
+}  // namespace tj::compile

@@ -1,0 +1,226 @@
+// NVRTC behind the compiler interface: CUDA C++ to a cubin for one real architecture.
+//
+// Decides NVRTC's options and how its answers become Binary or tj::Error. The library is opened at the first compile or
+// version(), never by identity(). Invariant: what identity() names is what compiles; a file there that does not open is
+// an error, not a reason to take another one.
+#include <nvrtc.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "compile/backends.hpp"
+#include "compile/compile_log.hpp"
+#include "compile/library_search.hpp"
+#include "compile/runtime_library.hpp"
+#include "support/fail.hpp"
+
+namespace tj::compile {
+namespace {
+
+using support::cat;
+using support::fail;
+
+/// The calls that are used; their types come from the header, their addresses from the library.
+struct Api {
+  std::string path;
+  int major = 0, minor = 0;
+  std::vector<int> archs;
+  decltype(&nvrtcVersion) version = nullptr;
+  decltype(&nvrtcGetErrorString) error_string = nullptr;
+  decltype(&nvrtcGetNumSupportedArchs) arch_count = nullptr;
+  decltype(&nvrtcGetSupportedArchs) supported_archs = nullptr;
+  decltype(&nvrtcCreateProgram) create = nullptr;
+  decltype(&nvrtcDestroyProgram) destroy = nullptr;
+  decltype(&nvrtcCompileProgram) compile = nullptr;
+  decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
+  decltype(&nvrtcGetCUBIN) cubin = nullptr;
+  decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
+  decltype(&nvrtcGetProgramLog) log = nullptr;
+
+  std::string name() const { return cat("NVRTC ", major, ".", minor); }
+
+  void check(nvrtcResult result, const char* call) const {
+    if (result == NVRTC_SUCCESS) return;
+    const Code code = result == NVRTC_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : Code::internal;
+    fail(Stage::compile, code,
+         cat(call, " failed: ", error_string(result), " (", static_cast<int>(result), "), from ", path,
+             "; free host memory, or try another NVRTC by putting its folder first on LD_LIBRARY_PATH"));
+  }
+};
+
+/// NVRTC opens its builtins by bare name, which fails where they lie beside it but off the loader's path: opening them
+/// first by their full path makes the bare name resolve.
+void open_builtins(const std::string& library_path) {
+  const std::size_t slash = library_path.rfind('/');
+  const std::string version = library_path.substr(library_path.rfind(".so.") + 4);
+  open_beside(library_path.substr(0, slash), "libnvrtc-builtins.so." + version + ".*");
+}
+
+Api open_api(const LibrarySearch& search) {
+  const RuntimeLibrary library = open_found(search, "install the CUDA toolkit 12 or 13, or the wheel nvidia-cuda-nvrtc, "
+                                                    "or put the folder of libnvrtc.so on LD_LIBRARY_PATH",
+                                            open_builtins);
+  Api api;
+  api.path = library.path;
+  library.get(api.version, "nvrtcVersion");
+  library.get(api.error_string, "nvrtcGetErrorString");
+  library.get(api.arch_count, "nvrtcGetNumSupportedArchs");
+  library.get(api.supported_archs, "nvrtcGetSupportedArchs");
+  library.get(api.create, "nvrtcCreateProgram");
+  library.get(api.destroy, "nvrtcDestroyProgram");
+  library.get(api.compile, "nvrtcCompileProgram");
+  library.get(api.cubin_size, "nvrtcGetCUBINSize");
+  library.get(api.cubin, "nvrtcGetCUBIN");
+  library.get(api.log_size, "nvrtcGetProgramLogSize");
+  library.get(api.log, "nvrtcGetProgramLog");
+  api.check(api.version(&api.major, &api.minor), "nvrtcVersion");
+  int count = 0;
+  api.check(api.arch_count(&count), "nvrtcGetNumSupportedArchs");
+  api.archs.resize(static_cast<std::size_t>(count));
+  api.check(api.supported_archs(api.archs.data()), "nvrtcGetSupportedArchs");
+  return api;
+}
+
+class Program {
+ public:
+  Program(const Api& api, const Job& job) : api_(api) {
+    // The library wants ends of strings; the views of a job do not promise any.
+    std::vector<std::string> texts;
+    std::vector<const char*> text_pointers, name_pointers;
+    for (const Header& header : job.headers) {
+      texts.emplace_back(header.text);
+      name_pointers.push_back(header.name.c_str());
+    }
+    for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+    api_.check(api_.create(&program_, job.text.c_str(), job.name.c_str(), static_cast<int>(texts.size()),
+                           text_pointers.data(), name_pointers.data()),
+               "nvrtcCreateProgram");
+  }
+  ~Program() { api_.destroy(&program_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  nvrtcResult compile(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& option : options) pointers.push_back(option.c_str());
+    return api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
+  }
+  std::string log() const {
+    std::size_t size = 0;
+    api_.check(api_.log_size(program_, &size), "nvrtcGetProgramLogSize");
+    std::string text(size, '\0');
+    if (size > 0) api_.check(api_.log(program_, text.data()), "nvrtcGetProgramLog");
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+  std::string cubin() const {
+    std::size_t size = 0;
+    api_.check(api_.cubin_size(program_, &size), "nvrtcGetCUBINSize");
+    std::string bytes(size, '\0');
+    if (size > 0) api_.check(api_.cubin(program_, bytes.data()), "nvrtcGetCUBIN");
+    return bytes;
+  }
+
+ private:
+  const Api& api_;
+  nvrtcProgram program_ = nullptr;
+};
+
+/// 90 of "sm_90a"; -1 when the name has another form.
+int arch_number(std::string_view arch) {
+  if (!arch.starts_with("sm_")) return -1;
+  int number = -1;
+  for (const char c : arch.substr(3)) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) break;
+    number = std::max(number, 0) * 10 + (c - '0');
+    if (number > 9999) return -1;
+  }
+  return number;
+}
+
+void check_arch(const Api& api, std::string_view arch) {
+  const int number = arch_number(arch);
+  std::string known;
+  for (const int candidate : api.archs) {
+    if (candidate == number) return;
+    known += cat(known.empty() ? "sm_" : ", sm_", candidate);
+  }
+  fail(Stage::compile, Code::unsupported,
+       cat("target \"", arch, "\" is not one that ", api.name(), " (", api.path, ") compiles for; it knows ", known,
+           " and their variants; install a newer CUDA toolkit or choose another target"));
+}
+
+class Nvrtc final : public Compiler {
+ public:
+  explicit Nvrtc(std::function<LibrarySearch()> search) : search_(std::move(search)) {}
+
+  Identity identity() const override { return identify("nvrtc", find_library(search_())); }
+
+  std::vector<std::string> base_options(std::string_view arch) const override {
+    // -default-device: functions without an attribute are device functions. The verbose assembler reports registers.
+    return {cat("--gpu-architecture=", arch), "--std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v"};
+  }
+
+  std::string version() override {
+    const Api& api = opened();
+    return cat(api.major, ".", api.minor);
+  }
+
+  Binary compile(const Job& job) override {
+    const Api& api = opened();
+    check_arch(api, job.arch);
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::string> options = base_options(job.arch);
+    // Since 12.9 NVRTC keeps a disk cache of its own: it would make cold timings untrue and keep a second copy of what
+    // tilejit's cache holds. The option does not change the output, so it is no part of the base options.
+    if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.emplace_back("--no-cache");
+    options.insert(options.end(), job.options.begin(), job.options.end());
+    Program program(api, job);
+    const nvrtcResult result = program.compile(options);
+    Binary binary;
+    binary.log = program.log();
+    if (result != NVRTC_SUCCESS) refuse(api, job, result, binary.log);
+    binary.bytes = program.cubin();
+    if (binary.bytes.empty())
+      fail(Stage::compile, Code::internal, cat(api.name(), " gave no cubin for ", job.name, " and target ", job.arch,
+                                               "; a real architecture (sm_, not compute_) is needed"), binary.log);
+    read_ptxas_log(binary);
+    binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return binary;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const Api& api, const Job& job, nvrtcResult result, const std::string& log) {
+    if (result == NVRTC_ERROR_OUT_OF_MEMORY) api.check(result, "nvrtcCompileProgram");
+    const bool option = result == NVRTC_ERROR_INVALID_OPTION;
+    fail(Stage::compile, Code::compile_failed,
+         cat(api.name(), " refused ", job.name, " for ", job.arch, " (", api.error_string(result), "): ", first_error(log),
+             option ? "; take the option out of the request, or use a newer NVRTC" : "; the whole log is in Error::log"),
+         log);
+  }
+
+  const Api& opened() {
+    const std::lock_guard lock(mutex_);
+    if (!api_) api_ = std::make_unique<Api>(open_api(search_()));
+    return *api_;
+  }
+
+  std::function<LibrarySearch()> search_;
+  std::mutex mutex_;
+  std::unique_ptr<Api> api_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_nvrtc() { return std::make_unique<Nvrtc>(nvrtc_search); }
+
+std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search) {
+  return std::make_unique<Nvrtc>([search] { return search; });
+}
+
+}  // namespace tj::compile

@@ -1,0 +1,45 @@
+// A compiler's library, opened at run time.
+//
+// Decides how a search becomes an open library or a named error. Does not decide where to look (library_search.hpp).
+// Invariant: a library that was opened stays open until the process ends, because these compilers keep threads and
+// exit handlers of their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "compile/library_search.hpp"
+#include "support/dynamic_library.hpp"
+
+namespace tj::compile {
+
+struct RuntimeLibrary {
+  std::string path;
+  std::shared_ptr<support::DynamicLibrary> library;
+
+  /// Null when the library has no such symbol.
+  template <class Function>
+  bool find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(library->symbol(name));
+    return function != nullptr;
+  }
+  /// Throws tj::Error(compile, not_found) naming symbol and library.
+  template <class Function>
+  void get(Function*& function, const char* name) const {
+    if (!find(function, name)) fail_symbol(name);
+  }
+
+ private:
+  [[noreturn]] void fail_symbol(const char* name) const;
+};
+
+/// Opens what find_library() finds, after `before` was called with its path. `advice` ends the message of the error.
+/// Throws tj::Error(compile, not_found) with every place that was searched, or with the loader's reason.
+RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice,
+                          const std::function<void(const std::string& path)>& before = {});
+
+/// Opens every file in the folder that matches the pattern and can be opened; none is no error.
+void open_beside(const std::string& folder, const std::string& pattern);
+
+}  // namespace tj::compile
