@@ -13,6 +13,7 @@
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/hip_version.hpp"
+#include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
 
@@ -22,29 +23,29 @@ namespace {
 using support::cat;
 using support::fail;
 
-using ProgramHandle = void*;
 constexpr int kSuccess = 0;
 constexpr int kOutOfMemory = 1;
 
 struct Api {
+  using Handle = void*;
   std::string path;
   HipVersion version;
   int (*get_version)(int* major, int* minor) = nullptr;
   int (*runtime_version)(int* version) = nullptr;
   const char* (*error_string)(int result) = nullptr;
-  int (*create)(ProgramHandle*, const char* text, const char* name, int headers, const char* const* texts,
+  int (*create)(Handle*, const char* text, const char* name, int headers, const char* const* texts,
                 const char* const* names) = nullptr;
-  int (*destroy)(ProgramHandle*) = nullptr;
-  int (*compile)(ProgramHandle, int count, const char* const* options) = nullptr;
-  int (*code_size)(ProgramHandle, std::size_t*) = nullptr;
-  int (*code)(ProgramHandle, char*) = nullptr;
-  int (*log_size)(ProgramHandle, std::size_t*) = nullptr;
-  int (*log)(ProgramHandle, char*) = nullptr;
+  int (*destroy)(Handle*) = nullptr;
+  int (*compile)(Handle, int count, const char* const* options) = nullptr;
+  int (*code_size)(Handle, std::size_t*) = nullptr;
+  int (*code)(Handle, char*) = nullptr;
+  int (*log_size)(Handle, std::size_t*) = nullptr;
+  int (*log)(Handle, char*) = nullptr;
 
   void check(int result, const char* call) const {
     if (result == kSuccess) return;
     fail(Stage::compile, result == kOutOfMemory ? Code::out_of_memory : Code::internal,
-         cat(call, " failed: ", error_string(result), " (", result, "), from ", path,
+         cat("hiprtc", call, " failed: ", error_string(result), " (", result, "), from ", path,
              "; free host memory, or try another ROCm by putting its folder first on LD_LIBRARY_PATH"));
   }
 };
@@ -56,7 +57,7 @@ HipVersion read_version(const Api& api) {
   if (api.runtime_version != nullptr && api.runtime_version(&packed) == kSuccess && packed > 0)
     return {packed / 10'000'000, packed / 100'000 % 100};
   HipVersion version;
-  api.check(api.get_version(&version.major, &version.minor), "hiprtcVersion");
+  api.check(api.get_version(&version.major, &version.minor), "Version");
   return bounded_by_file_name(version, api.path);
 }
 
@@ -77,50 +78,6 @@ Api open_api(const LibrarySearch& search) {
   api.version = read_version(api);
   return api;
 }
-
-class Program {
- public:
-  Program(const Api& api, const Job& job) : api_(api) {
-    std::vector<std::string> texts;
-    std::vector<const char*> text_pointers, name_pointers;
-    for (const Header& header : job.headers) {
-      texts.emplace_back(header.text);
-      name_pointers.push_back(header.name.c_str());
-    }
-    for (const std::string& text : texts) text_pointers.push_back(text.c_str());
-    api_.check(api_.create(&program_, job.text.c_str(), job.name.c_str(), static_cast<int>(texts.size()),
-                           text_pointers.data(), name_pointers.data()),
-               "hiprtcCreateProgram");
-  }
-  ~Program() { api_.destroy(&program_); }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  int compile(const std::vector<std::string>& options) {
-    std::vector<const char*> pointers;
-    for (const std::string& option : options) pointers.push_back(option.c_str());
-    return api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
-  }
-  std::string log() const {
-    std::size_t size = 0;
-    api_.check(api_.log_size(program_, &size), "hiprtcGetProgramLogSize");
-    std::string text(size, '\0');
-    if (size > 0) api_.check(api_.log(program_, text.data()), "hiprtcGetProgramLog");
-    text.resize(std::min(text.find('\0'), text.size()));
-    return text;
-  }
-  std::string code() const {
-    std::size_t size = 0;
-    api_.check(api_.code_size(program_, &size), "hiprtcGetCodeSize");
-    std::string bytes(size, '\0');
-    if (size > 0) api_.check(api_.code(program_, bytes.data()), "hiprtcGetCode");
-    return bytes;
-  }
-
- private:
-  const Api& api_;
-  ProgramHandle program_ = nullptr;
-};
 
 class Hiprtc final : public Compiler {
  public:
@@ -143,11 +100,11 @@ class Hiprtc final : public Compiler {
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::string> options = base_options(job.arch);
     options.insert(options.end(), job.options.begin(), job.options.end());
-    Program program(api, job);
+    RtcProgram<Api> program(api, job);
     const int result = program.compile(options);
     Binary binary;
     binary.log = program.log();
-    if (result == kOutOfMemory) api.check(result, "hiprtcCompileProgram");
+    if (result == kOutOfMemory) api.check(result, "CompileProgram");
     if (result != kSuccess)
       fail(Stage::compile, Code::compile_failed,
            cat("hiprtc ", api.version.major, ".", api.version.minor, " refused ", job.name, " for ", job.arch, " (",

@@ -16,6 +16,7 @@
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/library_search.hpp"
+#include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
 
@@ -27,6 +28,7 @@ using support::fail;
 
 /// The calls that are used; their types come from the header, their addresses from the library.
 struct Api {
+  using Handle = nvrtcProgram;
   std::string path;
   int major = 0, minor = 0;
   std::vector<int> archs;
@@ -37,8 +39,8 @@ struct Api {
   decltype(&nvrtcCreateProgram) create = nullptr;
   decltype(&nvrtcDestroyProgram) destroy = nullptr;
   decltype(&nvrtcCompileProgram) compile = nullptr;
-  decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
-  decltype(&nvrtcGetCUBIN) cubin = nullptr;
+  decltype(&nvrtcGetCUBINSize) code_size = nullptr;
+  decltype(&nvrtcGetCUBIN) code = nullptr;
   decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
   decltype(&nvrtcGetProgramLog) log = nullptr;
 
@@ -48,7 +50,7 @@ struct Api {
     if (result == NVRTC_SUCCESS) return;
     const Code code = result == NVRTC_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : Code::internal;
     fail(Stage::compile, code,
-         cat(call, " failed: ", error_string(result), " (", static_cast<int>(result), "), from ", path,
+         cat("nvrtc", call, " failed: ", error_string(result), " (", static_cast<int>(result), "), from ", path,
              "; free host memory, or try another NVRTC by putting its folder first on LD_LIBRARY_PATH"));
   }
 };
@@ -74,62 +76,17 @@ Api open_api(const LibrarySearch& search) {
   library.get(api.create, "nvrtcCreateProgram");
   library.get(api.destroy, "nvrtcDestroyProgram");
   library.get(api.compile, "nvrtcCompileProgram");
-  library.get(api.cubin_size, "nvrtcGetCUBINSize");
-  library.get(api.cubin, "nvrtcGetCUBIN");
+  library.get(api.code_size, "nvrtcGetCUBINSize");
+  library.get(api.code, "nvrtcGetCUBIN");
   library.get(api.log_size, "nvrtcGetProgramLogSize");
   library.get(api.log, "nvrtcGetProgramLog");
-  api.check(api.version(&api.major, &api.minor), "nvrtcVersion");
+  api.check(api.version(&api.major, &api.minor), "Version");
   int count = 0;
-  api.check(api.arch_count(&count), "nvrtcGetNumSupportedArchs");
+  api.check(api.arch_count(&count), "GetNumSupportedArchs");
   api.archs.resize(static_cast<std::size_t>(count));
-  api.check(api.supported_archs(api.archs.data()), "nvrtcGetSupportedArchs");
+  api.check(api.supported_archs(api.archs.data()), "GetSupportedArchs");
   return api;
 }
-
-class Program {
- public:
-  Program(const Api& api, const Job& job) : api_(api) {
-    // The library wants ends of strings; the views of a job do not promise any.
-    std::vector<std::string> texts;
-    std::vector<const char*> text_pointers, name_pointers;
-    for (const Header& header : job.headers) {
-      texts.emplace_back(header.text);
-      name_pointers.push_back(header.name.c_str());
-    }
-    for (const std::string& text : texts) text_pointers.push_back(text.c_str());
-    api_.check(api_.create(&program_, job.text.c_str(), job.name.c_str(), static_cast<int>(texts.size()),
-                           text_pointers.data(), name_pointers.data()),
-               "nvrtcCreateProgram");
-  }
-  ~Program() { api_.destroy(&program_); }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  nvrtcResult compile(const std::vector<std::string>& options) {
-    std::vector<const char*> pointers;
-    for (const std::string& option : options) pointers.push_back(option.c_str());
-    return api_.compile(program_, static_cast<int>(pointers.size()), pointers.data());
-  }
-  std::string log() const {
-    std::size_t size = 0;
-    api_.check(api_.log_size(program_, &size), "nvrtcGetProgramLogSize");
-    std::string text(size, '\0');
-    if (size > 0) api_.check(api_.log(program_, text.data()), "nvrtcGetProgramLog");
-    text.resize(std::min(text.find('\0'), text.size()));
-    return text;
-  }
-  std::string cubin() const {
-    std::size_t size = 0;
-    api_.check(api_.cubin_size(program_, &size), "nvrtcGetCUBINSize");
-    std::string bytes(size, '\0');
-    if (size > 0) api_.check(api_.cubin(program_, bytes.data()), "nvrtcGetCUBIN");
-    return bytes;
-  }
-
- private:
-  const Api& api_;
-  nvrtcProgram program_ = nullptr;
-};
 
 /// 90 of "sm_90a"; -1 when the name has another form.
 int arch_number(std::string_view arch) {
@@ -180,12 +137,12 @@ class Nvrtc final : public Compiler {
     // tilejit's cache holds. The option does not change the output, so it is no part of the base options.
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.emplace_back("--no-cache");
     options.insert(options.end(), job.options.begin(), job.options.end());
-    Program program(api, job);
+    RtcProgram<Api> program(api, job);
     const nvrtcResult result = program.compile(options);
     Binary binary;
     binary.log = program.log();
     if (result != NVRTC_SUCCESS) refuse(api, job, result, binary.log);
-    binary.bytes = program.cubin();
+    binary.bytes = program.code();
     if (binary.bytes.empty())
       fail(Stage::compile, Code::internal, cat(api.name(), " gave no cubin for ", job.name, " and target ", job.arch,
                                                "; a real architecture (sm_, not compute_) is needed"), binary.log);
@@ -196,7 +153,7 @@ class Nvrtc final : public Compiler {
 
  private:
   [[noreturn]] static void refuse(const Api& api, const Job& job, nvrtcResult result, const std::string& log) {
-    if (result == NVRTC_ERROR_OUT_OF_MEMORY) api.check(result, "nvrtcCompileProgram");
+    if (result == NVRTC_ERROR_OUT_OF_MEMORY) api.check(result, "CompileProgram");
     const bool option = result == NVRTC_ERROR_INVALID_OPTION;
     fail(Stage::compile, Code::compile_failed,
          cat(api.name(), " refused ", job.name, " for ", job.arch, " (", api.error_string(result), "): ", first_error(log),

@@ -1,0 +1,66 @@
+// One program of a run-time compiler: NVRTC's and hiprtc's calls have the same shape.
+//
+// Decides the life of the handle and how texts go in and out. Knows no options. Invariant: the handle dies with the object.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "compile/compiler.hpp"
+
+namespace tj::compile {
+
+/// Api: a Handle type, the calls create, destroy, compile, log_size, log, code_size and code, and check(result, call)
+/// which throws for what is not a success.
+template <class Api>
+class RtcProgram {
+ public:
+  RtcProgram(const Api& api, const Job& job) : api_(api) {
+    // The libraries want ends of strings; the views of a job do not promise any.
+    std::vector<std::string> texts;
+    std::vector<const char*> text_pointers, name_pointers;
+    for (const Header& header : job.headers) {
+      texts.emplace_back(header.text);
+      name_pointers.push_back(header.name.c_str());
+    }
+    for (const std::string& text : texts) text_pointers.push_back(text.c_str());
+    api_.check(api_.create(&handle_, job.text.c_str(), job.name.c_str(), static_cast<int>(texts.size()),
+                           text_pointers.data(), name_pointers.data()),
+               "CreateProgram");
+  }
+  ~RtcProgram() { api_.destroy(&handle_); }
+  RtcProgram(const RtcProgram&) = delete;
+  RtcProgram& operator=(const RtcProgram&) = delete;
+
+  /// The library's own result, so that the caller can add the log to what it throws.
+  auto compile(const std::vector<std::string>& options) {
+    std::vector<const char*> pointers;
+    for (const std::string& option : options) pointers.push_back(option.c_str());
+    return api_.compile(handle_, static_cast<int>(pointers.size()), pointers.data());
+  }
+
+  std::string log() const {
+    std::string text = fetch(api_.log_size, api_.log, "GetProgramLog");
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+  }
+
+  std::string code() const { return fetch(api_.code_size, api_.code, "GetCode"); }
+
+ private:
+  template <class Size, class Get>
+  std::string fetch(Size size_of, Get get, const char* call) const {
+    std::size_t size = 0;
+    api_.check(size_of(handle_, &size), call);
+    std::string bytes(size, '\0');
+    if (size > 0) api_.check(get(handle_, bytes.data()), call);
+    return bytes;
+  }
+
+  const Api& api_;
+  typename Api::Handle handle_ = nullptr;
+};
+
+}  // namespace tj::compile
