@@ -1,0 +1,184 @@
+/* The C ABI of tilejit: the calls of runtime.hpp for C and for foreign-function interfaces.
+ *
+ * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own.
+ * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
+ * crash; a structure only ever grows at its end.
+ *
+ * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
+ * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
+ *
+ * Every function may be called from any thread. Texts returned as const char* belong to the library and stay valid
+ * as long as the function that gives them says.
+ */
+#ifndef TILEJIT_TILEJIT_H
+#define TILEJIT_TILEJIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TJ_C_API __attribute__((visibility("default")))
+#else
+#define TJ_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 is success; the other numbers are those of tj::Code (error.hpp), where each is explained. */
+typedef int32_t tj_status;
+enum {
+  TJ_OK = 0,
+  TJ_INVALID_ARGUMENT = 1,
+  TJ_UNSUPPORTED = 2,
+  TJ_NOT_FOUND = 3,
+  TJ_OUT_OF_MEMORY = 4,
+  TJ_COMPILE_FAILED = 5,
+  TJ_DRIVER_ERROR = 6,
+  TJ_DEADLOCK = 7,
+  TJ_COLD_IN_CAPTURE = 8,
+  TJ_IO = 9,
+  TJ_MODEL_FAULT = 10,
+  TJ_INTERNAL = 11
+};
+
+/* Element types, as tj::DType. */
+enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3 };
+/* Where memory lives, as tj::DeviceKind. */
+enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
+/* How a kernel came to be, as tj::KernelOrigin. */
+enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
+/* As tj::LogLevel; TJ_LOG_DEFAULT leaves it to TJ_LOG_LEVEL. */
+enum { TJ_LOG_DEFAULT = -1, TJ_LOG_TRACE = 0, TJ_LOG_DEBUG = 1, TJ_LOG_INFO = 2, TJ_LOG_WARN = 3, TJ_LOG_ERROR = 4, TJ_LOG_OFF = 5 };
+
+#define TJ_MAX_RANK 5
+
+/* A tj::Runtime and the memory that tj_allocate() took from it. */
+typedef struct tj_runtime tj_runtime;
+
+typedef struct tj_device {
+  int32_t kind;  /* TJ_CPU, TJ_CUDA, TJ_HIP */
+  int32_t index; /* driver ordinal; 0 for TJ_CPU */
+} tj_device;
+
+/* A view of memory that the caller owns. Shape and strides in elements, outermost dimension first. */
+typedef struct tj_tensor {
+  uint64_t size;
+  void* data;
+  tj_device device;
+  int32_t dtype; /* TJ_F16, ... */
+  int32_t rank;  /* at most TJ_MAX_RANK */
+  int64_t shape[TJ_MAX_RANK];
+  int64_t strides[TJ_MAX_RANK];
+} tj_tensor;
+
+/* Attention forward; shapes, alignment and masks as tj::FmhaArgs (ops.hpp) says. */
+typedef struct tj_fmha_args {
+  uint64_t size;
+  const tj_tensor* q;   /* [B, H, Sq, D] */
+  const tj_tensor* k;   /* [B, Hkv, Sk, D] */
+  const tj_tensor* v;   /* [B, Hkv, Sk, D] */
+  const tj_tensor* o;   /* [B, H, Sq, D], written */
+  const tj_tensor* lse; /* f32 [B, H, Sq], written; null: not wanted */
+  float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
+  int32_t has_scale;
+  int32_t causal;
+  int32_t reserved;     /* 0 */
+} tj_fmha_args;
+
+/* Which kernel to make ready, without any memory. The fields of other ops will follow. */
+typedef struct tj_kernel_config {
+  uint64_t size;
+  const char* op;        /* "fmha" */
+  int32_t dtype;         /* TJ_F16, TJ_BF16 */
+  int32_t head_dim;      /* 64, 128 */
+  int32_t causal;
+  int32_t general_scale; /* 0: 0 < scale <= 1, the fast form; 1: any finite scale */
+} tj_kernel_config;
+
+/* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next
+ * tj_prepare() or tj_warm(). */
+typedef struct tj_kernel_report {
+  uint64_t size;             /* set by the caller; only that many bytes are written */
+  const char* name;
+  const char* target;
+  const char* schedule_json;
+  const char* source_path;   /* "" without a dump folder */
+  double schedule_ms, codegen_ms, compile_ms, load_ms;
+  int32_t origin;            /* TJ_FROM_MEMORY, TJ_FROM_DISK, TJ_COMPILED */
+  int32_t registers;         /* a thread, at entry; 0 when unknown */
+} tj_kernel_report;
+
+/* Called from any thread, until the runtime is destroyed; may not call tj_ functions of the same runtime. The text is
+ * not terminated; it is valid during the call. */
+typedef void (*tj_log_sink)(void* user, int32_t level, const char* text, size_t length);
+
+/* As tj::Options; a null text or a negative number leaves the setting to its environment variable or default.
+ * Fill with tj_options_init(). */
+typedef struct tj_options {
+  uint64_t size;
+  const char* cache_dir;
+  int64_t cache_max_size_bytes;
+  const char* target;       /* "sm_90a", "model:sm_90a" */
+  const char* dump_dir;
+  const char* hip_compiler;
+  int32_t log_level;        /* TJ_LOG_DEFAULT, ... */
+  int32_t use_disk_cache;   /* 0: neither read nor write the disk */
+  tj_log_sink log_sink;     /* null: standard error */
+  void* log_user;
+} tj_options;
+
+/* ---- runtimes ---- */
+
+/* Defaults, size included. A null pointer is ignored. */
+TJ_C_API void tj_options_init(tj_options* options);
+/* options may be null (defaults). On failure *out is null. */
+TJ_C_API tj_status tj_runtime_create(const tj_options* options, tj_runtime** out);
+/* Waits for nothing: synchronize first. Frees what tj_allocate() gave. Null and the instance are left alone. */
+TJ_C_API void tj_runtime_destroy(tj_runtime* runtime);
+/* The process-wide runtime with default options (tj::Runtime::instance()), made on first use. */
+TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
+
+/* ---- ops and kernels ---- */
+
+/* Enqueues attention on a stream (CUstream or hipStream_t; null: the default stream); finished on return on the model. */
+TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
+/* Gets a kernel compiled, cached and loaded for a device. report may be null. */
+TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report);
+/* Compiles into the disk cache for a target, without any device. report may be null. */
+TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target, tj_kernel_report* report);
+
+/* ---- devices and memory ---- */
+
+/* The first GPU, else TJ_CPU with the model. */
+TJ_C_API tj_status tj_default_device(tj_runtime* runtime, tj_device* out);
+/* *out is the target's name, for example "sm_90a"; valid until this thread's next tj_target_of(). */
+TJ_C_API tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out);
+/* At least one byte; 256-byte aligned. On failure *out is null. */
+TJ_C_API tj_status tj_allocate(tj_runtime* runtime, tj_device device, size_t bytes, void** out);
+/* Gives back what tj_allocate() of the same runtime gave; null is ignored. */
+TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
+/* Synchronous. Nothing happens for 0 bytes. */
+TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device, size_t bytes);
+TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
+
+/* ---- errors and identity ---- */
+
+/* Of this thread's last tj_ call that returns a tj_status; "" after a success. Never null. Valid until this thread's
+ * next such call. */
+TJ_C_API const char* tj_last_error(void);             /* cause and next step, one line */
+TJ_C_API const char* tj_last_error_stage(void);       /* "argument", "target", "compile", ...; may be "" */
+TJ_C_API const char* tj_last_error_log(void);         /* compiler log or model report */
+TJ_C_API const char* tj_last_error_source_path(void); /* where the generated source was written */
+/* "invalid_argument" for 1, "ok" for 0, "unknown" for no status of this version. Static text. */
+TJ_C_API const char* tj_status_name(tj_status status);
+/* Static texts. */
+TJ_C_API const char* tj_version(void);
+TJ_C_API const char* tj_build_id(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEJIT_TILEJIT_H */
