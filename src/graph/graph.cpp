@@ -1,0 +1,164 @@
+// Look-ups and the check of a graph's invariant (see graph.hpp).
+//
+// Decides what a legal graph is, with limits that keep the scheduler's 32-bit arithmetic exact. Does not decide whether
+// a schedule exists.
+#include "graph/graph.hpp"
+
+#include <cstddef>
+#include <cstdlib>
+#include <set>
+
+#include "graph/cycles.hpp"
+#include "support/fail.hpp"
+
+namespace tj::graph {
+namespace {
+
+constexpr std::size_t kMaxNodes = 1024;
+constexpr std::size_t kMaxEdges = 16384;
+/// Sum of all delays, latencies and reservations: every time that the search forms stays far below 2^28.
+constexpr std::int64_t kMaxTotalCycles = std::int64_t{1} << 22;
+constexpr int kMaxDistance = 1024;
+
+template <class... Parts>
+[[noreturn]] void reject(const Graph& graph, const Parts&... parts) {
+  support::fail(Stage::graph, Code::invalid_argument, support::cat("graph '", graph.name, "': ", parts...));
+}
+
+void check_machine(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Unit& unit : graph.machine.units) {
+    if (unit.name.empty()) reject(graph, "a unit of machine '", graph.machine.name, "' has no name; give it one");
+    if (!names.insert(unit.name).second) reject(graph, "unit '", unit.name, "' is given twice; unit names must be unique");
+    if (unit.capacity < 1) reject(graph, "unit '", unit.name, "' has capacity ", unit.capacity, "; it must be at least 1");
+  }
+  for (const auto& [space, bytes] : graph.machine.memory_bytes)
+    if (bytes < 0) reject(graph, "memory '", space, "' has ", bytes, " bytes; it must not be negative");
+}
+
+void check_node(const Graph& graph, const Node& node) {
+  if (node.cycles < 0) reject(graph, "node '", node.name, "' has cycles ", node.cycles, "; it must be at least 0");
+  if (node.latency < 0) reject(graph, "node '", node.name, "' has latency ", node.latency, "; it must be at least 0");
+  if (node.warps < 1) reject(graph, "node '", node.name, "' has ", node.warps, " warps; it must be at least 1");
+  if (node.registers < 0) reject(graph, "node '", node.name, "' has ", node.registers, " registers; it must be at least 0");
+  for (const auto& [space, bytes] : node.memory_bytes)
+    if (bytes < 0) reject(graph, "node '", node.name, "' takes ", bytes, " bytes of '", space, "'; it must not be negative");
+  for (const Reservation& use : node.reservations) {
+    if (use.unit < 0 || use.unit >= static_cast<int>(graph.machine.units.size()))
+      reject(graph, "node '", node.name, "' reserves unit ", use.unit, "; machine '", graph.machine.name, "' has units 0 to ",
+             static_cast<int>(graph.machine.units.size()) - 1);
+    const Unit& unit = graph.machine.units[static_cast<std::size_t>(use.unit)];
+    if (use.start < 0 || use.cycles < 0)
+      reject(graph, "node '", node.name, "' reserves '", unit.name, "' from cycle ", use.start, " for ", use.cycles,
+             " cycles; both must be at least 0");
+    if (use.count < 1 || use.count > unit.capacity)
+      reject(graph, "node '", node.name, "' reserves ", use.count, " of '", unit.name, "'; allowed are 1 to ", unit.capacity);
+  }
+}
+
+void check_nodes(const Graph& graph) {
+  if (graph.nodes.empty()) reject(graph, "has no nodes; give at least one");
+  if (graph.nodes.size() > kMaxNodes) reject(graph, "has ", graph.nodes.size(), " nodes; at most ", kMaxNodes, " are allowed");
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes) {
+    if (node.name.empty()) reject(graph, "a node has no name; give every node one");
+    if (!names.insert(node.name).second) reject(graph, "node '", node.name, "' is given twice; node names must be unique");
+    check_node(graph, node);
+  }
+}
+
+std::string edge_text(const Graph& graph, const Edge& edge) {
+  return support::cat("'", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> '",
+                      graph.nodes[static_cast<std::size_t>(edge.dst)].name, "'");
+}
+
+void check_edges(const Graph& graph) {
+  if (graph.edges.size() > kMaxEdges) reject(graph, "has ", graph.edges.size(), " edges; at most ", kMaxEdges, " are allowed");
+  const int nodes = static_cast<int>(graph.nodes.size());
+  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+    const Edge& edge = graph.edges[e];
+    if (edge.src < 0 || edge.src >= nodes || edge.dst < 0 || edge.dst >= nodes)
+      reject(graph, "edge ", e, " joins nodes ", edge.src, " and ", edge.dst, "; nodes are 0 to ", nodes - 1);
+    if (edge.distance < 0 || edge.distance > kMaxDistance)
+      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; allowed are 0 to ", kMaxDistance);
+    if (edge.spill_cycles < 0)
+      reject(graph, "edge ", edge_text(graph, edge), " has spill cost ", edge.spill_cycles, "; it must be at least 0");
+    if (edge.value < -1 || edge.value >= static_cast<int>(graph.values.size()))
+      reject(graph, "edge ", edge_text(graph, edge), " carries value ", edge.value, "; values are 0 to ",
+             static_cast<int>(graph.values.size()) - 1, ", or -1");
+    const Scope from = graph.nodes[static_cast<std::size_t>(edge.src)].scope;
+    const Scope to = graph.nodes[static_cast<std::size_t>(edge.dst)].scope;
+    if (from > to) reject(graph, "edge ", edge_text(graph, edge), " goes back to an earlier scope of the tile; turn it round");
+    if (edge.distance > 0 && (from != Scope::iteration || to != Scope::iteration))
+      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; only edges between iteration nodes may");
+  }
+}
+
+void check_values(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Value& value : graph.values) {
+    if (value.name.empty()) reject(graph, "a value has no name; give every value one");
+    if (!names.insert(value.name).second) reject(graph, "value '", value.name, "' is given twice; value names must be unique");
+    if (value.slot_bytes < 0) reject(graph, "value '", value.name, "' has ", value.slot_bytes, " bytes; it must not be negative");
+    if (value.alignment < 1 || (value.alignment & (value.alignment - 1)) != 0)
+      reject(graph, "value '", value.name, "' has alignment ", value.alignment, "; it must be a power of two");
+    if (value.min_slots < 1 || value.max_slots < value.min_slots)
+      reject(graph, "value '", value.name, "' allows ", value.min_slots, " to ", value.max_slots,
+             " slots; it must allow at least 1, and no fewer than its minimum");
+  }
+}
+
+void check_total(const Graph& graph) {
+  std::int64_t total = 0;
+  for (const Node& node : graph.nodes) {
+    total += std::int64_t{node.latency} + node.cycles;
+    for (const Reservation& use : node.reservations) total += std::int64_t{use.start} + use.cycles;
+  }
+  for (const Edge& edge : graph.edges) total += std::llabs(edge.delay) + edge.spill_cycles;
+  if (total > kMaxTotalCycles)
+    reject(graph, "delays, latencies and reservations sum to ", total, " cycles; at most ", kMaxTotalCycles,
+           " are allowed: use a coarser unit of time");
+}
+
+void check_cycles(const Graph& graph) {
+  std::vector<Edge> same_iteration;
+  for (const Edge& edge : graph.edges)
+    if (edge.distance == 0) same_iteration.push_back(edge);
+  const std::vector<int> cycle = positive_cycle(static_cast<int>(graph.nodes.size()), same_iteration, 0);
+  if (cycle.empty()) return;
+  std::string path;
+  std::int64_t delay = 0;
+  for (const int e : cycle) {
+    const Edge& edge = same_iteration[static_cast<std::size_t>(e)];
+    path += support::cat("'", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> ");
+    delay += edge.delay;
+  }
+  path += support::cat("'", graph.nodes[static_cast<std::size_t>(same_iteration[static_cast<std::size_t>(cycle[0])].src)].name, "'");
+  reject(graph, "cycle ", path, " has distance 0 and delay ", delay,
+         ", so its nodes wait for each other; give one of its edges a distance");
+}
+
+}  // namespace
+
+int Machine::unit_index(std::string_view unit) const {
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (units[i].name == unit) return static_cast<int>(i);
+  return -1;
+}
+
+int Graph::node_index(std::string_view node) const {
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].name == node) return static_cast<int>(i);
+  return -1;
+}
+
+void check(const Graph& graph) {
+  check_machine(graph);
+  check_nodes(graph);
+  check_values(graph);
+  check_edges(graph);
+  check_total(graph);
+  check_cycles(graph);
+}
+
+}  // namespace tj::graph

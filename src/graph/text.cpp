@@ -1,0 +1,67 @@
+// A readable listing of a graph: machine, nodes, edges, values. Decides nothing; the same graph gives the same bytes.
+#include <sstream>
+
+#include "graph/graph.hpp"
+
+namespace tj::graph {
+namespace {
+
+const char* scope_text(Scope scope) {
+  switch (scope) {
+    case Scope::tile_begin: return "tile_begin";
+    case Scope::tile_end: return "tile_end";
+    case Scope::iteration: break;
+  }
+  return "iteration";
+}
+
+const char* async_text(Async async) {
+  switch (async) {
+    case Async::copy: return " async-copy";
+    case Async::matrix: return " async-matrix";
+    case Async::none: break;
+  }
+  return "";
+}
+
+std::string name_or_index(const Graph& graph, int node) {
+  if (node >= 0 && node < static_cast<int>(graph.nodes.size())) return graph.nodes[static_cast<std::size_t>(node)].name;
+  return "#" + std::to_string(node);
+}
+
+void node_line(std::ostream& out, const Machine& machine, const Node& node) {
+  out << "node " << node.name << ": " << scope_text(node.scope) << ", cycles " << node.cycles << ", latency " << node.latency;
+  for (const Reservation& use : node.reservations) {
+    const bool known = use.unit >= 0 && use.unit < static_cast<int>(machine.units.size());
+    out << ", " << (known ? machine.units[static_cast<std::size_t>(use.unit)].name : "#" + std::to_string(use.unit)) << " [" << use.start
+        << ", " << use.start + use.cycles << ")";
+    if (use.count != 1) out << " x" << use.count;
+  }
+  out << async_text(node.async) << (node.variable_latency ? " variable-latency" : "") << (node.streaming ? " streaming" : "");
+  for (const auto& [space, bytes] : node.memory_bytes) out << ", " << space << " " << bytes << " bytes";
+  out << "\n";
+}
+
+}  // namespace
+
+std::string to_text(const Graph& graph) {
+  std::ostringstream out;
+  out << "graph " << graph.name << " on " << graph.machine.name << "\n";
+  for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";
+  for (const auto& [space, bytes] : graph.machine.memory_bytes) out << "memory " << space << ": " << bytes << " bytes\n";
+  for (const Node& node : graph.nodes) node_line(out, graph.machine, node);
+  for (const Edge& edge : graph.edges) {
+    out << "edge " << name_or_index(graph, edge.src) << " -> " << name_or_index(graph, edge.dst) << ": delay " << edge.delay
+        << ", distance " << edge.distance << (edge.blocking ? " blocking" : "") << (edge.same_role ? " same-role" : "");
+    if (edge.value >= 0 && edge.value < static_cast<int>(graph.values.size()))
+      out << " value " << graph.values[static_cast<std::size_t>(edge.value)].name;
+    if (edge.spill_cycles != 0) out << " spill " << edge.spill_cycles;
+    out << "\n";
+  }
+  for (const Value& value : graph.values)
+    out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to " << value.max_slots
+        << " slots, " << scope_text(value.scope) << "\n";
+  return out.str();
+}
+
+}  // namespace tj::graph
