@@ -1,0 +1,63 @@
+# Finds third-party code and gives each piece an interface target.
+#
+# Everything is either header-only or a static archive, because the result must run where none of it is installed.
+# Invariant: a missing piece ends the configuration with the Debian package that provides it.
+find_package(Threads REQUIRED)
+
+function(tj_find_header target header package)
+  find_path(${target}_INCLUDE_DIR "${header}" PATH_SUFFIXES ${ARGN})
+  mark_as_advanced(${target}_INCLUDE_DIR)
+  if(NOT ${target}_INCLUDE_DIR)
+    message(FATAL_ERROR "${header} was not found. Install ${package} (Debian), or run: bash tests/run.sh --setup")
+  endif()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE "${${target}_INCLUDE_DIR}")
+endfunction()
+
+function(tj_find_archive target archive package)
+  find_library(${target}_ARCHIVE "${archive}")
+  mark_as_advanced(${target}_ARCHIVE)
+  if(NOT ${target}_ARCHIVE)
+    message(FATAL_ERROR "${archive} was not found. Install ${package} (Debian), or run: bash tests/run.sh --setup")
+  endif()
+  target_link_libraries(${target} INTERFACE "${${target}_ARCHIVE}")
+endfunction()
+
+# Header-only, with Debian's separate fmt: its shared libraries would have to be installed wherever tilejit runs.
+tj_find_header(tj_fmt fmt/format.h libfmt-dev)
+tj_find_header(tj_spdlog spdlog/spdlog.h libspdlog-dev)
+target_compile_definitions(tj_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+target_link_libraries(tj_spdlog INTERFACE tj_fmt)
+
+tj_find_header(tj_json nlohmann/json.hpp nlohmann-json3-dev)
+tj_find_header(tj_cli CLI/CLI.hpp libcli11-dev)
+if(TJ_TESTS)
+  tj_find_header(tj_doctest doctest/doctest.h doctest-dev)
+endif()
+
+# Only the three assembler objects (make_, jump_, ontop_fcontext) may be used: they are position independent. The fourth
+# object of the archive, stack_traits, is not: whoever makes fibers brings stacks of its own, and never names a stack
+# class of Boost's. A use of it would fail to link, not misbehave.
+tj_find_header(tj_boost_context boost/context/detail/fcontext.hpp libboost-context-dev)
+tj_find_archive(tj_boost_context libboost_context.a libboost-context-dev)
+
+# SHA-256 only, through the low-level calls: they add 30 KB, where the EVP interface pulls in 3.8 MB of providers.
+tj_find_header(tj_crypto openssl/sha.h libssl-dev)
+tj_find_archive(tj_crypto libcrypto.a libssl-dev)
+target_compile_definitions(tj_crypto INTERFACE OPENSSL_SUPPRESS_DEPRECATED)
+
+# cuda.h and nvrtc.h, never a library: a toolkit's, else those of NVIDIA's wheels below .deps/.
+set(tj_wheels "${CMAKE_SOURCE_DIR}/.deps/nvidia/cu13")
+set(tj_toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda /opt/cuda)
+find_path(TJ_CUDA_INCLUDE_DIR nvrtc.h HINTS ${tj_toolkits} "${tj_wheels}" PATH_SUFFIXES include targets/x86_64-linux/include)
+if(NOT TJ_CUDA_INCLUDE_DIR OR NOT EXISTS "${TJ_CUDA_INCLUDE_DIR}/cuda.h")
+  message(FATAL_ERROR "cuda.h and nvrtc.h were not found. Install the CUDA toolkit and set CUDA_HOME, or fetch NVIDIA's "
+    "wheels with: bash tests/run.sh --setup")
+endif()
+add_library(tj_cuda_headers INTERFACE)
+target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_DIR}")
+
+# Where NVRTC lies, for the tests: the library itself finds a toolkit's, but not one that is only below .deps/.
+find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits} "${tj_wheels}"
+  PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
+mark_as_advanced(TJ_CUDA_INCLUDE_DIR TJ_NVRTC_DIR)

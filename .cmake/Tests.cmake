@@ -1,0 +1,97 @@
+# Tests, found by name.
+#
+# tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
+#   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit.
+# tests/<folder>/<name>_test.py  -> the same, run by python3.
+# tests/<folder>/<name>_fake.cpp -> tests/fakes/<name>.so, a stand-in for a library that is opened at run time.
+# Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
+find_program(TJ_PYTHON python3)
+mark_as_advanced(TJ_PYTHON)
+
+file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp)
+file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
+file(GLOB fake_sources CONFIGURE_DEPENDS tests/*/*_fake.cpp)
+file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
+list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources})
+list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
+
+add_library(tj_test_main STATIC tests/main.cpp ${helper_sources})
+target_link_libraries(tj_test_main PUBLIC tj_doctest tj_settings tj_cuda_headers)
+target_include_directories(tj_test_main PUBLIC "${CMAKE_SOURCE_DIR}/tests")
+target_compile_definitions(tj_test_main PUBLIC
+  "TJ_REPO_DIR=\"${CMAKE_SOURCE_DIR}\"" "TJ_BUILD_DIR=\"${CMAKE_BINARY_DIR}\"" "TJ_BIN_DIR=\"${CMAKE_BINARY_DIR}/bin\""
+  "TJ_FAKES_DIR=\"${CMAKE_BINARY_DIR}/tests/fakes\"" "TJ_LIBRARY=\"$<TARGET_FILE:tilejit>\"")
+
+function(tj_split_test_name file folder_out name_out label_out)
+  get_filename_component(folder "${file}" DIRECTORY)
+  get_filename_component(folder "${folder}" NAME)
+  get_filename_component(name "${file}" NAME_WE)
+  string(REGEX REPLACE "_test$" "" name "${name}")
+  set(label unit)
+  if(name MATCHES "_(gpu|compile|model)$" OR folder STREQUAL "gpu")
+    set(label "${CMAKE_MATCH_1}")
+    if(NOT label)
+      set(label gpu)
+    endif()
+  endif()
+  set(${folder_out} "${folder}" PARENT_SCOPE)
+  set(${name_out} "${name}" PARENT_SCOPE)
+  set(${label_out} "${label}" PARENT_SCOPE)
+endfunction()
+
+# A cache of its own keeps the user's out of it; NVRTC from wheels is found through the loader's path.
+function(tj_test_properties test)
+  set(modify "TJ_CACHE_DIR=set:${CMAKE_BINARY_DIR}/tests/cache")
+  if(TJ_NVRTC_DIR)
+    list(APPEND modify "LD_LIBRARY_PATH=path_list_append:${TJ_NVRTC_DIR}")
+  endif()
+  set_tests_properties(${test} PROPERTIES LABELS "${ARGN}" SKIP_RETURN_CODE 77 TIMEOUT 600
+    ENVIRONMENT_MODIFICATION "${modify}")
+endfunction()
+
+foreach(source IN LISTS fake_sources)
+  get_filename_component(name "${source}" NAME_WE)
+  string(REGEX REPLACE "_fake$" "" name "${name}")
+  add_library(fake.${name} MODULE "${source}")
+  target_link_libraries(fake.${name} PRIVATE tj_cuda_headers)
+  target_include_directories(fake.${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+  set_target_properties(fake.${name} PROPERTIES PREFIX "" OUTPUT_NAME "${name}"
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)
+endforeach()
+
+foreach(source IN LISTS test_sources)
+  tj_split_test_name("${source}" folder name label)
+  set(test "${folder}.${name}")
+  add_executable(${test} "${source}")
+  if(folder MATCHES "^(support|cache)$")
+    target_link_libraries(${test} PRIVATE tj_test_main tilejit_${folder})
+  else()
+    target_link_libraries(${test} PRIVATE tj_test_main tj_tools tilejit_core)
+  endif()
+  set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME ${test} COMMAND ${test})
+  tj_test_properties(${test} ${label})
+endforeach()
+
+if(TJ_PYTHON)
+  foreach(script IN LISTS test_scripts)
+    tj_split_test_name("${script}" folder name label)
+    # An interpreter without the sanitizer cannot open a library that was built with it.
+    if(TJ_SANITIZE AND NOT folder STREQUAL "layout")
+      continue()
+    endif()
+    if(folder STREQUAL "package")
+      set(label package)
+    endif()
+    set(test "${folder}.${name}")
+    add_test(NAME ${test} COMMAND "${TJ_PYTHON}" -B "${script}")
+    tj_test_properties(${test} ${label})
+    set_property(TEST ${test} PROPERTY ENVIRONMENT "TJ_TEST_REPO_DIR=${CMAKE_SOURCE_DIR}"
+      "TJ_TEST_BUILD_DIR=${CMAKE_BINARY_DIR}" "TJ_TEST_LIBRARY=$<TARGET_FILE:tilejit>")
+  endforeach()
+endif()
+
+foreach(sample IN LISTS tj_installed_samples)
+  add_test(NAME samples.${sample} COMMAND ${sample})
+  tj_test_properties(samples.${sample} sample)
+endforeach()
