@@ -1,0 +1,134 @@
+// Temporary, fsync, rename.
+#include "support/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "support/fail.hpp"
+
+namespace tj::support {
+namespace {
+
+/// From the kernel each time: a generator of our own would repeat itself in a forked child.
+std::string random_name() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof bits)) {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    bits = (static_cast<std::uint64_t>(::getpid()) << 40) ^ static_cast<std::uint64_t>(now.tv_sec << 30) ^
+           static_cast<std::uint64_t>(now.tv_nsec);
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(bits));
+  return std::string(kTemporaryPrefix) + digits;
+}
+
+/// Some file systems have nothing to flush and say so.
+bool flush(int file) {
+  int status = 0;
+  do {
+    status = ::fsync(file);
+  } while (status != 0 && errno == EINTR);
+  return status == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
+}  // namespace
+
+std::string errno_text(int error) { return std::generic_category().message(error); }
+
+AtomicFile::AtomicFile(int directory, std::string name, mode_t mode) : directory_(directory), name_(std::move(name)) {
+  constexpr int kTries = 64;
+  for (int i = 0; i < kTries && !file_; ++i) {
+    std::string candidate = random_name();
+    file_ = FileDescriptor(
+        ::openat(directory_, candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (file_) {
+      temporary_ = std::move(candidate);
+    } else if (errno != EEXIST && errno != EINTR) {
+      break;
+    }
+  }
+  if (!file_) {
+    failed("create a temporary for", errno);
+  } else if (::fchmod(file_.get(), mode) != 0) {
+    failed("set the mode of", errno);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
+}
+
+bool AtomicFile::failed(const char* step, int error) {
+  if (problem_.empty()) problem_ = cat("cannot ", step, " ", name_, ": ", errno_text(error));
+  file_.reset();
+  if (!temporary_.empty()) ::unlinkat(directory_, temporary_.c_str(), 0);
+  temporary_.clear();
+  return false;
+}
+
+bool AtomicFile::write(std::string_view bytes) {
+  if (!ok()) return false;
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
+    if (count > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      return failed("write", EIO);
+    } else if (errno != EINTR) {
+      return failed("write", errno);
+    }
+  }
+  return true;
+}
+
+bool AtomicFile::stamp() {
+  if (!ok()) return false;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const timespec times[2] = {now, now};
+  return ::futimens(file_.get(), times) == 0 || failed("set the times of", errno);
+}
+
+bool AtomicFile::commit() {
+  if (!ok()) return false;
+  if (temporary_.empty()) return failed("commit twice", EINVAL);
+  if (!flush(file_.get())) return failed("flush", errno);
+  // Network file systems may report a lost write only here.
+  if (::close(file_.release()) != 0 && errno != EINTR) return failed("close", errno);
+  if (::renameat(directory_, temporary_.c_str(), directory_, name_.c_str()) != 0) return failed("rename to", errno);
+  temporary_.clear();
+  return true;
+}
+
+bool write_file_atomically(const std::string& path, std::string_view bytes, mode_t mode, std::string* problem) {
+  const std::size_t slash = path.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  std::string reason;
+  if (name.empty() || name == "." || name == "..") {
+    reason = "'" + path + "' does not end in a file name";
+  } else {
+    const FileDescriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) {
+      reason = cat("cannot open the directory ", parent, ": ", errno_text(errno));
+    } else {
+      AtomicFile file(directory.get(), name, mode);
+      file.write(bytes);
+      file.commit();
+      reason = file.problem();
+    }
+  }
+  if (problem != nullptr) *problem = reason;
+  return reason.empty();
+}
+
+}  // namespace tj::support

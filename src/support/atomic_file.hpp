@@ -1,0 +1,54 @@
+// Files that appear whole or not at all.
+//
+// Decides how a file is published: a temporary in the same directory, fsync, rename. Does not create directories.
+// Invariant: under the final name there is at every moment either the old content or all of the new one; without
+// commit() nothing changes. Crash safe in the same sense; whether a commit survives a power cut is the file system's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "support/file_descriptor.hpp"
+
+namespace tj::support {
+
+/// Temporaries are named kTemporaryPrefix + 16 hex digits. One that is an hour old lost its writer.
+inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
+
+/// Not thread safe; one writer each. Failures are values: ok() turns false, problem() says why, later calls do nothing.
+class AtomicFile {
+ public:
+  /// `directory` is an open directory that outlives this object; `name` has no slash. The mode is exact (no umask).
+  AtomicFile(int directory, std::string name, mode_t mode);
+  /// Removes the temporary unless committed.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  bool write(std::string_view bytes);
+  /// Sets last access and modification to now, in full clock resolution.
+  bool stamp();
+  bool commit();
+
+  bool ok() const noexcept { return problem_.empty(); }
+  const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  bool failed(const char* step, int error);
+
+  int directory_;
+  std::string name_;
+  std::string temporary_;  // empty when there is none to remove
+  FileDescriptor file_;
+  std::string problem_;
+};
+
+/// Publishes bytes under a path whose directory exists. False, with the reason, when that failed; nothing changed then.
+bool write_file_atomically(const std::string& path, std::string_view bytes, mode_t mode, std::string* problem);
+
+/// "No such file or directory"; thread safe.
+std::string errno_text(int error);
+
+}  // namespace tj::support

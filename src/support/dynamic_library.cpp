@@ -1,0 +1,48 @@
+// Opening shared libraries at run time.
+//
+// Decides the loader flags: everything is resolved at once (a broken library fails here and not in a later call) and
+// nothing leaks into the global symbol scope. Does not decide which names are tried.
+#include "support/dynamic_library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+namespace tj::support {
+namespace {
+
+/// The loader's reason, always starting with the name that was tried.
+std::string last_reason(const std::string& name) {
+  const char* text = ::dlerror();  // per thread
+  const std::string reason = text != nullptr ? text : "unknown reason";
+  return reason.rfind(name + ": ", 0) == 0 ? reason : name + ": " + reason;
+}
+
+std::string resolved_path(void* handle, const std::string& name) {
+  link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr) return name;
+  return map->l_name[0] != '\0' ? map->l_name : name;
+}
+
+}  // namespace
+
+std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std::string>& names,
+                                                           std::string* searched) {
+  std::string tries;
+  for (const std::string& name : names) {
+    // The empty name would be the program itself, which is never what was looked for.
+    if (name.empty()) continue;
+    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
+    }
+    if (!tries.empty()) tries += '\n';
+    tries += last_reason(name);
+  }
+  if (searched != nullptr) *searched = tries;
+  return nullptr;
+}
+
+DynamicLibrary::~DynamicLibrary() { ::dlclose(handle_); }
+
+void* DynamicLibrary::symbol(const char* name) const noexcept { return ::dlsym(handle_, name); }
+
+}  // namespace tj::support

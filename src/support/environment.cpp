@@ -1,0 +1,148 @@
+// The only reader of the process environment.
+//
+// Decides defaults, parsing and precedence (Options, variable, default). Does not decide whether a target exists or a
+// directory can be used.
+#include "support/environment.hpp"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <vector>
+
+#include "support/fail.hpp"
+
+namespace tj::support {
+namespace {
+
+constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{4} << 30;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& allowed) {
+  fail(Stage::argument, Code::invalid_argument,
+       cat(name, " is '", value, "'; allowed: ", allowed, ". Correct it or leave it unset."));
+}
+
+/// Relative directories mean: relative to where the process is now, whatever it changes to later. No trailing slash:
+/// with one, the last component would be followed where it is a symbolic link.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  std::string text = (error ? std::filesystem::path(path) : full).lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+std::string home_directory() {
+  if (const auto home = environment_variable("HOME"); home && home->front() == '/') return *home;
+  const long suggested = ::sysconf(_SC_GETPW_R_SIZE_MAX);
+  std::vector<char> buffer(suggested > 0 ? static_cast<std::size_t>(suggested) : 1024);
+  for (;;) {
+    passwd record{};
+    passwd* found = nullptr;
+    const int status = ::getpwuid_r(::geteuid(), &record, buffer.data(), buffer.size(), &found);
+    if (status == ERANGE && buffer.size() < (std::size_t{1} << 20)) {
+      buffer.resize(buffer.size() * 2);
+      continue;
+    }
+    if (status != 0 || found == nullptr || found->pw_dir == nullptr || found->pw_dir[0] != '/') return {};
+    return found->pw_dir;
+  }
+}
+
+std::string resolve_cache_dir(const Options& options) {
+  if (options.cache_dir) return options.cache_dir->empty() ? std::string() : absolute(*options.cache_dir);
+  if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute(*given);
+  // The XDG base directory specification: a relative value is to be ignored.
+  if (const auto xdg = environment_variable("XDG_CACHE_HOME"); xdg && xdg->front() == '/') {
+    return absolute(*xdg + "/tilejit");
+  }
+  const std::string home = home_directory();
+  return home.empty() ? home : absolute(home + "/.cache/tilejit");
+}
+
+std::uint64_t parse_size(const std::string& name, const std::string& text) {
+  const std::string allowed =
+      "a number of bytes, with K, M or G for multiples of 1024 (such as 512M or 4G), below 16 EiB; 0 for no bound";
+  std::size_t digits = 0;
+  std::uint64_t value = 0;
+  for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
+    const auto digit = static_cast<std::uint64_t>(text[digits] - '0');
+    if (__builtin_mul_overflow(value, std::uint64_t{10}, &value) || __builtin_add_overflow(value, digit, &value)) {
+      refuse(name, text, allowed);
+    }
+  }
+  if (digits == 0 || text.size() > digits + 1) refuse(name, text, allowed);
+  int shift = 0;
+  if (digits < text.size()) {
+    switch (std::toupper(static_cast<unsigned char>(text[digits]))) {
+      case 'K': shift = 10; break;
+      case 'M': shift = 20; break;
+      case 'G': shift = 30; break;
+      default: refuse(name, text, allowed);
+    }
+  }
+  if (value > (std::numeric_limits<std::uint64_t>::max() >> shift)) refuse(name, text, allowed);
+  return value << shift;
+}
+
+LogLevel parse_log_level(const std::string& name, const std::string& text) {
+  constexpr std::pair<const char*, LogLevel> kLevels[] = {
+      {"trace", LogLevel::trace}, {"debug", LogLevel::debug}, {"info", LogLevel::info},
+      {"warn", LogLevel::warn},   {"error", LogLevel::error}, {"off", LogLevel::off},
+  };
+  for (const auto& [word, level] : kLevels) {
+    if (text == word) return level;
+  }
+  refuse(name, text, "trace, debug, info, warn, error, off");
+}
+
+std::string checked_hip_compiler(const std::string& name, const std::string& text) {
+  if (text == "auto" || text == "hiprtc" || text == "clang") return text;
+  refuse(name, text, "auto, hiprtc, clang");
+}
+
+}  // namespace
+
+std::optional<std::string> environment_variable(const char* name) {
+  // Nothing from the environment may steer a set-user-id program.
+  const char* value = ::secure_getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+Settings resolve_settings(const Options& options) {
+  Settings settings;
+  settings.use_disk_cache = options.use_disk_cache;
+  settings.cache_dir = resolve_cache_dir(options);
+
+  settings.cache_max_size_bytes = kDefaultCacheBytes;
+  if (options.cache_max_size_bytes) {
+    settings.cache_max_size_bytes = *options.cache_max_size_bytes;
+  } else if (const auto size = environment_variable("TJ_CACHE_MAX_SIZE")) {
+    settings.cache_max_size_bytes = parse_size("TJ_CACHE_MAX_SIZE", *size);
+  }
+
+  settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
+
+  const std::string dump = options.dump_dir ? *options.dump_dir : environment_variable("TJ_DUMP_DIR").value_or("");
+  if (!dump.empty()) settings.dump_dir = absolute(dump);
+
+  if (options.log_level) {
+    settings.log_level = *options.log_level;
+  } else if (const auto level = environment_variable("TJ_LOG_LEVEL")) {
+    settings.log_level = parse_log_level("TJ_LOG_LEVEL", *level);
+  }
+
+  if (options.hip_compiler) {
+    settings.hip_compiler = checked_hip_compiler("Options::hip_compiler", *options.hip_compiler);
+  } else if (const auto choice = environment_variable("TJ_HIP_COMPILER")) {
+    settings.hip_compiler = checked_hip_compiler("TJ_HIP_COMPILER", *choice);
+  }
+  return settings;
+}
+
+}  // namespace tj::support

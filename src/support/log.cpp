@@ -1,0 +1,56 @@
+// Logging through spdlog, or into the user's sink.
+//
+// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome.
+#include "support/log.hpp"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <memory>
+#include <utility>
+
+namespace tj::support {
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::trace: return spdlog::level::trace;
+    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::info: return spdlog::level::info;
+    case LogLevel::warn: return spdlog::level::warn;
+    case LogLevel::error: return spdlog::level::err;
+    case LogLevel::off: return spdlog::level::off;
+  }
+  return spdlog::level::err;
+}
+
+/// Not in spdlog's registry (a program's own loggers stay its own), and never destroyed, so that other static objects
+/// may still log while the process ends.
+spdlog::logger& default_logger() {
+  static spdlog::logger* const logger = [] {
+    auto* made = new spdlog::logger("tilejit", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("[%Y-%m-%d %H:%M:%S.%e] [tilejit] [%l] %v");
+    made->set_level(spdlog::level::trace);
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *logger;
+}
+
+}  // namespace
+
+Log::Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
+
+void Log::operator()(LogLevel level, std::string_view message) const {
+  if (level == LogLevel::off || !enabled(level)) return;
+  try {
+    if (sink_) {
+      sink_(level, message);
+    } else {
+      default_logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+    }
+  } catch (...) {  // a sink that throws must not turn a warning into a failed launch
+  }
+}
+
+}  // namespace tj::support
