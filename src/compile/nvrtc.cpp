@@ -48,8 +48,8 @@ struct Api {
 
   void check(nvrtcResult result, const char* call) const {
     if (result == NVRTC_SUCCESS) return;
-    const Code code = result == NVRTC_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : Code::internal;
-    fail(Stage::compile, code,
+    const Code kind = result == NVRTC_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : Code::internal;
+    fail(Stage::compile, kind,
          cat("nvrtc", call, " failed: ", error_string(result), " (", static_cast<int>(result), "), from ", path,
              "; free host memory, or try another NVRTC by putting its folder first on LD_LIBRARY_PATH"));
   }

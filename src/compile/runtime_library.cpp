@@ -1,6 +1,7 @@
 // Opening, and keeping open, the compilers' libraries.
 #include "compile/runtime_library.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
   if (before) before(path);
   std::string reason;
   auto library = support::DynamicLibrary::open_first({path}, &reason);
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
   if (!library)
     support::fail(Stage::compile, Code::not_found,
                   support::cat(search.library, " is at ", path, " but does not open: ", reason,
