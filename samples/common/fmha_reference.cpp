@@ -1,0 +1,178 @@
+// Attention in f64; see fmha_reference.hpp.
+#include "samples/common/fmha_reference.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <thread>
+
+#include "samples/common/half.hpp"
+#include "samples/common/random.hpp"
+
+namespace tj::samples {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A row of queries, counted over [B, H, Sq].
+struct RowPlace {
+  std::int64_t batch, head, row;
+};
+
+RowPlace place_of(const FmhaArgs& args, std::int64_t index) {
+  const std::int64_t seq_q = args.q.shape[2], heads = args.q.shape[1];
+  return {index / seq_q / heads, index / seq_q % heads, index % seq_q};
+}
+
+/// Elements of [b, h, s, :] as 16-bit patterns; the last dimension is contiguous.
+const std::uint16_t* row_of(const Tensor& t, std::int64_t b, std::int64_t h, std::int64_t s) {
+  return static_cast<const std::uint16_t*>(t.data) + b * t.strides[0] + h * t.strides[1] + s * t.strides[2];
+}
+
+/// Keys that query `row` sees: j <= row + Sk - Sq under a causal mask.
+std::int64_t visible_keys(const FmhaArgs& args, std::int64_t row) {
+  const std::int64_t seq_q = args.q.shape[2], seq_k = args.k.shape[2];
+  return args.causal ? std::clamp<std::int64_t>(row + seq_k - seq_q + 1, 0, seq_k) : seq_k;
+}
+
+/// Room that one thread reuses from row to row.
+struct Scratch {
+  std::vector<double> q, scores;
+};
+
+/// Writes D values to o and returns the row's log-sum-exp.
+double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch, double* o) {
+  const auto dim = static_cast<std::size_t>(args.q.shape[3]);
+  const std::int64_t kv_head = at.head / (args.q.shape[1] / args.k.shape[1]);
+  const auto keys = static_cast<std::size_t>(visible_keys(args, at.row));
+  const double scale = args.scale ? static_cast<double>(*args.scale) : 1.0 / std::sqrt(static_cast<double>(dim));
+  const DType dtype = args.q.dtype;
+  std::fill(o, o + dim, 0.0);
+  if (keys == 0) return -kInfinity;
+
+  scratch.q.resize(dim);
+  scratch.scores.resize(keys);
+  const std::uint16_t* q = row_of(args.q, at.batch, at.head, at.row);
+  for (std::size_t d = 0; d < dim; ++d) scratch.q[d] = static_cast<double>(to_float(q[d], dtype));
+  double largest = -kInfinity;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const std::uint16_t* k = row_of(args.k, at.batch, kv_head, static_cast<std::int64_t>(j));
+    double dot = 0;
+    for (std::size_t d = 0; d < dim; ++d) dot += scratch.q[d] * static_cast<double>(to_float(k[d], dtype));
+    scratch.scores[j] = dot * scale;
+    largest = std::max(largest, scratch.scores[j]);
+  }
+  double sum = 0;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const double weight = std::exp(scratch.scores[j] - largest);
+    const std::uint16_t* v = row_of(args.v, at.batch, kv_head, static_cast<std::int64_t>(j));
+    sum += weight;
+    for (std::size_t d = 0; d < dim; ++d) o[d] += weight * static_cast<double>(to_float(v[d], dtype));
+  }
+  for (std::size_t d = 0; d < dim; ++d) o[d] /= sum;
+  return largest + std::log(sum);
+}
+
+int thread_count(int wanted) { return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+/// Calls work(thread, index) for every index, handed out in small blocks.
+template <class Work>
+void parallel_for(std::int64_t count, int threads, const Work& work) {
+  constexpr std::int64_t kBlock = 16;
+  std::atomic<std::int64_t> next{0};
+  const auto run = [&](std::size_t thread) {
+    for (std::int64_t begin; (begin = next.fetch_add(kBlock)) < count;)
+      for (std::int64_t i = begin; i < std::min(begin + kBlock, count); ++i) work(thread, i);
+  };
+  std::vector<std::thread> helpers;
+  for (int t = 1; t < threads; ++t) helpers.emplace_back(run, static_cast<std::size_t>(t));
+  run(0);
+  for (std::thread& helper : helpers) helper.join();
+}
+
+/// What one thread has summed up over its rows.
+struct Sums {
+  double difference = 0, reference = 0, lse_error = 0;
+  Scratch scratch;
+  std::vector<double> o;
+};
+
+void compare_row(const FmhaArgs& args, const RowPlace& at, Sums& sums) {
+  const auto dim = static_cast<std::size_t>(args.q.shape[3]);
+  sums.o.resize(dim);
+  const double lse = reference_row(args, at, sums.scratch, sums.o.data());
+  const std::uint16_t* o = row_of(args.o, at.batch, at.head, at.row);
+  for (std::size_t d = 0; d < dim; ++d) {
+    const double value = static_cast<double>(to_float(o[d], args.o.dtype));
+    const double difference = value - sums.o[d];
+    sums.difference += std::isfinite(value) ? difference * difference : kInfinity;
+    sums.reference += sums.o[d] * sums.o[d];
+  }
+  if (!args.lse) return;
+  const Tensor& t = *args.lse;
+  const auto value = static_cast<double>(static_cast<const float*>(t.data)[at.batch * t.strides[0] + at.head * t.strides[1] + at.row * t.strides[2]]);
+  // Two equal infinities agree; their difference would be NaN.
+  const double error = value == lse ? 0.0 : std::abs(value - lse);
+  sums.lse_error = std::isnan(error) ? kInfinity : std::max(sums.lse_error, error);
+}
+
+}  // namespace
+
+FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
+  const std::int64_t rows = args.q.shape[0] * args.q.shape[1] * args.q.shape[2], dim = args.q.shape[3];
+  FmhaReference result;
+  result.o.resize(static_cast<std::size_t>(rows * dim));
+  result.lse.resize(static_cast<std::size_t>(rows));
+  std::vector<Scratch> scratch(static_cast<std::size_t>(thread_count(threads)));
+  parallel_for(rows, thread_count(threads), [&](std::size_t thread, std::int64_t i) {
+    result.lse[static_cast<std::size_t>(i)] = reference_row(args, place_of(args, i), scratch[thread], result.o.data() + i * dim);
+  });
+  return result;
+}
+
+FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options) {
+  FmhaComparison result;
+  result.rows_total = args.q.shape[0] * args.q.shape[1] * args.q.shape[2];
+  const std::int64_t row_work = 2 * args.k.shape[2] * args.q.shape[3];
+  const std::int64_t affordable = std::max<std::int64_t>(1, options.max_work / row_work);
+  const bool all = affordable >= result.rows_total;
+  result.rows = all ? result.rows_total : affordable;
+
+  std::vector<Sums> sums(static_cast<std::size_t>(thread_count(options.threads)));
+  parallel_for(result.rows, thread_count(options.threads), [&](std::size_t thread, std::int64_t i) {
+    // One random row of every equal share of the rows: distinct, and spread over batches and heads.
+    const std::int64_t begin = result.rows_total * i / result.rows, end = result.rows_total * (i + 1) / result.rows;
+    const std::int64_t row = all ? i : begin + static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(end - begin));
+    compare_row(args, place_of(args, row), sums[thread]);
+  });
+  double difference = 0, reference = 0;
+  for (const Sums& s : sums) {
+    difference += s.difference;
+    reference += s.reference;
+    result.lse_error = std::max(result.lse_error, s.lse_error);
+  }
+  // A reference of nothing but zeros (no row sees a key) allows nothing but zeros.
+  result.o_error = reference > 0 ? std::sqrt(difference / reference) : (difference > 0 ? kInfinity : 0.0);
+  return result;
+}
+
+std::string FmhaComparison::text(DType dtype) const {
+  char line[200];
+  std::snprintf(line, sizeof line, "error %.2e (limit %.0e), lse error %.2e (limit %.0e), %lld of %lld rows compared", o_error, max_error(dtype),
+                lse_error, kMaxLseError, static_cast<long long>(rows), static_cast<long long>(rows_total));
+  return line;
+}
+
+double fmha_flops(const FmhaArgs& args) {
+  const std::int64_t seq_q = args.q.shape[2];
+  double pairs = static_cast<double>(seq_q) * static_cast<double>(args.k.shape[2]);
+  if (args.causal) {
+    pairs = 0;
+    for (std::int64_t row = 0; row < seq_q; ++row) pairs += static_cast<double>(visible_keys(args, row));
+  }
+  return 4.0 * static_cast<double>(args.q.shape[0] * args.q.shape[1] * args.q.shape[3]) * pairs;
+}
+
+}  // namespace tj::samples

@@ -1,0 +1,53 @@
+// Attention in f64, and how far a result is from it. The one reference of samples and tests.
+//
+// Decides the error metric and which rows are compared. Plain loops over host memory: no tile, no schedule, nothing
+// that it could share with a kernel. Invariant: a comparison says how many rows it looked at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/ops.hpp>
+
+namespace tj::samples {
+
+/// Limits on ||o - ref|| / ||ref||, and on |lse - ref|.
+inline constexpr double kMaxErrorF16 = 6e-4;
+inline constexpr double kMaxErrorBf16 = 5e-3;
+inline constexpr double kMaxLseError = 1e-3;
+inline double max_error(DType dtype) { return dtype == DType::bf16 ? kMaxErrorBf16 : kMaxErrorF16; }
+
+struct FmhaReference {
+  std::vector<double> o;    ///< dense [B, H, Sq, D]
+  std::vector<double> lse;  ///< dense [B, H, Sq]
+};
+
+/// All rows. args.q, k and v are in host memory (any strides); o and lse are not looked at.
+FmhaReference fmha_reference(const FmhaArgs& args, int threads = 0);
+
+struct CompareOptions {
+  /// Elements of k and v that may be read; above it a random subset of rows is compared. 2^30 takes seconds.
+  std::int64_t max_work = std::int64_t{1} << 30;
+  std::uint64_t seed = 1;  ///< of the choice of rows
+  int threads = 0;         ///< 0: one a core
+};
+
+struct FmhaComparison {
+  double o_error = 0;    ///< ||o - ref|| / ||ref|| over the compared rows; infinite when an element is not finite
+  double lse_error = 0;  ///< largest |lse - ref|; infinite where only one of them is -inf; 0 without lse
+  std::int64_t rows = 0, rows_total = 0;
+
+  bool within(DType dtype) const { return o_error <= max_error(dtype) && lse_error <= kMaxLseError; }
+  /// "error 1.9e-04 (limit 6.0e-04), lse error ..., 512 of 16384 rows compared".
+  std::string text(DType dtype) const;
+};
+
+/// Compares args.o, and args.lse where present, with the reference. All tensors in host memory.
+FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options = {});
+
+/// Pairs of a query and a key that it sees, times 4 D (two multiply-adds an element): the operations of one call.
+double fmha_flops(const FmhaArgs& args);
+inline double tflops(double flops, double milliseconds) { return milliseconds > 0 ? flops / milliseconds * 1e-9 : 0; }
+
+}  // namespace tj::samples
