@@ -1,5 +1,5 @@
 // Attention in f64; see fmha_reference.hpp.
-#include "samples/common/fmha_reference.hpp"
+#include "common/fmha_reference.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,8 +8,8 @@
 #include <limits>
 #include <thread>
 
-#include "samples/common/half.hpp"
-#include "samples/common/random.hpp"
+#include "common/half.hpp"
+#include "common/random.hpp"
 
 namespace tj::samples {
 namespace {

@@ -2,7 +2,7 @@
 //
 // The header is a Python dictionary literal; the little parser below knows the three keys that the format defines and
 // refuses all else. Invariant: an Array that is returned has exactly the bytes that its shape and dtype say.
-#include "samples/common/npy.hpp"
+#include "common/npy.hpp"
 
 #include <cctype>
 #include <cerrno>

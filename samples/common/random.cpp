@@ -1,11 +1,11 @@
 // Normal random data; see random.hpp.
-#include "samples/common/random.hpp"
+#include "common/random.hpp"
 
 #include <cmath>
 #include <numbers>
 #include <random>
 
-#include "samples/common/half.hpp"
+#include "common/half.hpp"
 
 namespace tj::samples {
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "samples/common/fmha_reference.hpp"
-#include "samples/common/half.hpp"
-#include "samples/common/random.hpp"
+#include "common/fmha_reference.hpp"
+#include "common/half.hpp"
+#include "common/random.hpp"
 
 namespace {
 

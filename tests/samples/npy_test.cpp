@@ -9,7 +9,7 @@
 
 #include <tilejit/error.hpp>
 
-#include "samples/common/npy.hpp"
+#include "common/npy.hpp"
 
 namespace {
 
