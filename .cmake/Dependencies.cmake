@@ -44,20 +44,20 @@ tj_find_archive(tj_boost_context libboost_context.a libboost-context-dev)
 # SHA-256 only, through the low-level calls: they add 30 KB, where the EVP interface pulls in 3.8 MB of providers.
 tj_find_header(tj_crypto openssl/sha.h libssl-dev)
 tj_find_archive(tj_crypto libcrypto.a libssl-dev)
-target_compile_definitions(tj_crypto INTERFACE OPENSSL_SUPPRESS_DEPRECATED)
 
 # cuda.h and nvrtc.h, never a library: a toolkit's, else those of NVIDIA's wheels below .deps/.
 set(tj_wheels "${CMAKE_SOURCE_DIR}/.deps/nvidia/cu13")
-set(tj_toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda /opt/cuda)
-find_path(TJ_CUDA_INCLUDE_DIR nvrtc.h HINTS ${tj_toolkits} "${tj_wheels}" PATH_SUFFIXES include targets/x86_64-linux/include)
-if(NOT TJ_CUDA_INCLUDE_DIR OR NOT EXISTS "${TJ_CUDA_INCLUDE_DIR}/cuda.h")
+set(tj_toolkits "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda /opt/cuda "${tj_wheels}")
+find_path(TJ_CUDA_INCLUDE_DIR cuda.h HINTS ${tj_toolkits} PATH_SUFFIXES include targets/x86_64-linux/include)
+find_path(TJ_NVRTC_INCLUDE_DIR nvrtc.h HINTS ${tj_toolkits} PATH_SUFFIXES include targets/x86_64-linux/include)
+if(NOT TJ_CUDA_INCLUDE_DIR OR NOT TJ_NVRTC_INCLUDE_DIR)
   message(FATAL_ERROR "cuda.h and nvrtc.h were not found. Install the CUDA toolkit and set CUDA_HOME, or fetch NVIDIA's "
     "wheels with: bash tests/run.sh --setup")
 endif()
 add_library(tj_cuda_headers INTERFACE)
-target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_DIR}")
+target_include_directories(tj_cuda_headers SYSTEM INTERFACE "${TJ_CUDA_INCLUDE_DIR}" "${TJ_NVRTC_INCLUDE_DIR}")
 
 # Where NVRTC lies, for the tests: the library itself finds a toolkit's, but not one that is only below .deps/.
-find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits} "${tj_wheels}"
+find_path(TJ_NVRTC_DIR NAMES libnvrtc.so.13 libnvrtc.so.12 HINTS ${tj_toolkits}
   PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
-mark_as_advanced(TJ_CUDA_INCLUDE_DIR TJ_NVRTC_DIR)
+mark_as_advanced(TJ_CUDA_INCLUDE_DIR TJ_NVRTC_INCLUDE_DIR TJ_NVRTC_DIR)

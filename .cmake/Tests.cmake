@@ -3,14 +3,16 @@
 # tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
 #   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
-# tests/<folder>/<name>_fake.cpp -> tests/fakes/<name>.so, a stand-in for a library that is opened at run time.
+# tests/fakes/fake_<name>.cpp -> TJ_FAKES_DIR/lib<name>.so.1, a stand-in for a library that is opened at run time.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
+# The system's interpreter comes first: it is the one that python3-numpy belongs to.
+find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(TJ_PYTHON python3)
 mark_as_advanced(TJ_PYTHON)
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
-file(GLOB fake_sources CONFIGURE_DEPENDS tests/*/*_fake.cpp)
+file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/fake_*.cpp)
 file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
 list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources})
 list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
@@ -50,13 +52,14 @@ function(tj_test_properties test)
 endfunction()
 
 foreach(source IN LISTS fake_sources)
-  get_filename_component(name "${source}" NAME_WE)
-  string(REGEX REPLACE "_fake$" "" name "${name}")
-  add_library(fake.${name} MODULE "${source}")
-  target_link_libraries(fake.${name} PRIVATE tj_cuda_headers)
-  target_include_directories(fake.${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
-  set_target_properties(fake.${name} PROPERTIES PREFIX "" OUTPUT_NAME "${name}"
+  get_filename_component(target "${source}" NAME_WE)
+  string(REGEX REPLACE "^fake_" "" name "${target}")
+  add_library(${target} MODULE "${source}")
+  target_link_libraries(${target} PRIVATE tj_cuda_headers)
+  target_link_options(${target} PRIVATE -Wl,-soname,lib${name}.so.1)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME "${name}" SUFFIX ".so.1"
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)
+  add_dependencies(tj_test_main ${target})
 endforeach()
 
 foreach(source IN LISTS test_sources)
