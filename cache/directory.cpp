@@ -1,0 +1,153 @@
+// Opening, trusting and reading what lies in a cache directory.
+#include "cache/directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <ctime>
+#include <memory>
+
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+
+namespace tj::cache {
+namespace {
+
+using support::cat;
+using support::errno_text;
+using support::FileDescriptor;
+
+std::int64_t nanoseconds(const timespec& time) {
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+FileInfo to_info(const std::string& name, const struct stat& status) {
+  return {name, static_cast<std::uint64_t>(status.st_size), nanoseconds(status.st_atim), nanoseconds(status.st_mtim)};
+}
+
+/// Empty when only this user and root could have written it.
+std::string distrust(const struct stat& status) {
+  const uid_t self = ::geteuid();
+  if (status.st_uid != self && status.st_uid != 0) {
+    return cat("it belongs to user ", status.st_uid, "; user ", self, " takes kernels only from itself and from root");
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return "others can write it; run chmod go-w on it if its content can be trusted";
+  }
+  return {};
+}
+
+/// Every missing component, like mkdir -p, private to the user.
+bool make_directories(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      // On a read-only or foreign parent mkdir may refuse before it says that the directory exists.
+      struct stat status {};
+      const int error = errno;
+      if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+        errno = error;
+        return false;
+      }
+    }
+    if (end == std::string::npos) return true;
+  }
+}
+
+}  // namespace
+
+FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  problem->clear();
+  FileDescriptor directory(::open(path.c_str(), kFlags));
+  if (!directory && errno == ENOENT) {
+    if (when_missing == WhenMissing::leave) return {};
+    if (!make_directories(path)) {
+      *problem = "cannot make it: " + errno_text(errno);
+      return {};
+    }
+    directory = FileDescriptor(::open(path.c_str(), kFlags));
+  }
+  if (!directory) {
+    const int error = errno;
+    struct stat link {};
+    const bool is_link = ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
+    *problem = is_link ? "it is a symbolic link, which is not followed; name the real directory" : errno_text(error);
+    return {};
+  }
+  struct stat status {};
+  *problem = ::fstat(directory.get(), &status) != 0 ? errno_text(errno) : distrust(status);
+  return problem->empty() ? std::move(directory) : FileDescriptor();
+}
+
+std::vector<std::string> list_names(int directory) {
+  std::vector<std::string> names;
+  // A descriptor of its own: the read position belongs to the description, which threads and children share.
+  FileDescriptor own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!own) return names;
+  DIR* const opened = ::fdopendir(own.get());
+  if (opened == nullptr) return names;
+  own.release();
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, &::closedir);
+  while (const dirent* item = ::readdir(stream.get())) names.emplace_back(item->d_name);
+  return names;
+}
+
+bool file_info(int directory, const std::string& name, FileInfo* info) {
+  struct stat status {};
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  *info = to_info(name, status);
+  return true;
+}
+
+std::optional<ReadFile> read_file(int directory, const std::string& name, std::string* problem) {
+  problem->clear();
+  // O_NONBLOCK: somebody may have put a pipe there. O_NOATIME keeps "last used" ours; only owners may ask for it.
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  FileDescriptor file(::openat(directory, name.c_str(), kFlags | O_NOATIME));
+  if (!file && errno == EPERM) file = FileDescriptor(::openat(directory, name.c_str(), kFlags));
+  if (!file) {
+    if (errno != ENOENT) *problem = errno == ELOOP ? "it is a symbolic link" : errno_text(errno);
+    return std::nullopt;
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) {
+    *problem = errno_text(errno);
+  } else if (!S_ISREG(status.st_mode)) {
+    *problem = "it is not a regular file";
+  } else if (status.st_size > kMaxFileBytes) {
+    *problem = cat("it has ", status.st_size, " bytes; an entry has at most ", kMaxFileBytes);
+  } else {
+    *problem = distrust(status);
+  }
+  if (!problem->empty()) return std::nullopt;
+
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t count = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
+    if (count > 0) {
+      filled += static_cast<std::size_t>(count);
+    } else if (count == 0) {
+      break;
+    } else if (errno != EINTR) {
+      *problem = "cannot read it: " + errno_text(errno);
+      return std::nullopt;
+    }
+  }
+  bytes.resize(filled);  // a file cut short while being read fails its checksum
+  return ReadFile{std::move(file), std::move(bytes)};
+}
+
+void mark_used(int file) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);  // UTIME_NOW would be the last timer tick, too coarse to order uses
+  timespec keep{};
+  keep.tv_nsec = UTIME_OMIT;
+  const timespec times[2] = {now, keep};
+  (void)::futimens(file, times);
+}
+
+}  // namespace tj::cache

@@ -1,0 +1,49 @@
+// The directory of a cache and the files in it, as the file system sees them.
+//
+// Decides whom to trust: directories and files that belong to this user or to root, that nobody else can write, and
+// that are not reached through a symbolic link in the last component. Knows nothing of an entry's bytes.
+// Invariant: what is judged is the open descriptor, never the path, so nothing can be exchanged in between.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/file_descriptor.hpp"
+
+namespace tj::cache {
+
+/// A larger file is not one of ours: no kernel comes near it, and reading it could exhaust memory.
+inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 30;
+
+struct FileInfo {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::int64_t last_use_ns = 0;  ///< access time, which the store sets itself: works where reads do not touch it
+  std::int64_t made_ns = 0;      ///< modification time, set once
+};
+
+enum class WhenMissing { leave, make };
+
+/// Without a value and without a problem: the directory does not exist. Made directories get mode 0700.
+support::FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem);
+
+/// Names in the directory; empty when it cannot be read.
+std::vector<std::string> list_names(int directory);
+
+/// Without following links; false when there is no such file.
+bool file_info(int directory, const std::string& name, FileInfo* info);
+
+struct ReadFile {
+  support::FileDescriptor file;
+  std::string bytes;
+};
+
+/// A regular file of a trusted owner, whole. Without a value and without a problem: it does not exist.
+std::optional<ReadFile> read_file(int directory, const std::string& name, std::string* problem);
+
+/// Sets the access time to now and keeps the rest. Failing is allowed: a read-only cache stays usable.
+void mark_used(int file);
+
+}  // namespace tj::cache

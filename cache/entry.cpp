@@ -1,0 +1,171 @@
+// The bytes of an entry, and their names.
+//
+// Decides the encoding written down in README.md. Does not touch files.
+// Invariant: decode() reads nothing before the checksum over everything has passed, never reads past the end even of
+// bytes whose checksum is right, and accepts only what encode() makes.
+#include <algorithm>
+
+#include "cache/format.hpp"
+#include "support/fail.hpp"
+#include "support/hash.hpp"
+
+namespace tj::cache {
+namespace {
+
+constexpr std::size_t kChecksumBytes = std::tuple_size_v<support::Digest>;
+constexpr std::size_t kHeaderBytes = 8 + 4 + 8;  // magic, version, total
+
+void put(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>((value >> (8 * i)) & 0xff));
+}
+
+void put_text(std::string& out, std::string_view text) {
+  put(out, text.size(), 4);
+  out.append(text);
+}
+
+/// Takes from the front; after the first overrun everything is empty and ok() is false.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  bool ok() const { return ok_; }
+  bool done() const { return ok_ && rest_.empty(); }
+
+  std::string_view take(std::uint64_t count) {
+    if (count > rest_.size()) {
+      ok_ = false;
+      rest_ = {};
+      return {};
+    }
+    const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(count));
+    rest_.remove_prefix(static_cast<std::size_t>(count));
+    return taken;
+  }
+  std::uint64_t number(int bytes) {
+    const std::string_view raw = take(static_cast<std::uint64_t>(bytes));
+    std::uint64_t value = 0;
+    for (std::size_t i = raw.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(raw[i]);
+    return value;
+  }
+  std::string text() { return std::string(take(number(4))); }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+std::string checksum(std::string_view bytes) {
+  const support::Digest digest = support::sha256(bytes);
+  return {digest.begin(), digest.end()};
+}
+
+/// Empty when magic, version, length and checksum are right.
+std::string check_frame(std::string_view bytes) {
+  Reader reader(bytes);
+  const std::string_view magic = reader.take(kMagic.size());
+  const std::uint64_t version = reader.number(4);
+  const std::uint64_t total = reader.number(8);
+  if (!reader.ok()) return support::cat("too short: ", bytes.size(), " bytes");
+  if (magic != kMagic) return "not a tilejit kernel entry";
+  if (version != kFormatVersion) {
+    return support::cat("format version ", version, "; this library reads version ", kFormatVersion);
+  }
+  if (total != bytes.size()) return support::cat(bytes.size(), " bytes where ", total, " were written");
+  if (bytes.size() < kHeaderBytes + kChecksumBytes) return support::cat("too short: ", bytes.size(), " bytes");
+  const std::size_t end = bytes.size() - kChecksumBytes;
+  if (checksum(bytes.substr(0, end)) != bytes.substr(end)) return "checksum does not match";
+  return {};
+}
+
+std::string parse(std::string_view body, Key* key, Entry* entry) {
+  Reader reader(body);
+  key->request_hex = reader.text();
+  key->compiler_hex = reader.text();
+  const std::uint64_t count = reader.number(4);
+  for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
+    std::string name = reader.text();
+    std::string value = reader.text();
+    if (reader.ok()) entry->metadata.emplace_back(std::move(name), std::move(value));
+  }
+  entry->payload = std::string(reader.take(reader.number(8)));
+  return reader.done() ? std::string() : "malformed fields under a right checksum";
+}
+
+bool is_hex_like(std::string_view text) {
+  return text.size() <= kMaxHexLength && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+         });
+}
+
+}  // namespace
+
+const std::string* Entry::find(std::string_view name) const {
+  for (const auto& [key, value] : metadata) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string encode(const Key& key, const Entry& entry) {
+  constexpr std::uint64_t kMaxText = 0xffffffffu;
+  std::uint64_t total = kHeaderBytes + 4 + key.request_hex.size() + 4 + key.compiler_hex.size() + 4 + 8 +
+                        entry.payload.size() + kChecksumBytes;
+  for (const auto& [name, value] : entry.metadata) {
+    if (name.size() > kMaxText || value.size() > kMaxText) {
+      support::fail(Stage::cache, Code::internal, "kernel cache: metadata '" + name.substr(0, 64) + "' exceeds 4 GiB");
+    }
+    total += 4 + name.size() + 4 + value.size();
+  }
+  std::string out;
+  out.reserve(static_cast<std::size_t>(total));
+  out.append(kMagic);
+  put(out, kFormatVersion, 4);
+  put(out, total, 8);
+  put_text(out, key.request_hex);
+  put_text(out, key.compiler_hex);
+  put(out, entry.metadata.size(), 4);
+  for (const auto& [name, value] : entry.metadata) {
+    put_text(out, name);
+    put_text(out, value);
+  }
+  put(out, entry.payload.size(), 8);
+  out.append(entry.payload);
+  out.append(checksum(out));
+  return out;
+}
+
+std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::string* problem) {
+  Key key;
+  Entry entry;
+  std::string reason = check_frame(bytes);
+  if (reason.empty()) {
+    reason = parse(bytes.substr(kHeaderBytes, bytes.size() - kHeaderBytes - kChecksumBytes), &key, &entry);
+  }
+  if (reason.empty() && expected != nullptr &&
+      (key.request_hex != expected->request_hex ||
+       (!expected->compiler_hex.empty() && key.compiler_hex != expected->compiler_hex))) {
+    reason = "made for another key, " + file_name(key);
+  }
+  if (problem != nullptr) *problem = reason;
+  if (!reason.empty()) return std::nullopt;
+  return entry;
+}
+
+std::string file_name(const Key& key) {
+  return support::cat(key.request_hex, '-', key.compiler_hex, kSuffix);
+}
+
+bool is_well_formed(const Key& key) {
+  return !key.request_hex.empty() && is_hex_like(key.request_hex) && is_hex_like(key.compiler_hex);
+}
+
+bool parse_file_name(std::string_view name, Key* key) {
+  if (!name.ends_with(kSuffix)) return false;
+  name.remove_suffix(kSuffix.size());
+  const std::size_t dash = name.find('-');
+  if (dash == std::string_view::npos) return false;
+  *key = Key{std::string(name.substr(0, dash)), std::string(name.substr(dash + 1))};
+  return is_well_formed(*key);
+}
+
+}  // namespace tj::cache

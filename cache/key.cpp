@@ -1,0 +1,25 @@
+// Keys from fields.
+//
+// Decides what is hashed besides the caller's fields: the entry format's version and which of the two hashes it is, so
+// that a new format never meets an old entry and a request never equals a compiler.
+#include "cache/cache.hpp"
+#include "cache/format.hpp"
+#include "support/hash.hpp"
+
+namespace tj::cache {
+namespace {
+
+std::string hash_fields(std::string_view kind, const Fields& fields) {
+  support::FieldHash hash;
+  hash.field("tilejit", kind).field("format", kFormatVersion).field("fields", fields.size());
+  for (const auto& [name, value] : fields) hash.field(name, value);
+  return support::to_hex(hash.finish());
+}
+
+}  // namespace
+
+Key make_key(const Fields& request, const Fields& compiler) {
+  return Key{hash_fields("request", request), compiler.empty() ? std::string() : hash_fields("compiler", compiler)};
+}
+
+}  // namespace tj::cache
