@@ -39,7 +39,7 @@ if(TJ_SAMPLES)
     add_library(tj_sample_common STATIC ${sample_common})
     target_include_directories(tj_sample_common PUBLIC "${CMAKE_SOURCE_DIR}/samples")
     # Headers only: samples bring the shared library, tests the internal archive.
-    target_link_libraries(tj_sample_common PUBLIC Threads::Threads)
+    target_link_libraries(tj_sample_common PUBLIC Threads::Threads PRIVATE tj_json)
     target_include_directories(tj_sample_common PUBLIC "${CMAKE_SOURCE_DIR}/include")
   endif()
   foreach(main IN LISTS sample_mains)

@@ -1,0 +1,54 @@
+// See schedule_summary.hpp.
+#include "common/schedule_summary.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace tj::samples {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A name or a number, as text.
+std::string word(const Json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) return {};
+  const Json& value = object[key];
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string first_word(const Json& object, std::initializer_list<const char*> keys) {
+  for (const char* key : keys)
+    if (std::string text = word(object, key); !text.empty()) return text;
+  return "?";
+}
+
+const Json& list(const Json& root, const char* key) {
+  static const Json empty = Json::array();
+  return root.is_object() && root.contains(key) && root[key].is_array() ? root[key] : empty;
+}
+
+}  // namespace
+
+std::string schedule_summary(const std::string& schedule_json, const std::string& indent) {
+  const Json root = Json::parse(schedule_json, nullptr, false);
+  if (!root.is_object()) return "(no schedule in the report)";
+  long stages = 0;
+  std::map<std::string, std::string> nodes_of_role;
+  std::vector<std::string> order;
+  for (const Json& node : list(root, "nodes")) {
+    const std::string stage = word(node, "stage"), role = first_word(node, {"role"});
+    stages = std::max(stages, std::strtol(stage.c_str(), nullptr, 10) + 1);
+    if (!nodes_of_role.count(role)) order.push_back(role);
+    nodes_of_role[role] += " " + first_word(node, {"name"}) + "@" + first_word(node, {"cycle"});
+  }
+  std::string text = "II " + first_word(root, {"ii"}) + " cycles (" + (word(root, "proven_ii") == "true" ? "proven" : "not proven") + "), length " +
+                     first_word(root, {"length"}) + ", " + std::to_string(stages) + " stages";
+  for (const std::string& role : order) text += "\n" + indent + "role " + role + ":" + nodes_of_role[role];
+  std::string rings;
+  for (const Json& ring : list(root, "rings")) rings += " " + first_word(ring, {"name", "value"}) + " x" + first_word(ring, {"slots", "depth"});
+  if (!rings.empty()) text += "\n" + indent + "rings:" + rings;
+  return text;
+}
+
+}  // namespace tj::samples

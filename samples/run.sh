@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs the main job: attention on the GPU, or on the CPU model where there is none.
+#
+#   bash samples/run.sh [arguments of the sample]
+#   SAMPLE=00_hello bash samples/run.sh
+set -eu -o pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"
+sample="${SAMPLE:-01_fmha}"
+
+tj_setup
+tj_say "building $sample (release)"
+mkdir -p "$tj_root/build"
+log="$tj_root/build/samples.log"
+if ! { (cd "$tj_root" && cmake --preset release) && cmake --build "$tj_root/build/release" --target "$sample"; } >"$log" 2>&1; then
+  tail -n 40 "$log" >&2
+  tj_fail "the build failed; the whole log is $log"
+fi
+
+if [ -n "${TJ_TARGET:-}" ]; then
+  tj_say "target from TJ_TARGET: $TJ_TARGET"
+elif gpu="$(tj_gpu)"; then
+  tj_say "running on $gpu"
+else
+  export TJ_TARGET=model:sm_90a
+  tj_say "no GPU here: running on the CPU model ($TJ_TARGET), which is exact and slow, with a small size"
+fi
+exec "$tj_root/build/release/samples/$sample" "$@"
