@@ -3,7 +3,7 @@
 # tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
 #   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
-# tests/fakes/fake_<name>.cpp -> TJ_FAKES_DIR/lib<name>.so.1, a stand-in for a library that is opened at run time.
+# tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
 # The system's interpreter comes first: it is the one that python3-numpy belongs to.
 find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
@@ -12,7 +12,7 @@ mark_as_advanced(TJ_PYTHON)
 
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
-file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/fake_*.cpp)
+file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/*_fake.cpp)
 file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
 list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources})
 list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
@@ -30,11 +30,8 @@ function(tj_split_test_name file folder_out name_out label_out)
   get_filename_component(name "${file}" NAME_WE)
   string(REGEX REPLACE "_test$" "" name "${name}")
   set(label unit)
-  if(name MATCHES "_(gpu|compile|model)$" OR folder STREQUAL "gpu")
+  if(folder MATCHES "^(gpu|package)$" OR name MATCHES "_(gpu|compile|model)$")
     set(label "${CMAKE_MATCH_1}")
-    if(NOT label)
-      set(label gpu)
-    endif()
   endif()
   set(${folder_out} "${folder}" PARENT_SCOPE)
   set(${name_out} "${name}" PARENT_SCOPE)
@@ -53,11 +50,11 @@ endfunction()
 
 foreach(source IN LISTS fake_sources)
   get_filename_component(target "${source}" NAME_WE)
-  string(REGEX REPLACE "^fake_" "" name "${target}")
+  string(REGEX REPLACE "_fake$" "" name "${target}")
   add_library(${target} MODULE "${source}")
   target_link_libraries(${target} PRIVATE tj_cuda_headers)
-  target_link_options(${target} PRIVATE -Wl,-soname,lib${name}.so.1)
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME "${name}" SUFFIX ".so.1"
+  target_link_options(${target} PRIVATE -Wl,-soname,${name}.so.1)
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so.1"
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)
   add_dependencies(tj_test_main ${target})
 endforeach()
@@ -83,9 +80,6 @@ if(TJ_PYTHON)
     if(TJ_SANITIZE AND NOT folder STREQUAL "layout")
       continue()
     endif()
-    if(folder STREQUAL "package")
-      set(label package)
-    endif()
     set(test "${folder}.${name}")
     add_test(NAME ${test} COMMAND "${TJ_PYTHON}" -B "${script}")
     tj_test_properties(${test} ${label})
@@ -93,6 +87,22 @@ if(TJ_PYTHON)
       "TJ_TEST_BUILD_DIR=${CMAKE_BINARY_DIR}" "TJ_TEST_LIBRARY=$<TARGET_FILE:tilejit>")
   endforeach()
 endif()
+
+# What tests/run.sh builds and runs under the sanitizers: all unit tests, those of the model, and the threaded ones.
+add_custom_target(tj_asan_tests)
+add_custom_target(tj_tsan_tests)
+foreach(source IN LISTS test_sources)
+  tj_split_test_name("${source}" folder name label)
+  set(test "${folder}.${name}")
+  if(label MATCHES "^(unit|model)$")
+    add_dependencies(tj_asan_tests ${test})
+    set_property(TEST ${test} APPEND PROPERTY LABELS asan)
+  endif()
+  if(test MATCHES "^cache\\.|^runtime\\.|thread")
+    add_dependencies(tj_tsan_tests ${test})
+    set_property(TEST ${test} APPEND PROPERTY LABELS tsan)
+  endif()
+endforeach()
 
 foreach(sample IN LISTS tj_installed_samples)
   add_test(NAME samples.${sample} COMMAND ${sample})

@@ -1,0 +1,128 @@
+# Sourced by tests/run.sh and samples/run.sh: installs what building and testing need, and nothing that is there already.
+#
+# Decides by what a program or header can be found as, not by package names, so that tools installed in another way count.
+# Invariant: after tj_setup the project configures, and NVRTC can be opened by programs that the caller starts.
+tj_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+tj_say() { printf '== %s\n' "$*"; }
+tj_fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+tj_header() { # header: is it in a place that compilers search?
+  local folder
+  for folder in /usr/include /usr/local/include ${CPLUS_INCLUDE_PATH:+${CPLUS_INCLUDE_PATH//:/ }}; do
+    [ -e "$folder/$1" ] && return 0
+  done
+  return 1
+}
+
+tj_archive() { # file: a static library in the usual places
+  local folder
+  for folder in /usr/lib /usr/lib64 /usr/local/lib /usr/local/lib64 "/usr/lib/$(uname -m)-linux-gnu"; do
+    [ -e "$folder/$1" ] && return 0
+  done
+  return 1
+}
+
+tj_command() { command -v "$1" >/dev/null 2>&1; }
+
+tj_cmake_is_new() {
+  tj_command cmake || return 1
+  local found; found="$(cmake --version | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')"
+  [ "$(printf '%s\n3.25\n' "$found" | sort -V | head -n 1)" = 3.25 ]
+}
+
+tj_python_has() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $1" >/dev/null 2>&1 || python3 -c "import $1" >/dev/null 2>&1; }
+
+tj_missing_packages() {
+  tj_command g++ || echo g++
+  tj_command clang++ || echo clang
+  tj_cmake_is_new || echo cmake
+  tj_command ninja || echo ninja-build
+  tj_command pkg-config || echo pkg-config
+  tj_command git || echo git
+  tj_command nm || echo binutils
+  tj_command python3 || echo python3
+  tj_python_has numpy || echo python3-numpy
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || echo ca-certificates
+  tj_header fmt/format.h || echo libfmt-dev
+  tj_header spdlog/spdlog.h || echo libspdlog-dev
+  tj_header doctest/doctest.h || echo doctest-dev
+  tj_header CLI/CLI.hpp || echo libcli11-dev
+  tj_header nlohmann/json.hpp || echo nlohmann-json3-dev
+  tj_header boost/context/detail/fcontext.hpp && tj_archive libboost_context.a || echo libboost-context-dev
+  tj_header openssl/sha.h && tj_archive libcrypto.a || echo libssl-dev
+  tj_find_cuda || tj_pip >/dev/null || echo python3-pip
+}
+
+tj_pip() { # prints a python3 that has pip
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -m pip --version >/dev/null 2>&1 && { echo "$python"; return 0; }
+  done
+  return 1
+}
+
+tj_find_cuda() { # sets tj_nvrtc_dir; true when cuda.h, nvrtc.h and libnvrtc are all there
+  local root library
+  for root in ${CUDA_HOME:+"$CUDA_HOME"} ${CUDA_PATH:+"$CUDA_PATH"} /usr/local/cuda /opt/cuda "$tj_root/.deps/nvidia/cu13"; do
+    [ -e "$root/include/cuda.h" ] && [ -e "$root/include/nvrtc.h" ] || continue
+    for library in "$root"/lib64/libnvrtc.so.1[23] "$root"/lib/libnvrtc.so.1[23]; do
+      [ -e "$library" ] && { tj_nvrtc_dir="$(dirname "$library")"; return 0; }
+    done
+  done
+  return 1
+}
+
+tj_install_packages() { # package...
+  local as_root=""
+  if [ "$(id -u)" != 0 ]; then
+    tj_command sudo && sudo -n true 2>/dev/null && as_root="sudo -n"
+  fi
+  if ! tj_command apt-get || { [ "$(id -u)" != 0 ] && [ -z "$as_root" ]; }; then
+    tj_fail "missing, by their Debian names: $*. Install them (as root: apt-get install $*) and run this again"
+  fi
+  tj_say "installing $*"
+  $as_root apt-get update -qq || tj_say "apt-get update failed; trying with the lists that are there"
+  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+    tj_fail "apt-get could not install: $*"
+}
+
+tj_install_cuda_wheels() {
+  local python staging="$tj_root/.deps/staging.$$"
+  python="$(tj_pip)" || tj_fail "python3 -m pip is missing: install python3-pip, or a CUDA toolkit and set CUDA_HOME"
+  tj_say "no CUDA toolkit here: fetching nvrtc and cuda.h from NVIDIA's wheels into .deps/"
+  mkdir -p "$tj_root/.deps"
+  "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
+    --only-binary :all: --target "$staging" -r "$tj_root/.cmake/cuda-wheels.txt" ||
+    { rm -rf "$staging"; tj_fail "the wheels of .cmake/cuda-wheels.txt could not be installed; or install a CUDA toolkit and set CUDA_HOME"; }
+  rm -rf "$tj_root/.deps/nvidia"
+  mv "$staging/nvidia" "$tj_root/.deps/nvidia"
+  rm -rf "$staging"
+}
+
+tj_setup() {
+  local missing
+  missing="$(tj_missing_packages | sort -u | tr '\n' ' ')"
+  # shellcheck disable=SC2086 -- a list of words
+  [ -z "${missing// /}" ] || tj_install_packages $missing
+  tj_cmake_is_new || tj_fail "CMake 3.25 or newer is needed; found: $(cmake --version 2>/dev/null | head -n 1)"
+  tj_find_cuda || tj_install_cuda_wheels
+  tj_find_cuda || tj_fail "cuda.h, nvrtc.h and libnvrtc were not found, not even below .deps/ after installing the wheels"
+  # A toolkit's NVRTC is found by the library itself; one that lies only below .deps/ is not.
+  case "$tj_nvrtc_dir" in
+    "$tj_root/.deps/"*) export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$tj_nvrtc_dir" ;;
+  esac
+}
+
+tj_gpu() { # prints the first GPU's name; false without one
+  local node
+  for node in /dev/nvidia[0-9]* /dev/dxg; do
+    [ -e "$node" ] || continue
+    if tj_command nvidia-smi; then
+      nvidia-smi -L 2>/dev/null | sed -n '1s/ (UUID.*//p' | grep . && return 0
+      return 1
+    fi
+    echo "GPU at $node"; return 0
+  done
+  return 1
+}
