@@ -1,0 +1,27 @@
+/* How a test steers the fake CUDA driver, beyond the driver's own calls. Thread safe, as those are. */
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Forgets the log, the counts, the chosen failures and every setting below. */
+void fake_cuda_reset(void);
+/* Lets the nth call (from 1) of that name ("cuMemAlloc", without version suffix) since the reset fail with a CUresult. */
+void fake_cuda_fail(const char* call, int nth, int result);
+/* Every call since the reset, one a line, launches with their shape. Valid until the next use on this thread. */
+const char* fake_cuda_log(void);
+/* Off: calls are neither logged nor counted, and allocate nothing. */
+void fake_cuda_record(int on);
+/* What is still held: retained contexts, modules, memory, events, this thread's context stack; empty when nothing is. */
+const char* fake_cuda_leaks(void);
+/* Devices to pretend (default 1), each sm_90 with 132 SMs. */
+void fake_cuda_set_devices(int count);
+/* The CUstreamCaptureStatus that every stream reports (default none). */
+void fake_cuda_set_capture(int status);
+/* The parameter size that functions report (default 0: unknown). */
+void fake_cuda_set_param_bytes(int bytes);
+
+#ifdef __cplusplus
+}
+#endif

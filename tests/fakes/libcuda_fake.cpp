@@ -1,0 +1,352 @@
+// A CUDA driver that only keeps books: libcuda.so.1 for tests on machines without one.
+//
+// Exports the calls that tilejit uses, under the names and types of cuda.h. Each is written to a log, may be told to fail,
+// and refuses what the real driver refuses where a mistake of ours would show (no current context, dead handles). Device
+// memory is host memory; kernels do nothing. A release that is told to fail has released all the same, as in a driver
+// that is going down. Steered through fake_cuda_control.h.
+//
+// A test either opens it by its path before the product asks for "libcuda.so.1" (the loader then answers with what the
+// process already has: FakeCuda in fake_cuda.hpp), or starts a program with its folder on LD_LIBRARY_PATH.
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_cuda_control.h"
+
+// The headers give this name to a second version; tilejit asks for the first, which every driver has.
+#undef cuEventElapsedTime
+
+namespace {
+
+constexpr int kSmemPerBlockBytes = 232448;
+
+struct State {
+  std::mutex mutex;
+  std::atomic<bool> recording = true;
+  std::atomic<int> device_count = 1;
+  std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  std::atomic<int> param_bytes = 0;
+  std::vector<std::string> log;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::map<int, int>> failures;
+  std::map<int, int> retains;
+  std::set<void*> modules, memory, events;
+};
+State& state() {
+  static auto* const instance = new State;  // outlives every static destructor of the tests
+  return *instance;
+}
+char g_contexts[16];  // a context is the address of its device's byte
+thread_local std::vector<CUcontext> t_stack;
+
+/// Logs the call and answers with the failure that was chosen for it.
+CUresult enter(const char* symbol, const std::string& detail = {}) {
+  State& s = state();
+  if (!s.recording) return CUDA_SUCCESS;
+  const std::lock_guard lock(s.mutex);
+  std::string name = symbol;
+  if (name.ends_with("_v2")) name.resize(name.size() - 3);
+  s.log.push_back(detail.empty() ? name : name + " " + detail);
+  const int nth = ++s.calls[name];
+  const auto chosen = s.failures.find(name);
+  if (chosen == s.failures.end() || chosen->second.count(nth) == 0) return CUDA_SUCCESS;
+  return static_cast<CUresult>(chosen->second[nth]);
+}
+
+CUresult make(std::set<void*>& live, void** handle) {
+  const std::lock_guard lock(state().mutex);
+  *handle = std::malloc(16);
+  live.insert(*handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(std::set<void*>& live, void* handle, CUresult result) {
+  const std::lock_guard lock(state().mutex);
+  if (live.erase(handle) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  std::free(handle);
+  return result;
+}
+
+bool is_live(const std::set<void*>& live, void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return live.count(handle) > 0;
+}
+
+}  // namespace
+
+#define TJ_ENTER(...) \
+  if (const CUresult chosen = enter(__func__ __VA_OPT__(, ) __VA_ARGS__); chosen != CUDA_SUCCESS) return chosen
+#define TJ_NEED_CONTEXT() \
+  if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT
+
+extern "C" {
+
+void fake_cuda_reset(void) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.recording = true;
+  s.device_count = 1;
+  s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  s.param_bytes = 0;
+  s.log.clear();
+  s.calls.clear();
+  s.failures.clear();
+  s.retains.clear();
+  for (auto* live : {&s.modules, &s.memory, &s.events}) {
+    for (void* handle : *live) std::free(handle);
+    live->clear();
+  }
+  t_stack.clear();
+}
+void fake_cuda_fail(const char* call, int nth, int result) {
+  const std::lock_guard lock(state().mutex);
+  state().failures[call][nth] = result;
+}
+const char* fake_cuda_log(void) {
+  static thread_local std::string text;
+  const std::lock_guard lock(state().mutex);
+  text.clear();
+  for (const std::string& line : state().log) text += line + "\n";
+  return text.c_str();
+}
+void fake_cuda_record(int on) { state().recording = on != 0; }
+const char* fake_cuda_leaks(void) {
+  static thread_local std::string text;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  text.clear();
+  const auto report = [](const char* what, std::size_t count) {
+    if (count > 0) text += std::string(what) + ": " + std::to_string(count) + "\n";
+  };
+  for (const auto& [device, count] : s.retains) report("retained contexts", static_cast<std::size_t>(std::abs(count)));
+  report("modules", s.modules.size());
+  report("memory blocks", s.memory.size());
+  report("events", s.events.size());
+  report("contexts on this thread's stack", t_stack.size());
+  return text.c_str();
+}
+void fake_cuda_set_devices(int count) { state().device_count = count; }
+void fake_cuda_set_capture(int status) { state().capture = status; }
+void fake_cuda_set_param_bytes(int bytes) { state().param_bytes = bytes; }
+
+CUresult cuGetErrorName(CUresult result, const char** text) {
+  static thread_local std::string name;
+  name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE_" + std::to_string(result);
+  *text = name.c_str();
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "chosen by the fake driver";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned) {
+  TJ_ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  TJ_ENTER();
+  *count = state().device_count;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int index) {
+  TJ_ENTER();
+  *device = index;
+  return index < state().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceGetName(char* name, int size, CUdevice) {
+  TJ_ENTER();
+  std::strncpy(name, "Fake H200", static_cast<std::size_t>(size));
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  TJ_ENTER();
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = kSmemPerBlockBytes; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  TJ_ENTER();
+  *context = reinterpret_cast<CUcontext>(&g_contexts[device]);
+  const std::lock_guard lock(state().mutex);
+  ++state().retains[device];
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  const CUresult result = enter(__func__);
+  const std::lock_guard lock(state().mutex);
+  --state().retains[device];
+  return result;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  TJ_ENTER();
+  *context = t_stack.empty() ? nullptr : t_stack.back();
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+  TJ_ENTER();
+  t_stack.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  const CUresult result = enter(__func__);
+  TJ_NEED_CONTEXT();
+  *context = t_stack.back();
+  t_stack.pop_back();
+  return result;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  if (std::memcmp(image, "\177ELF", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  return make(state().modules, reinterpret_cast<void**>(module));
+}
+CUresult cuModuleUnload(CUmodule module) {
+  const CUresult result = enter(__func__);
+  TJ_NEED_CONTEXT();
+  return destroy(state().modules, module, result);
+}
+/// A function is its module's handle; names that begin with "missing" are not there.
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  TJ_ENTER();
+  *function = reinterpret_cast<CUfunction>(module);
+  return std::strncmp(name, "missing", 7) == 0 ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+CUresult cuFuncLoad(CUfunction) {
+  TJ_ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
+  TJ_ENTER();
+  *value = 49152;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
+  TJ_ENTER(std::to_string(value));
+  return value <= kSmemPerBlockBytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t* offset, size_t* size) {
+  TJ_ENTER();
+  *offset = 0;
+  *size = static_cast<size_t>(state().param_bytes);
+  return *size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned threads_y,
+                        unsigned threads_z, unsigned smem_bytes, CUstream, void** params, void**) {
+  if (state().recording)
+    TJ_ENTER("grid " + std::to_string(x) + "x" + std::to_string(y) + "x" + std::to_string(z) + " threads " +
+             std::to_string(threads) + " smem " + std::to_string(smem_bytes));
+  TJ_NEED_CONTEXT();
+  if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
+  const bool shaped = x > 0 && y > 0 && z > 0 && threads > 0 && threads * threads_y * threads_z <= 1024;
+  return shaped && params[0] != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  *status = static_cast<CUstreamCaptureStatus>(state().capture.load());
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  TJ_ENTER(std::to_string(*mode));
+  std::swap(*mode, current);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc(CUdeviceptr* memory, size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  TJ_NEED_CONTEXT();
+  void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = reinterpret_cast<CUdeviceptr>(block);
+  const std::lock_guard lock(state().mutex);
+  state().memory.insert(block);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFree(CUdeviceptr memory) {
+  const CUresult result = enter(__func__);
+  TJ_NEED_CONTEXT();
+  return destroy(state().memory, reinterpret_cast<void*>(memory), result);
+}
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  TJ_NEED_CONTEXT();
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  TJ_NEED_CONTEXT();
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  TJ_NEED_CONTEXT();
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  return make(state().events, reinterpret_cast<void**>(event));
+}
+CUresult cuEventRecord(CUevent event, CUstream) {
+  TJ_ENTER();
+  return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuEventSynchronize(CUevent event) {
+  TJ_ENTER();
+  return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  TJ_ENTER();
+  *milliseconds = 1.5F;
+  return is_live(state().events, start) && is_live(state().events, end) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuEventDestroy(CUevent event) {
+  const CUresult result = enter(__func__);
+  return destroy(state().events, event, result);
+}
+
+/// Keeps the whole request, shortened, where the real driver writes its opaque form.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* base,
+                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+  TJ_ENTER();
+  std::memset(map, 0, sizeof(*map));
+  map->opaque[0] = reinterpret_cast<cuuint64_t>(base);
+  map->opaque[1] = static_cast<cuuint64_t>(type) | rank << 8 | static_cast<cuuint64_t>(interleave) << 16 |
+                   static_cast<cuuint64_t>(swizzle) << 24 | static_cast<cuuint64_t>(promotion) << 32 |
+                   static_cast<cuuint64_t>(fill) << 40;
+  for (cuuint32_t d = 0; d < rank; ++d) {
+    map->opaque[2 + d] = dims[d] << 16 | box[d] << 4 | element_strides[d];
+    if (d > 0) map->opaque[7 + d] = strides[d - 1];
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,274 @@
+// Protects: what the CUDA driver object promises to its callers: device facts, a hot path of two driver calls and no
+// allocation, contexts as other users of the process left them, owners in any order, and named refusals.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fakes/fake_cuda.hpp"
+#include "launch/driver.hpp"
+
+namespace {
+std::atomic<long> g_allocations{0};
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++g_allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+using tj::launch::Driver;
+
+std::string cubin() { return "\177ELF" + std::string(252, '\0'); }
+
+std::shared_ptr<Driver> open() {
+  std::string reason;
+  auto driver = tj::launch::open_cuda(&reason);
+  REQUIRE_MESSAGE(driver != nullptr, reason);
+  return driver;
+}
+
+template <class Work>
+tj::Error error_of(Work work) {
+  try {
+    work();
+  } catch (const tj::Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  std::abort();
+}
+
+bool has(const tj::Error& error, const char* words) { return error.message.find(words) != std::string::npos; }
+
+tj::launch::TensorMapDesc good_map() {
+  alignas(256) static char memory[4096];
+  tj::launch::TensorMapDesc desc;
+  desc.base = memory;
+  desc.rank = 3;
+  desc.dims = {128, 100, 6};
+  desc.stride_bytes = {2, 256, 25600};
+  desc.box = {64, 128, 1};
+  return desc;
+}
+
+TEST_CASE("the device is described") {
+  tj::test::FakeCuda fake;
+  fake.set_devices(2);
+  const auto driver = open();
+  CHECK(driver->device_count() == 2);
+  const tj::launch::DeviceInfo info = driver->device_info(1);
+  CHECK(info.vendor == "nvidia");
+  CHECK(info.name == "Fake H200");
+  CHECK(info.major == 9);
+  CHECK(info.minor == 0);
+  CHECK(info.sm_count == 132);
+  CHECK(info.smem_per_block_bytes == 232448);
+  const tj::Error error = error_of([&] { driver->device_info(2); });
+  CHECK(error.stage == tj::Stage::argument);
+  CHECK(has(error, "cuda:2"));
+}
+
+TEST_CASE("no device is a reason, not an error") {
+  tj::test::FakeCuda fake;
+  fake.set_devices(0);
+  std::string reason;
+  CHECK(tj::launch::open_cuda(&reason) == nullptr);
+  CHECK(reason.find("finds no device") != std::string::npos);
+  CHECK(tj::launch::open_cuda(nullptr) == nullptr);
+}
+
+TEST_CASE("with the context current, a launch is two driver calls and no allocation") {
+  tj::test::FakeCuda fake;
+  {
+    const auto driver = open();
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    void* context = nullptr;
+    fake.retain(&context, 0);
+    fake.push(context);
+    const int parameter = 1;
+    alignas(64) char map[tj::launch::kTensorMapBytes];
+    const tj::launch::TensorMapDesc desc = good_map();
+    const auto hot = [&] {
+      driver->encode_tensor_map(0, desc, map);
+      driver->launch(0, *kernel, {{132, 1, 1}, 384, 1000}, &parameter, sizeof(parameter), {});
+    };
+    const std::string before = fake.log();
+    hot();
+    const std::string added = std::string(fake.log()).substr(before.size());
+    CHECK(added == "cuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernel grid 132x1x1 threads 384 smem 1000\n");
+    fake.record(0);
+    const long allocations = g_allocations;
+    hot();
+    CHECK(g_allocations == allocations);
+    fake.record(1);
+    fake.pop(&context);
+    fake.release(0);
+  }
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("another context stays current across every call") {
+  tj::test::FakeCuda fake;
+  fake.set_devices(2);
+  void* other = nullptr;
+  fake.retain(&other, 1);
+  fake.push(other);
+  {
+    const auto driver = open();
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    const auto memory = driver->allocate(0, 16);
+    const int parameter = 1;
+    driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+    driver->time_ms(0, [] {});
+  }
+  void* current = nullptr;
+  fake.pop(&current);
+  CHECK(current == other);
+  fake.release(1);
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("kernels and memory may outlive the driver object") {
+  tj::test::FakeCuda fake;
+  auto driver = open();
+  auto kernel = driver->load(0, cubin(), "kernel", 0);
+  auto memory = driver->allocate(0, 16);
+  driver.reset();
+  CHECK(std::string(fake.leaks()) != "");
+  kernel.reset();
+  memory.reset();
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("threads share one driver") {
+  tj::test::FakeCuda fake;
+  {
+    const auto driver = open();
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t)
+      threads.emplace_back([&] {
+        const int parameter = 1;
+        for (int i = 0; i < 50; ++i) {
+          driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+          const auto own = driver->load(0, cubin(), "kernel", 0);
+          const auto memory = driver->allocate(0, 64);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("a binary or kernel that does not fit is named") {
+  tj::test::FakeCuda fake;
+  {
+    const auto driver = open();
+    CHECK(has(error_of([&] { driver->load(0, "no elf", "kernel", 0); }), "no cubin"));
+    CHECK(has(error_of([&] { driver->load(0, cubin(), "missing_kernel", 0); }), "\"missing_kernel\""));
+    CHECK(has(error_of([&] { driver->load(0, cubin(), "kernel", 232449); }), "232449"));
+    const auto too_long = [&] { driver->load(0, cubin(), "kernel", std::int64_t{1} << 40); };
+    CHECK(has(error_of(too_long), "shared memory"));
+    fake.set_param_bytes(64);
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    const int parameter = 1;
+    const tj::Error error =
+        error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {}); });
+    CHECK(has(error, "64 bytes"));
+    CHECK(std::string(fake.log()).find("cuLaunchKernel") == std::string::npos);
+  }
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("a capture is seen, also one that the default stream would break") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  CHECK_FALSE(driver->capturing(0, {}));
+  fake.set_capture(1);
+  CHECK(driver->capturing(0, {}));
+  fake.set_capture(0);
+  fake.fail("cuStreamIsCapturing", 3, 906);  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+  CHECK(driver->capturing(0, {}));
+}
+
+TEST_CASE("copies go in all four directions") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  const auto a = driver->allocate(0, 8), b = driver->allocate(0, 8);
+  CHECK(reinterpret_cast<std::uintptr_t>(a.get()) % 256 == 0);
+  const char text[8] = "abcdefg";
+  char back[8] = {}, host[8] = {};
+  driver->copy(0, a.get(), true, text, false, 8);
+  driver->copy(0, b.get(), true, a.get(), true, 8);
+  driver->copy(0, host, false, b.get(), true, 8);
+  driver->copy(0, back, false, host, false, 8);
+  driver->copy(0, back, false, nullptr, true, 0);
+  CHECK(std::strcmp(back, text) == 0);
+}
+
+TEST_CASE("a tensor map reaches the driver whole") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  alignas(64) std::array<std::uint64_t, 16> map{};
+  const tj::launch::TensorMapDesc desc = good_map();
+  driver->encode_tensor_map(0, desc, map.data());
+  CHECK(map[0] == reinterpret_cast<std::uint64_t>(desc.base));
+  CHECK((map[1] & 0xff) == 6);          // FLOAT16
+  CHECK((map[1] >> 8 & 0xff) == 3);     // rank
+  CHECK((map[1] >> 16 & 0xff) == 0);    // no interleaving
+  CHECK((map[1] >> 24 & 0xff) == 3);    // 128-byte swizzle
+  CHECK((map[1] >> 32 & 0xff) == 3);    // L2 promotion 256 bytes
+  CHECK((map[1] >> 40 & 0xff) == 0);    // zero fill
+  CHECK(map[3] == (100u << 16 | 128u << 4 | 1u));
+  CHECK(map[8] == 256);
+  CHECK(map[9] == 25600);
+  // A driver that wants a context after all gets one.
+  fake.fail("cuTensorMapEncodeTiled", 2, 201);  // CUDA_ERROR_INVALID_CONTEXT
+  driver->encode_tensor_map(0, desc, map.data());
+}
+
+TEST_CASE("each rule of tensor maps is refused by name") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  alignas(64) char map[tj::launch::kTensorMapBytes];
+  const std::string before = fake.log();
+  const auto refused = [&](const char* words, auto change) {
+    CAPTURE(words);
+    tj::launch::TensorMapDesc desc = good_map();
+    change(desc);
+    const tj::Error error = error_of([&] { driver->encode_tensor_map(0, desc, map); });
+    CHECK(error.stage == tj::Stage::launch);
+    CHECK(error.code == tj::Code::invalid_argument);
+    CHECK_MESSAGE(has(error, words), error.message);
+  };
+  refused("base is", [](auto& d) { d.base = static_cast<char*>(d.base) + 8; });
+  refused("base is 0", [](auto& d) { d.base = nullptr; });
+  refused("rank is 6", [](auto& d) { d.rank = 6; });
+  refused("rank is 0", [](auto& d) { d.rank = 0; });
+  refused("dims[1] is 0", [](auto& d) { d.dims[1] = 0; });
+  refused("dims[2] is 4294967297", [](auto& d) { d.dims[2] = (std::uint64_t{1} << 32) + 1; });
+  refused("stride_bytes[0] is 4", [](auto& d) { d.stride_bytes[0] = 4; });
+  refused("stride_bytes[1] is 250", [](auto& d) { d.stride_bytes[1] = 250; });
+  refused("stride_bytes[2] is 1099511627776", [](auto& d) { d.stride_bytes[2] = std::uint64_t{1} << 40; });
+  refused("box[1] is 257", [](auto& d) { d.box[1] = 257; });
+  refused("box[0] is 0", [](auto& d) { d.box[0] = 0; });
+  refused("box[0] in bytes is 130", [](auto& d) { d.box[0] = 65; });
+  refused("box[0] in bytes is 144", [](auto& d) { d.box[0] = 72; });
+  refused("swizzle_bytes is 96", [](auto& d) { d.swizzle_bytes = 96; });
+  CHECK(std::string(fake.log()) == before);
+  CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), map + 16); }), "address of the map"));
+}
+
+}  // namespace

@@ -1,0 +1,126 @@
+// Protects: whichever driver call fails, the error names it and its cause, and nothing stays behind (contexts, modules,
+// memory, events, the context stack). The fake driver fails each call of a whole run in turn.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fakes/fake_cuda.hpp"
+#include "launch/driver.hpp"
+
+namespace {
+
+using tj::launch::Driver;
+
+constexpr int kUnknownError = 999;
+constexpr int kOutOfMemory = 2;
+
+std::string cubin() { return "\177ELF" + std::string(252, '\0'); }
+
+tj::launch::TensorMapDesc map_of(void* base) {
+  tj::launch::TensorMapDesc desc;
+  desc.base = base;
+  desc.rank = 2;
+  desc.dims = {128, 64};
+  desc.stride_bytes = {2, 256};
+  desc.box = {64, 64};
+  return desc;
+}
+
+/// One use of everything. Returns the reason when the driver does not open.
+std::string whole_run() {
+  std::string reason;
+  const std::shared_ptr<Driver> driver = tj::launch::open_cuda(&reason);
+  if (!driver) return reason;
+  driver->device_info(0);
+  const auto kernel = driver->load(0, cubin(), "kernel", 100000);
+  auto memory = driver->allocate(0, 1024);
+  auto other = driver->allocate(0, 1024);
+  char host[1024] = {};
+  driver->copy(0, memory.get(), true, host, false, sizeof(host));
+  driver->copy(0, other.get(), true, memory.get(), true, sizeof(host));
+  driver->copy(0, host, false, other.get(), true, sizeof(host));
+  alignas(64) char map[tj::launch::kTensorMapBytes];
+  driver->encode_tensor_map(0, map_of(memory.get()), map);
+  driver->capturing(0, {});
+  const int parameter = 7;
+  driver->launch(0, *kernel, {{2, 3, 1}, 384, 100000}, &parameter, sizeof(parameter), {});
+  driver->time_ms(0, [&] { driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), {}); });
+  driver->synchronize(0, {});
+  return {};
+}
+
+/// (call, which of its uses) for each line of the log.
+std::vector<std::pair<std::string, int>> calls_of(const std::string& log) {
+  std::map<std::string, int> seen;
+  std::vector<std::pair<std::string, int>> calls;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string call = line.substr(0, line.find(' '));
+    calls.emplace_back(call, ++seen[call]);
+  }
+  return calls;
+}
+
+/// Calls whose failure nobody needs to know: releases, and optional ones.
+bool may_fail_quietly(const std::string& call) {
+  for (const char* quiet : {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuModuleUnload", "cuMemFree", "cuEventDestroy",
+                            "cuFuncGetParamInfo", "cuThreadExchangeStreamCaptureMode"})
+    if (call == quiet) return true;
+  return false;
+}
+
+TEST_CASE("a whole run leaves nothing behind") {
+  tj::test::FakeCuda fake;
+  CHECK(whole_run() == "");
+  CHECK(std::string(fake.leaks()) == "");
+  CHECK(calls_of(fake.log()).size() > 40);
+}
+
+TEST_CASE("each call of a run fails in turn: the error names it, nothing leaks") {
+  tj::test::FakeCuda fake;
+  REQUIRE(whole_run() == "");
+  for (const auto& [call, nth] : calls_of(fake.log())) {
+    CAPTURE(call);
+    CAPTURE(nth);
+    fake.reset();
+    fake.fail(call.c_str(), nth, kUnknownError);
+    std::string message;
+    try {
+      message = whole_run();
+    } catch (const tj::Error& error) {
+      message = error.message;
+      CHECK(error.code == tj::Code::driver_error);
+      CHECK((error.stage == tj::Stage::load || error.stage == tj::Stage::launch));
+    }
+    const bool in_destructor = call == "cuCtxPushCurrent" && message.empty();
+    if (!may_fail_quietly(call) && !in_destructor) {
+      CHECK(message.find(call) != std::string::npos);
+      CHECK(message.find("CUDA_ERROR_FAKE_999 (999)") != std::string::npos);
+    }
+    // A driver that refuses a context at the very end is going down, and takes what it held along.
+    if (!in_destructor) CHECK(std::string(fake.leaks()) == "");
+  }
+}
+
+TEST_CASE("out of memory keeps its own code") {
+  tj::test::FakeCuda fake;
+  for (const char* call : {"cuMemAlloc", "cuModuleLoadData", "cuDevicePrimaryCtxRetain"}) {
+    CAPTURE(call);
+    fake.reset();
+    fake.fail(call, 1, kOutOfMemory);
+    try {
+      whole_run();
+      FAIL("no error");
+    } catch (const tj::Error& error) {
+      CHECK(error.code == tj::Code::out_of_memory);
+      CHECK(error.message.find("CUDA_ERROR_OUT_OF_MEMORY (2)") != std::string::npos);
+    }
+    CHECK(std::string(fake.leaks()) == "");
+  }
+}
+
+}  // namespace
