@@ -1,0 +1,79 @@
+// Protects: registers, spills and warnings are read out of the assembler's log, and the version rule that keeps an old
+// hiprtc from ending the process.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "compile/compile_log.hpp"
+#include "compile/hip_version.hpp"
+
+namespace {
+
+using tj::compile::Binary;
+
+TEST_CASE("registers are the most of any entry, spills the sum") {
+  Binary binary;
+  binary.log =
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'a' for 'sm_90a'\n"
+      "ptxas         .     1024 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\n"
+      "ptxas info    : Used 168 registers, used 2 barriers\n"
+      "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 32 registers, used 0 barriers";
+  tj::compile::read_ptxas_log(binary);
+  CHECK(binary.registers == 168);
+  CHECK(binary.spill_bytes == 40);
+  REQUIRE(binary.warnings.size() == 1);
+  CHECK(binary.warnings[0].find("16 bytes spill stores") != std::string::npos);
+}
+
+TEST_CASE("serialised matrix instructions are warnings") {
+  Binary binary;
+  binary.log =
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+      "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+      "ptxas info    : Used 90 registers\n";
+  tj::compile::read_ptxas_log(binary);
+  CHECK(binary.warnings.size() == 2);
+  CHECK(binary.registers == 90);
+}
+
+TEST_CASE("a log of another wording gives zeros") {
+  Binary binary;
+  binary.log = "all is well\n registers\n\n";
+  tj::compile::read_ptxas_log(binary);
+  CHECK(binary.registers == 0);
+  CHECK(binary.spill_bytes == 0);
+  CHECK(binary.warnings.empty());
+}
+
+TEST_CASE("the first error line is found") {
+  CHECK(tj::compile::first_error("x.cu(3): warning: odd\nx.cu(7): error: no\nx.cu(9): error: nor this\n") ==
+        "x.cu(7): error: no");
+  CHECK(tj::compile::first_error("\n  \nnothing known\n") == "nothing known");
+  CHECK(tj::compile::first_error("") == "");
+}
+
+TEST_CASE("an old hiprtc is not asked for what ends the process") {
+  const auto refuse = [](int major, int minor, const char* arch) {
+    tj::compile::refuse_aborting_arch({major, minor}, arch, "/opt/libhiprtc.so.5");
+  };
+  refuse(5, 2, "gfx90a");
+  refuse(5, 2, "gfx1030");
+  refuse(5, 5, "gfx1100");
+  refuse(6, 0, "gfx942");
+  CHECK_THROWS_WITH_AS(refuse(5, 2, "gfx1100"), doctest::Contains("5.5"), tj::Error);
+  CHECK_THROWS_WITH_AS(refuse(5, 7, "gfx942"), doctest::Contains("gfx942"), tj::Error);
+  CHECK_THROWS_WITH_AS(refuse(6, 4, "gfx950"), doctest::Contains("7.0"), tj::Error);
+}
+
+TEST_CASE("the file's name bounds the version that hiprtc claims") {
+  using tj::compile::HipVersion;
+  CHECK(tj::compile::bounded_by_file_name({9, 0}, "/lib/libhiprtc.so.5") == HipVersion{5, 0});
+  CHECK(tj::compile::bounded_by_file_name({6, 2}, "/lib/libhiprtc.so.6") == HipVersion{6, 2});
+  CHECK(tj::compile::bounded_by_file_name({6, 2}, "/lib/libhiprtc.so") == HipVersion{6, 2});
+}
+
+}  // namespace

@@ -1,0 +1,131 @@
+// Protects: the compiler that a cache key names is the one that compiles; it is found by stat in a fixed order; where
+// there is none, the error says where was looked.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "compile/backends.hpp"
+#include "compile/library_search.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using tj::compile::LibrarySearch;
+
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "tilejit_search_XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  std::string file(const std::string& name, const std::string& text) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+  std::string folder(const std::string& name) const { return (path / name).string(); }
+  fs::path path;
+};
+
+LibrarySearch search_in(std::vector<std::vector<std::string>> groups) {
+  return {"libnvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}, std::move(groups)};
+}
+
+tj::Error error_of(tj::compile::Compiler& compiler) {
+  try {
+    compiler.version();
+  } catch (const tj::Error& error) {
+    return error;
+  }
+  FAIL("no error");
+  std::abort();
+}
+
+TEST_CASE("groups go first, then names, then folders") {
+  const TemporaryFolder tmp;
+  const std::string old_here = tmp.file("a/libnvrtc.so.12", "x");
+  const std::string new_there = tmp.file("b/libnvrtc.so.13", "x");
+  const std::string a = tmp.folder("a"), b = tmp.folder("b");
+  CHECK(tj::compile::find_library(search_in({{a, b}})) == new_there);
+  CHECK(tj::compile::find_library(search_in({{a}, {b}})) == old_here);
+  CHECK(tj::compile::find_library(search_in({{tmp.folder("none"), b}, {a}})) == new_there);
+  CHECK(tj::compile::find_library(search_in({{tmp.folder("none")}})) == "");
+  fs::create_directories(tmp.path / "c" / "libnvrtc.so.13");
+  CHECK(tj::compile::find_library(search_in({{tmp.folder("c")}})) == "");
+}
+
+TEST_CASE("the identity is path, size and time") {
+  const TemporaryFolder tmp;
+  const std::string path = tmp.file("libnvrtc.so.13", "12345");
+  const auto compiler = tj::compile::make_nvrtc(search_in({{tmp.path.string()}}));
+  const tj::compile::Identity identity = compiler->identity();
+  CHECK(identity.present());
+  CHECK(identity.kind == "nvrtc");
+  CHECK(identity.path == path);
+  CHECK(identity.size == 5);
+  CHECK(identity.mtime_ns > 0);
+  fs::remove(path);
+  CHECK_FALSE(compiler->identity().present());
+}
+
+TEST_CASE("a missing NVRTC is an error that lists the places and the next step") {
+  const auto compiler = tj::compile::make_nvrtc(search_in({{"/nowhere/one"}, {"/nowhere/two", "/nowhere/one"}}));
+  CHECK_FALSE(compiler->identity().present());
+  const tj::Error error = error_of(*compiler);
+  CHECK(error.stage == tj::Stage::compile);
+  CHECK(error.code == tj::Code::not_found);
+  for (const char* words : {"libnvrtc.so.13", "libnvrtc.so.12", "/nowhere/one, /nowhere/two", "LD_LIBRARY_PATH", "install"})
+    CHECK_MESSAGE(error.message.find(words) != std::string::npos, error.message);
+  CHECK(error.message.find('\n') == std::string::npos);
+  CHECK_THROWS_AS(compiler->compile({"unit.cu", "", {}, "sm_90a", {}}), tj::Error);
+}
+
+TEST_CASE("a library that does not open is an error, not a reason to take another") {
+  const TemporaryFolder tmp;
+  const std::string path = tmp.file("libnvrtc.so.13", "this is no library");
+  const auto compiler = tj::compile::make_nvrtc(search_in({{tmp.path.string()}, {"/usr/local/cuda/lib64"}}));
+  const tj::Error error = error_of(*compiler);
+  CHECK(error.code == tj::Code::not_found);
+  CHECK(error.message.find(path) != std::string::npos);
+  CHECK(error.message.find("does not open") != std::string::npos);
+}
+
+TEST_CASE("the own folder is searched first, the wheels' layout too") {
+  const LibrarySearch search = tj::compile::nvrtc_search();
+  REQUIRE(search.groups.size() > 3);
+  REQUIRE(!search.groups[0].empty());
+  CHECK(search.groups[0][0] == tj::compile::own_folder());
+  CHECK(fs::exists(tj::compile::own_folder()));
+  const std::string places = tj::compile::describe(search);
+  CHECK(places.find("/nvidia/cu13/lib") != std::string::npos);
+  CHECK(places.find("/usr/local/cuda/lib64") != std::string::npos);
+}
+
+TEST_CASE("AMD's compiler is searched by release, and missing it is named") {
+  const TemporaryFolder tmp;
+  const std::string in_runtime = tmp.file("old/libamdhip64.so.5", "x");
+  LibrarySearch search = tj::compile::hiprtc_search();
+  search.groups = {{tmp.folder("old"), tmp.folder("new")}};
+  CHECK(tj::compile::find_library(search) == in_runtime);
+  const std::string own = tmp.file("new/libhiprtc.so.6", "x");
+  CHECK(tj::compile::find_library(search) == own);
+  search.groups = {{"/nowhere"}};
+  const auto compiler = tj::compile::make_hiprtc({}, search);
+  CHECK_FALSE(compiler->identity().present());
+  const tj::Error error = error_of(*compiler);
+  CHECK(error.code == tj::Code::not_found);
+  CHECK(error.message.find("libamdhip64.so.5 in /nowhere") != std::string::npos);
+}
+
+TEST_CASE("an unknown kind of compiler is named") {
+  CHECK_THROWS_WITH_AS(tj::compile::make_compiler("cc", {}), doctest::Contains("\"cc\""), tj::Error);
+  CHECK_THROWS_WITH_AS(tj::compile::make_compiler("hiprtc", {"clang"}), doctest::Contains("\"clang\""), tj::Error);
+}
+
+}  // namespace
