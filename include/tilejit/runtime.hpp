@@ -66,6 +66,9 @@ class TJ_API Runtime {
   /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs for shapes.
   void fmha(const FmhaArgs& args, Stream stream = {});
 
+  /// The same for any op by name; `args` points at its descriptor (FmhaArgs for "fmha"). Typed calls are made of this.
+  void run_op(std::string_view op, const void* args, Stream stream = {});
+
   /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
   KernelReport prepare(const FmhaConfig& config, Device device = {});
   KernelReport prepare(const FmhaArgs& args);

@@ -1,0 +1,85 @@
+// See backends.hpp.
+#include "backends.hpp"
+
+#include "support/fail.hpp"
+
+namespace tj {
+
+using support::cat;
+using support::fail;
+
+Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.hip_compiler) {
+  if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
+}
+
+std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
+  const std::lock_guard lock(mutex_);
+  switch (kind) {
+    case DeviceKind::cpu:
+      if (!model_) model_ = launch::open_model();
+      return model_;
+    case DeviceKind::cuda:
+      if (!cuda_tried_) cuda_ = launch::open_cuda(&cuda_reason_);
+      cuda_tried_ = true;
+      return cuda_;
+    case DeviceKind::hip: return nullptr;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<launch::Driver> Backends::driver(Device device) {
+  auto found = driver_if_present(device.kind);
+  if (!found) {
+    const std::string reason = device.kind == DeviceKind::cuda ? cuda_reason_ : "AMD devices are not served by this version";
+    fail(Stage::launch, Code::not_found,
+         cat("no driver for ", to_string(device), ": ", reason, "; without a GPU use cpu tensors and TJ_TARGET=model:sm_90a"));
+  }
+  if (device.index < 0 || device.index >= found->device_count())
+    fail(Stage::argument, Code::invalid_argument, cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
+  return found;
+}
+
+arch::Target Backends::detect(Device device) {
+  if (device.kind == DeviceKind::cpu) return {arch::all().front(), true};
+  const launch::DeviceInfo info = driver(device)->device_info(device.index);
+  const arch::Arch* found = arch::for_device(info.vendor, info.major, info.minor);
+  if (found == nullptr) {
+    std::string served;
+    for (const arch::Arch* a : arch::all()) served += (served.empty() ? "" : ", ") + a->name;
+    fail(Stage::target, Code::unsupported,
+         cat(to_string(device), " (", info.name, ", compute capability ", info.major, ".", info.minor, ") is not served; archs are ", served));
+  }
+  return {found, false};
+}
+
+arch::Target Backends::target(Device device) {
+  if (!forced_) return detect(device);
+  if (forced_->model) {
+    if (device.kind != DeviceKind::cpu)
+      fail(Stage::target, Code::invalid_argument, cat("target '", forced_->name(), "' runs on cpu tensors, but the tensor is on ", to_string(device)));
+    return *forced_;
+  }
+  const arch::Target detected = device.kind == DeviceKind::cpu ? arch::Target{} : detect(device);
+  if (detected.arch != forced_->arch)
+    fail(Stage::target, Code::invalid_argument,
+         cat("target '", forced_->name(), "' does not run on ", to_string(device), detected.arch ? " (" + detected.name() + ")" : std::string(),
+             "; unset TJ_TARGET or Options::target, or use model:", forced_->arch->name, " with cpu tensors"));
+  return *forced_;
+}
+
+Device Backends::default_device() {
+  const Device cpu{DeviceKind::cpu, 0};
+  if (forced_ && forced_->model) return cpu;
+  const auto cuda = driver_if_present(DeviceKind::cuda);
+  return cuda && cuda->device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu;
+}
+
+compile::Compiler& Backends::compiler(const arch::Target& target) {
+  const std::string kind = target.model ? "host" : target.arch->compiler;
+  const std::lock_guard lock(mutex_);
+  auto& slot = compilers_[kind];
+  if (!slot) slot = compile::make_compiler(kind, {hip_compiler_});
+  return *slot;
+}
+
+}  // namespace tj

@@ -1,0 +1,47 @@
+// The drivers and compilers of one runtime, opened when first needed.
+//
+// Decides which driver a device needs and which target a device runs. Invariant: opened once, then constant; thread safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "arch/arch.hpp"
+#include "compile/compiler.hpp"
+#include "launch/driver.hpp"
+#include "support/environment.hpp"
+
+namespace tj {
+
+class Backends {
+ public:
+  explicit Backends(const support::Settings& settings);
+
+  /// Throws tj::Error(launch, not_found) with what was searched.
+  std::shared_ptr<launch::Driver> driver(Device device);
+  /// Null instead.
+  std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
+  /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
+  arch::Target target(Device device);
+  /// Does this runtime use the CPU model for tensors on this device?
+  bool on_model(Device device) const noexcept { return forced_ ? forced_->model : device.kind == DeviceKind::cpu; }
+  Device default_device();
+
+  /// The one that makes binaries for the target.
+  compile::Compiler& compiler(const arch::Target& target);
+
+ private:
+  arch::Target detect(Device device);
+
+  std::string hip_compiler_;
+  std::unique_ptr<arch::Target> forced_;
+  std::mutex mutex_;
+  std::shared_ptr<launch::Driver> cuda_, model_;
+  bool cuda_tried_ = false;
+  std::string cuda_reason_;
+  std::map<std::string, std::unique_ptr<compile::Compiler>> compilers_;
+};
+
+}  // namespace tj

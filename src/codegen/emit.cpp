@@ -1,0 +1,140 @@
+// The frame of a unit: includes, configuration, rings, one branch per role; see emit.hpp.
+#include "codegen/emit.hpp"
+
+#include "codegen/layout.hpp"
+#include "codegen/role_text.hpp"
+#include "codegen/writer.hpp"
+
+namespace tj::codegen {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr const char* kSymbol = "tj_kernel";
+
+// What the text could not express.
+void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& schedule) {
+  for (const auto& edge : graph.edges) {
+    const auto& source = graph.nodes[static_cast<std::size_t>(edge.src)];
+    const auto& sink = graph.nodes[static_cast<std::size_t>(edge.dst)];
+    const bool crosses = schedule.role[static_cast<std::size_t>(edge.src)] != schedule.role[static_cast<std::size_t>(edge.dst)];
+    if (edge.same_role && crosses)
+      fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' and '", sink.name, "' share registers and must share a role"));
+    if (crosses && edge.value < 0)
+      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' crosses roles without a value in shared memory"));
+    if (edge.value >= 0 && edge.distance != 0)
+      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' carries a ring's value over ", edge.distance, " iterations; allowed is 0"));
+  }
+}
+
+void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule) {
+  w.line("// ", graph.name, ": generated from its schedule. To change it, change a node body or the schedule.");
+  w.line("// II ", schedule.ii, " cycles, length ", schedule.length, ", ", schedule.certificate);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].scope != graph::Scope::iteration) continue;
+    w.line("//   cycle ", schedule.cycle[i], "  stage ", schedule.stage(static_cast<int>(i)), "  ",
+           schedule.roles[static_cast<std::size_t>(schedule.role[i])].name, "  ", graph.nodes[i].name);
+  }
+}
+
+void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout) {
+  w.open("namespace");
+  w.line("namespace dev = tj::dev;");
+  w.line("using namespace ", graph.namespace_name, ";");
+  w.blank();
+  w.open("struct Config");
+  for (const auto& [name, value] : graph.config) w.line(name, " = ", value, ";");
+  w.close(";");
+  for (std::size_t r = 0; r < layout.rings.size(); ++r) {
+    const auto& ring = layout.rings[r];
+    const auto& value = graph.values[static_cast<std::size_t>(schedule.rings[r].value)];
+    w.open("struct ", ring.type_name);
+    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ";");
+    w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
+    w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
+    w.close(";");
+  }
+  w.close("  // namespace");
+  w.blank();
+}
+
+void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::string& names) {
+  if (group.registers == 0 || group.registers == layout.entry_registers) return;
+  const bool shrink = group.registers < layout.entry_registers;
+  w.line("dev::registers_", shrink ? "shrink" : "grow", "<", sites.add(cat("registers of ", names)), ", ", group.registers, ">();");
+}
+
+// Groups whose one role each form a family: [begin, end) of Layout::groups.
+std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin) {
+  std::size_t end = begin + 1;
+  const auto whole = [&](std::size_t g) {
+    return layout.groups[g].roles.size() == 1 && schedule.roles[static_cast<std::size_t>(layout.groups[g].roles[0])].warps == graph.machine.warps_per_group;
+  };
+  while (whole(begin) && end < layout.groups.size() && whole(end) && congruent(graph, schedule, layout.groups[end - 1].roles[0], layout.groups[end].roles[0])) ++end;
+  return end;
+}
+
+// What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
+void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin, std::size_t end) {
+  const Group& group = layout.groups[begin];
+  std::vector<int> roles;
+  for (std::size_t g = begin; g < end; ++g) roles.insert(roles.end(), layout.groups[g].roles.begin(), layout.groups[g].roles.end());
+  std::string names;
+  for (int role : roles) names += (names.empty() ? "" : ", ") + schedule.roles[static_cast<std::size_t>(role)].name;
+  w.line("// ", roles.size() == 1 ? "role " : "roles ", names);
+  write_registers(w, sites, group, layout, names);
+  if (end - begin > 1) {
+    w.line("const int member = static_cast<int>(warp - ", group.first_warp, ") / ", graph.machine.warps_per_group, ";");
+    return write_roles(w, sites, graph, schedule, layout, roles);
+  }
+  for (int role : group.roles) {
+    const auto& place = layout.roles[static_cast<std::size_t>(role)];
+    const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
+    const bool whole = warps >= graph.machine.warps_per_group;
+    if (!whole) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
+    write_roles(w, sites, graph, schedule, layout, {role});
+    if (!whole) w.close();
+  }
+}
+
+}  // namespace
+
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& arch_family) {
+  refuse_inexpressible(graph, schedule);
+  const Layout layout = make_layout(graph, schedule);
+  Writer w;
+  Sites sites;
+  write_banner(w, graph, schedule);
+  w.line("#include \"arch/", arch_family, ".cuh\"");
+  w.line("#include \"pipeline.cuh\"");
+  for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
+  w.blank();
+  write_types(w, graph, schedule, layout);
+  w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", graph.params_type, ", params)");
+  w.line("const unsigned shared = dev::shared_base();");
+  w.line("const unsigned warp = dev::warp_index();");
+  w.open("if (dev::thread_index() == 0)");
+  for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
+  w.line("dev::mbarrier_init_done();");
+  w.close();
+  w.line("dev::block_sync();");
+  bool branched = false;
+  for (std::size_t g = 0; g < layout.groups.size();) {
+    const std::size_t end = family_end(graph, schedule, layout, g);
+    const bool last = end == layout.groups.size();
+    if (!(g == 0 && last)) {
+      const std::string condition = last ? "else" : cat(g == 0 ? "if" : "else if", " (warp < ", layout.groups[end].first_warp, ")");
+      if (g == 0) w.open(condition);
+      else w.next(condition);
+      branched = true;
+    }
+    write_groups(w, sites, graph, schedule, layout, g, end);
+    g = end;
+  }
+  if (branched) w.close();
+  w.close();
+  return {w.text(), kSymbol, layout.threads, layout.smem_bytes, sites.list()};
+}
+
+}  // namespace tj::codegen

@@ -1,0 +1,132 @@
+// Placement; see layout.hpp.
+#include "codegen/layout.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "support/fail.hpp"
+
+namespace tj::codegen {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr std::int64_t kBarrierBytes = 8;
+
+std::int64_t align_up(std::int64_t value, std::int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+std::string type_name(const std::string& value) {
+  std::string name = "Ring";
+  bool upper = true;
+  for (char c : value) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) {
+      upper = true;
+      continue;
+    }
+    name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    upper = false;
+  }
+  return name;
+}
+
+int arrivals_of_consumers(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
+  int warps = 0;
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r)
+    if (role_reads(graph, schedule, static_cast<int>(r), value)) warps += schedule.roles[r].warps;
+  return warps;
+}
+
+int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
+  std::vector<int> producers;
+  for (const auto& edge : graph.edges)
+    if (edge.value == value && std::find(producers.begin(), producers.end(), edge.src) == producers.end()) producers.push_back(edge.src);
+  const std::string& name = graph.values[static_cast<std::size_t>(value)].name;
+  if (producers.size() != 1)
+    fail(Stage::codegen, Code::unsupported, cat("value '", name, "' is filled by ", producers.size(), " nodes; exactly one is allowed"));
+  const auto& node = graph.nodes[static_cast<std::size_t>(producers[0])];
+  if (node.async == graph::Async::matrix)
+    fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' fills shared memory by the matrix unit; allowed are copies and ordinary stores"));
+  if (node.async == graph::Async::copy) return 1;
+  return schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
+}
+
+void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
+  std::int64_t offset = 0;
+  for (const auto& ring : schedule.rings) {
+    const auto& value = graph.values[static_cast<std::size_t>(ring.value)];
+    if (ring.slots < 1) fail(Stage::codegen, Code::invalid_argument, cat("ring '", value.name, "' has ", ring.slots, " slots; at least 1 is needed"));
+    RingPlace place;
+    place.type_name = type_name(value.name);
+    place.data = offset = align_up(offset, value.alignment);
+    offset += ring.slots * align_up(value.slot_bytes, value.alignment);
+    if (align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
+      fail(Stage::codegen, Code::invalid_argument, cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ", value.alignment));
+    place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
+    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value);
+    layout.rings.push_back(place);
+  }
+  offset = align_up(offset, kBarrierBytes);
+  for (std::size_t r = 0; r < layout.rings.size(); ++r) {
+    layout.rings[r].full = offset;
+    offset += schedule.rings[r].slots * kBarrierBytes;
+    layout.rings[r].empty = offset;
+    offset += schedule.rings[r].slots * kBarrierBytes;
+  }
+  layout.smem_bytes = offset;
+  const auto capacity = graph.machine.memory_bytes.find("SMEM");
+  if (capacity != graph.machine.memory_bytes.end() && offset > capacity->second)
+    fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", offset, " bytes of shared memory, ", graph.machine.name, " has ", capacity->second, " a block"));
+}
+
+// Roles smaller than a register group share one, in order; the others start at a group's first warp.
+void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
+  const int group_warps = graph.machine.warps_per_group;
+  int used = group_warps, warp = -group_warps;
+  layout.roles.resize(schedule.roles.size());
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    const auto& role = schedule.roles[r];
+    if (role.warps < 1 || (role.warps > group_warps && role.warps % group_warps != 0))
+      fail(Stage::codegen, Code::invalid_argument, cat("role '", role.name, "' has ", role.warps, " warps; allowed are 1 to ", group_warps, " or a multiple of it"));
+    const bool joins = role.warps < group_warps && used + role.warps <= group_warps && !layout.groups.empty() &&
+                       layout.groups.back().registers == role.registers;
+    if (!joins) {
+      warp += layout.groups.empty() ? group_warps : std::max(group_warps, (used + group_warps - 1) / group_warps * group_warps);
+      used = 0;
+      layout.groups.push_back({{}, warp, role.registers});
+    }
+    layout.groups.back().roles.push_back(static_cast<int>(r));
+    layout.roles[r].first_warp = warp + used;
+    layout.roles[r].single_thread = role.warps == 1 && !role.nodes.empty() && std::all_of(role.nodes.begin(), role.nodes.end(), [&](int n) {
+      return graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::copy;
+    });
+    used += role.warps;
+  }
+  const int warps = warp + (used + group_warps - 1) / group_warps * group_warps;
+  layout.threads = warps * graph.machine.warp_size;
+  if (layout.threads > 1024) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", layout.threads, " threads a block; 1024 are allowed"));
+  layout.entry_registers = static_cast<int>(graph.machine.registers / layout.threads) / graph.machine.register_step * graph.machine.register_step;
+}
+
+}  // namespace
+
+bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
+  return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+    return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role;
+  });
+}
+
+Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {
+  Layout layout;
+  place_rings(graph, schedule, layout);
+  place_roles(graph, schedule, layout);
+  int id = 1;  // 0 is the whole block's
+  for (const auto& barrier : schedule.order_barriers) {
+    layout.first_barrier_id.push_back(id);
+    id += static_cast<int>(barrier.roles.size());
+  }
+  if (id > 16) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", id - 1, " named barriers; 15 are allowed"));
+  return layout;
+}
+
+}  // namespace tj::codegen

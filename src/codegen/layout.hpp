@@ -1,0 +1,49 @@
+// Where rings, roles and named barriers live: shared-memory offsets, warps, barrier ids.
+//
+// Decides addresses and numbers only. Invariant: slots are aligned as their value asks, nothing overlaps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::codegen {
+
+struct RingPlace {
+  std::string type_name;   ///< "RingK"
+  std::int64_t data = 0, full = 0, empty = 0;  ///< byte offsets
+  int full_arrivals = 0, empty_arrivals = 0;
+};
+
+struct RolePlace {
+  int first_warp = 0;
+  bool single_thread = false;  ///< every node is a bulk copy: one thread runs the role
+};
+
+/// Warps that share one register count.
+struct Group {
+  std::vector<int> roles;
+  int first_warp = 0;
+  int registers = 0;
+};
+
+struct Layout {
+  std::vector<RingPlace> rings;  ///< as Schedule::rings
+  std::vector<RolePlace> roles;  ///< as Schedule::roles
+  std::vector<Group> groups;
+  std::vector<int> first_barrier_id;  ///< per order barrier
+  int threads = 0;
+  int entry_registers = 0;
+  std::int64_t smem_bytes = 0;
+};
+
+/// Throws tj::Error(codegen) when the schedule does not fit the machine.
+Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
+
+/// The role's nodes that read or fill this ring's value.
+bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);
+
+}  // namespace tj::codegen

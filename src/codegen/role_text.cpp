@@ -1,0 +1,274 @@
+// Events of a role become calls; see role_text.hpp.
+#include "codegen/role_text.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+namespace tj::codegen {
+namespace {
+
+using graph::Scope;
+using support::cat;
+
+// How an iteration number is written in the section being emitted.
+struct Section {
+  const char* name;      ///< "prologue"
+  const char* variable;  ///< "" (absolute), "s" or "n"
+  bool fast = false;     ///< instances may use the fast variant
+  std::string iteration(int value) const {
+    if (variable[0] == '\0') return cat(value);
+    if (value == 0) return variable;
+    return cat(variable, value < 0 ? " - " : " + ", value < 0 ? -value : value);
+  }
+};
+
+class RoleWriter {
+ public:
+  RoleWriter(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
+             const std::vector<int>& family)
+      : w_(writer), sites_(sites), graph_(graph), schedule_(schedule), layout_(layout), family_(family), role_(family.front()),
+        pattern_(find_pattern(graph, schedule, role_)) {}
+
+  void write() {
+    declare_contexts();
+    prime_orders();
+    w_.line("unsigned base = 0;  // fillings of iteration rings by earlier tiles");
+    w_.line("unsigned tiles = 0;");
+    w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
+    w_.line("const int n = tile.trip_count;");
+    events(pattern_.tile_begin, {"tile begin", ""});
+    write_loop();
+    events(pattern_.tile_end, {"tile end", ""});
+    w_.line("base += static_cast<unsigned>(n);");
+    w_.line("++tiles;");
+    w_.close();
+    drain_orders();
+  }
+
+ private:
+  const graph::Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
+  const sched::Role& role() const { return schedule_.roles[static_cast<std::size_t>(role_)]; }
+  const graph::Value& value_of_ring(int ring) const {
+    return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)];
+  }
+  const std::string& ring_type(int ring) const { return layout_.rings[static_cast<std::size_t>(ring)].type_name; }
+
+  bool alone() const { return family_.size() == 1; }
+  // "a" or "a, b": what comments and site names say of a family.
+  std::string role_names() const {
+    std::string names;
+    for (int member : family_) names += cat(names.empty() ? "" : "/", schedule_.roles[static_cast<std::size_t>(member)].name);
+    return names;
+  }
+  std::string variable(const graph::Node& n) const {
+    std::string name = n.context;
+    if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+    return alone() ? cat(name, n.copy) : name;
+  }
+
+  void declare_contexts() {
+    std::set<std::pair<std::string, int>> seen;
+    for (int index : role().nodes) {
+      const auto& n = node(index);
+      if (seen.insert({n.context, n.copy}).second) w_.line(n.context, "<Config> ", variable(n), "(params, ", alone() ? cat(n.copy) : n.copy == 0 ? "member" : cat(n.copy, " + member"), ");");
+    }
+  }
+
+  // ---- turns on a shared unit ---------------------------------------------------------------------------------------
+  // Position of the family's first role; a family holds consecutive positions.
+  int position_in(std::size_t order) const {
+    const auto& roles = schedule_.order_barriers[order].roles;
+    const auto found = std::find(roles.begin(), roles.end(), role_);
+    return found == roles.end() ? -1 : static_cast<int>(found - roles.begin());
+  }
+  // The barrier of the turn `ahead` places after this role's, and the threads of its owner and of the role before.
+  std::string order_arguments(std::size_t order, int ahead) const {
+    const auto& roles = schedule_.order_barriers[order].roles;
+    const auto count = static_cast<int>(roles.size());
+    const auto warps = [&](int p) { return schedule_.roles[static_cast<std::size_t>(roles[static_cast<std::size_t>((p + count) % count)])].warps; };
+    const int first = layout_.first_barrier_id[order], position = position_in(order);
+    const int owner = (position + ahead) % count;
+    const int threads = (warps(owner) + warps(owner - 1)) * graph_.machine.warp_size;
+    if (alone()) return cat(first + owner, ", ", threads);
+    const std::string place = position == 0 ? "member" : cat(position, " + member");
+    if (ahead == 0) return cat(first, " + ", place, ", ", threads);
+    return cat(first, " + (", place, " + ", ahead, ") % ", count, ", ", threads);
+  }
+  std::string order_text(const char* what) const { return cat("role ", role_names(), ": ", what); }
+
+  void prime_orders() {
+    for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b) {
+      const int count = static_cast<int>(schedule_.order_barriers[b].roles.size()), member = count - 1 - position_in(b);
+      if (position_in(b) < 0 || member >= static_cast<int>(family_.size())) continue;
+      w_.line(alone() ? "" : cat("if (member == ", member, ") "), "dev::named_arrive<", sites_.add(order_text("first turn to the first role")), ">(", order_arguments(b, 1), ");");
+    }
+  }
+  void drain_orders() {
+    for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
+      if (position_in(b) == 0)
+        w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", sites_.add(order_text("takes back the last turn")), ">(", order_arguments(b, 0), ");");
+  }
+
+  // ---- sections -----------------------------------------------------------------------------------------------------
+  void write_loop() {
+    const int full = std::max(1, pattern_.peel);
+    const bool any = !pattern_.steady.empty();
+    if (!any) return;
+    w_.open("if (n >= ", full, ")");
+    for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
+    write_steady();
+    for (const auto& step : pattern_.drain) events(step, {"epilogue", "n"});
+    events(pattern_.drain_end, {"epilogue", "n"});
+    for (int n = 1; n < pattern_.peel; ++n) {
+      w_.next("else if (n == ", n, ")");
+      const Timeline& timeline = pattern_.shorter[static_cast<std::size_t>(n)];
+      for (const auto& step : timeline.steps) events(step, {"short", ""});
+      for (const Event& event : timeline.tile_end)
+        if (event.iteration >= 0 || event.kind == EventKind::matrix_wait) write_event(event, {"short", ""});
+    }
+    w_.close();
+  }
+
+  void write_steady() {
+    int variant_stage = -1;
+    const graph::Node* variant = nullptr;
+    for (int index : role().nodes) {
+      if (!node(index).has_fast_variant) continue;
+      if (role_stage(graph_, schedule_, index) > variant_stage) variant = &node(index);
+      variant_stage = std::max(variant_stage, role_stage(graph_, schedule_, index));
+    }
+    w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
+    if (variant) {
+      w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile)", variant_stage > 0 ? cat(" + ", variant_stage) : "", ";");
+      w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
+      events(pattern_.steady, {"steady", "s"});
+      w_.close();
+    }
+    w_.open("for (; s < n; ++s)");
+    events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
+    w_.close();
+  }
+
+  void events(const std::vector<Event>& list, const Section& section) {
+    for (const Event& event : list) write_event(event, section);
+  }
+
+  // ---- one event ----------------------------------------------------------------------------------------------------
+  std::string sequence(int ring, const Event& event, const Section& section) const {
+    if (value_of_ring(ring).scope != Scope::iteration) return "tiles";
+    const std::string iteration = section.iteration(event.iteration);
+    if (iteration == "0") return "base";
+    return cat("base + ", iteration);
+  }
+  int site(const Section& section, const std::string& what) { return sites_.add(cat("role ", role_names(), ", ", section.name, ": ", what)); }
+
+  void write_event(const Event& event, const Section& section) {
+    const std::string& name = event.node >= 0 ? node(event.node).name : role().name;
+    switch (event.kind) {
+      case EventKind::call: return write_call(event, section);
+      case EventKind::matrix_fence: w_.line("dev::matrix_fence<", site(section, "fence before " + name), ">();"); return;
+      case EventKind::matrix_commit: w_.line("dev::matrix_commit<", site(section, "commit " + name), ">();"); return;
+      case EventKind::matrix_wait: w_.line("dev::matrix_wait<", site(section, "group wait"), ", ", event.pending, ">();"); return;
+      case EventKind::done: w_.line(node(event.node).body, "_done(", variable(node(event.node)), ");"); return;
+      case EventKind::order_wait: w_.line("dev::named_sync<", site(section, "turn before " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 0), ");"); return;
+      case EventKind::order_arrive: w_.line("dev::named_arrive<", site(section, "turn after " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 1), ");"); return;
+      case EventKind::proxy_fence: w_.line("dev::proxy_fence<", site(section, "proxy fence after " + name), ">();"); return;
+      default: return write_ring_event(event, section);
+    }
+  }
+
+  void write_ring_event(const Event& event, const Section& section) {
+    const std::string& value = value_of_ring(event.ring).name;
+    const std::string arguments = cat(ring_type(event.ring), ">(shared, ", sequence(event.ring, event, section), ");");
+    switch (event.kind) {
+      case EventKind::wait_full: w_.line("dev::wait_full<", site(section, cat("wait ring ", value, " full")), ", ", arguments); return;
+      case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
+      case EventKind::release: w_.line("dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
+      case EventKind::wait_empty:
+        if (fills_alone(event.node)) w_.open("if (", leader(), ")");
+        w_.line("dev::wait_empty<", site(section, cat("wait ring ", value, " empty")), ", ", arguments);
+        return;
+      default: w_.line("dev::expect_full<", site(section, cat("expect bytes of ring ", value)), ", ", arguments); return;
+    }
+  }
+
+  // A copy in a role of several threads is issued by one of them.
+  bool fills_alone(int index) const {
+    return node(index).async == graph::Async::copy && !layout_.roles[static_cast<std::size_t>(role_)].single_thread;
+  }
+  std::string leader() const { return cat("warp == ", layout_.roles[static_cast<std::size_t>(role_)].first_warp, " && dev::elect_one()"); }
+
+  void write_call(const Event& event, const Section& section) {
+    const auto& n = node(event.node);
+    std::string text = cat(n.body, "(", variable(n), ", tile");
+    if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
+    std::set<int> seen;
+    for (const auto& edge : graph_.edges) {
+      if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second) continue;
+      for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
+        if (schedule_.rings[r].value != edge.value) continue;
+        const std::string place = cat(ring_type(static_cast<int>(r)), ">(shared, ", sequence(static_cast<int>(r), event, section), ")");
+        text += cat(", dev::slot_address<", place);
+        if (edge.src == event.node && n.async == graph::Async::copy) text += cat(", dev::full_barrier<", place);
+      }
+    }
+    if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
+    text += ");";
+    if (n.scope == Scope::iteration) text += cat("  // ", placed(event.node), ", ", section.name);
+    w_.line(text);
+    if (fills_alone(event.node)) w_.close();
+  }
+
+  // "qk.0: cycle 800, stage 0" for every member.
+  std::string placed(int index) const {
+    std::string text;
+    const auto& nodes = role().nodes;
+    const auto place = std::find(nodes.begin(), nodes.end(), index) - nodes.begin();
+    for (int member : family_) {
+      const int same = schedule_.roles[static_cast<std::size_t>(member)].nodes[static_cast<std::size_t>(place)];
+      text += cat(text.empty() ? "" : "; ", node(same).name, ": cycle ", schedule_.cycle[static_cast<std::size_t>(same)], ", stage ", schedule_.stage(same));
+    }
+    return text;
+  }
+
+  Writer& w_;
+  Sites& sites_;
+  const graph::Graph& graph_;
+  const sched::Schedule& schedule_;
+  const Layout& layout_;
+  std::vector<int> family_;
+  int role_;  ///< the first of the family
+  Pattern pattern_;
+};
+
+}  // namespace
+
+bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
+  const auto &a = schedule.roles[static_cast<std::size_t>(first)], &b = schedule.roles[static_cast<std::size_t>(second)];
+  if (a.warps != b.warps || a.registers != b.registers || a.nodes.size() != b.nodes.size()) return false;
+  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+    const auto &m = graph.nodes[static_cast<std::size_t>(a.nodes[i])], &n = graph.nodes[static_cast<std::size_t>(b.nodes[i])];
+    if (m.body != n.body || m.context != n.context || m.scope != n.scope || m.async != n.async || n.copy != m.copy + 1) return false;
+    if (m.scope == Scope::iteration && role_stage(graph, schedule, a.nodes[i]) != role_stage(graph, schedule, b.nodes[i])) return false;
+    std::multiset<int> reads, also_reads;
+    for (const auto& edge : graph.edges) {
+      if (edge.src == a.nodes[i] && edge.value >= 0) return false;  // each fills a ring of its own
+      if (edge.dst == a.nodes[i]) reads.insert(edge.value);
+      if (edge.dst == b.nodes[i]) also_reads.insert(edge.value);
+    }
+    if (reads != also_reads) return false;
+  }
+  for (const auto& barrier : schedule.order_barriers) {
+    const auto p = std::find(barrier.roles.begin(), barrier.roles.end(), first), q = std::find(barrier.roles.begin(), barrier.roles.end(), second);
+    if ((p == barrier.roles.end()) != (q == barrier.roles.end()) || (p != barrier.roles.end() && q != p + 1)) return false;
+  }
+  return true;
+}
+
+void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const std::vector<int>& roles) {
+  RoleWriter(writer, sites, graph, schedule, layout, roles).write();
+}
+
+}  // namespace tj::codegen

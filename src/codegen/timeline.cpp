@@ -1,0 +1,285 @@
+// Simulation of one role; see timeline.hpp.
+#include "codegen/timeline.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "support/fail.hpp"
+
+namespace tj::codegen {
+namespace {
+
+using graph::Async;
+using graph::Edge;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using sched::Schedule;
+using Instance = std::pair<int, int>;  // node, iteration
+
+class Simulator {
+ public:
+  Simulator(const Graph& graph, const Schedule& schedule, int role, int trip_count)
+      : graph_(graph), schedule_(schedule), role_(role), trip_count_(trip_count) {}
+
+  Timeline run() {
+    Timeline timeline;
+    run_tile_begin(timeline.tile_begin);
+    int last_stage = 0;
+    for (int node : nodes(Scope::iteration)) last_stage = std::max(last_stage, role_stage(graph_, schedule_, node));
+    const int steps = trip_count_ > 0 ? trip_count_ + last_stage : 0;
+    for (int step = 0; step < steps; ++step) run_step(step, timeline.steps.emplace_back());
+    finish(timeline.tile_end);
+    return timeline;
+  }
+
+ private:
+  const std::vector<int>& role_nodes() const { return schedule_.roles[static_cast<std::size_t>(role_)].nodes; }
+  const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
+  bool in_role(int index) const { return schedule_.role[static_cast<std::size_t>(index)] == role_; }
+
+  std::vector<int> nodes(Scope scope) const {
+    std::vector<int> found;
+    for (int index : role_nodes())
+      if (node(index).scope == scope) found.push_back(index);
+    return found;
+  }
+
+  int ring_of(int value) const {
+    for (std::size_t r = 0; r < schedule_.rings.size(); ++r)
+      if (schedule_.rings[r].value == value) return static_cast<int>(r);
+    support::fail(Stage::codegen, Code::internal,
+                  support::cat("value '", graph_.values[static_cast<std::size_t>(value)].name, "' has no ring in the schedule"));
+  }
+
+  void push(Event event) { out_->push_back(event); }
+
+  // The consumer side acquires tile-scope values once, before anything that may read them.
+  void run_tile_begin(std::vector<Event>& out) {
+    out_ = &out;
+    for (int index : nodes(Scope::tile_begin)) run_instance(index, -1);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].scope != Scope::tile_begin || readers(static_cast<int>(v)).empty()) continue;
+      push({.kind = EventKind::wait_full, .ring = ring_of(static_cast<int>(v))});
+    }
+  }
+
+  void run_step(int step, std::vector<Event>& out) {
+    out_ = &out;
+    const auto order = nodes(Scope::iteration);
+    std::vector<Instance> instances;
+    for (int index : order) {
+      const int iteration = step - role_stage(graph_, schedule_, index);
+      if (iteration >= 0 && iteration < trip_count_) instances.emplace_back(index, iteration);
+    }
+    for (const auto& [index, iteration] : instances) run_instance(index, iteration, &instances);
+  }
+
+  // Everything outstanding is observed before the tile-end nodes run.
+  void finish(std::vector<Event>& out) {
+    out_ = &out;
+    if (!pending_.empty()) observe(pending_.size() - 1);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].scope != Scope::tile_begin || readers(static_cast<int>(v)).empty()) continue;
+      push({.kind = EventKind::release, .ring = ring_of(static_cast<int>(v))});
+    }
+    for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
+  }
+
+  void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
+    const Node& n = node(index);
+    wait_for_matrix(index, iteration);
+    acquire_values(index, iteration);
+    prepare_fills(index, iteration);
+    const int order = order_of(index);
+    if (order >= 0 && step && is_edge_of_run(order, index, *step, true)) push({.kind = EventKind::order_wait, .node = index, .order = order});
+    const bool matrix = n.async == Async::matrix;
+    if (matrix) push({.kind = EventKind::matrix_fence, .node = index, .iteration = iteration});
+    push({.kind = EventKind::call, .node = index, .iteration = iteration});
+    if (matrix) {
+      push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
+      pending_.emplace_back(index, iteration);
+    } else {
+      complete(index, iteration);
+    }
+    publish_fills(index, iteration);
+    if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
+  }
+
+  // A blocking edge from an asynchronous matrix node of this role: wait until its group is complete.
+  void wait_for_matrix(int index, int iteration) {
+    std::size_t newest = 0;
+    bool needed = false;
+    for (const Edge& edge : graph_.edges) {
+      if (edge.dst != index || !edge.blocking || !in_role(edge.src) || node(edge.src).async != Async::matrix) continue;
+      if (node(index).scope != Scope::iteration) continue;  // finish() has waited
+      const Instance source{edge.src, iteration - edge.distance};
+      const auto found = std::find(pending_.begin(), pending_.end(), source);
+      if (found == pending_.end()) continue;  // before the loop, or observed already
+      newest = std::max(newest, static_cast<std::size_t>(found - pending_.begin()));
+      needed = true;
+    }
+    if (needed) observe(newest);
+  }
+
+  // Waits for pending_[0..newest] and says so.
+  void observe(std::size_t newest) {
+    push({.kind = EventKind::matrix_wait, .pending = static_cast<int>(pending_.size() - 1 - newest)});
+    const std::vector<Instance> finished(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(newest) + 1);
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(newest) + 1);
+    for (const auto& [index, iteration] : finished) push({.kind = EventKind::done, .node = index, .iteration = iteration});
+    for (const auto& [index, iteration] : finished) complete(index, iteration);
+  }
+
+  // Nodes of this role that read a value.
+  std::vector<int> readers(int value) const {
+    std::vector<int> found;
+    for (const Edge& edge : graph_.edges)
+      if (edge.value == value && in_role(edge.dst) && std::find(found.begin(), found.end(), edge.dst) == found.end())
+        found.push_back(edge.dst);
+    return found;
+  }
+
+  void acquire_values(int index, int iteration) {
+    for (const Edge& edge : graph_.edges) {
+      if (edge.dst != index || edge.value < 0) continue;
+      if (graph_.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
+      if (acquired_.insert({edge.value, iteration}).second)
+        push({.kind = EventKind::wait_full, .node = index, .ring = ring_of(edge.value), .iteration = iteration});
+    }
+  }
+
+  // All readers of a slot in this role are complete: hand it back.
+  void complete(int index, int iteration) {
+    completed_.insert({index, iteration});
+    std::set<int> seen;
+    for (const Edge& edge : graph_.edges) {
+      if (edge.dst != index || edge.value < 0 || !seen.insert(edge.value).second) continue;
+      if (graph_.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
+      const auto all = readers(edge.value);
+      if (std::all_of(all.begin(), all.end(), [&](int reader) { return completed_.count({reader, iteration}) != 0; }))
+        push({.kind = EventKind::release, .ring = ring_of(edge.value), .iteration = iteration});
+    }
+  }
+
+  std::vector<int> filled_rings(int index) const {
+    std::vector<int> rings;
+    for (const Edge& edge : graph_.edges) {
+      if (edge.src != index || edge.value < 0) continue;
+      const int ring = ring_of(edge.value);
+      if (std::find(rings.begin(), rings.end(), ring) == rings.end()) rings.push_back(ring);
+    }
+    return rings;
+  }
+  void prepare_fills(int index, int iteration) {
+    for (int ring : filled_rings(index)) {
+      push({.kind = EventKind::wait_empty, .node = index, .ring = ring, .iteration = iteration});
+      if (node(index).async == Async::copy)
+        push({.kind = EventKind::expect_full, .node = index, .ring = ring, .iteration = iteration});
+    }
+  }
+  void publish_fills(int index, int iteration) {
+    if (node(index).async == Async::copy) return;
+    for (int ring : filled_rings(index)) {
+      push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
+      push({.kind = EventKind::publish, .node = index, .ring = ring, .iteration = iteration});
+    }
+  }
+
+  int order_of(int index) const {
+    for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
+      for (const auto& run : schedule_.order_barriers[b].nodes)
+        if (std::find(run.begin(), run.end(), index) != run.end()) return static_cast<int>(b);
+    return -1;
+  }
+  // Is this the first (or last) node of its run that has an instance in this step?
+  bool is_edge_of_run(int order, int index, const std::vector<Instance>& step, bool first) const {
+    std::vector<int> present;
+    for (const auto& [candidate, iteration] : step)
+      if (order_of(candidate) == order) present.push_back(candidate);
+    return !present.empty() && (first ? present.front() : present.back()) == index;
+  }
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  int role_;
+  int trip_count_;
+  std::vector<Event>* out_ = nullptr;
+  std::vector<Instance> pending_;             // matrix groups in commit order
+  std::set<std::pair<int, int>> acquired_;    // value, iteration
+  std::set<Instance> completed_;
+};
+
+std::vector<Event> relative(std::vector<Event> events, int origin) {
+  for (Event& event : events)
+    if (event.iteration >= 0) event.iteration -= origin;
+  return events;
+}
+
+// Tile-scope instances carry -1, which a relative iteration may equal: split the end into what precedes the first
+// tile-scope call or release (relative to n) and the rest.
+std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count) {
+  std::vector<Event> before, after;
+  for (const Event& event : end) {
+    const bool loop_part = after.empty() && (event.iteration >= 0 || event.kind == EventKind::matrix_wait);
+    (loop_part ? before : after).push_back(event);
+  }
+  return {relative(before, trip_count), after};
+}
+
+bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
+  const auto un = static_cast<std::size_t>(n), peel = static_cast<std::size_t>(pattern.peel);
+  for (std::size_t s = 0; s < peel; ++s)
+    if (timeline.steps[s] != pattern.prologue[s]) return false;
+  for (std::size_t s = peel; s < un; ++s)
+    if (relative(timeline.steps[s], static_cast<int>(s)) != pattern.steady) return false;
+  if (timeline.steps.size() - un != pattern.drain.size()) return false;
+  for (std::size_t s = 0; s < pattern.drain.size(); ++s)
+    if (relative(timeline.steps[un + s], n) != pattern.drain[s]) return false;
+  const auto [before, after] = split_end(timeline.tile_end, n);
+  return before == pattern.drain_end && after == pattern.tile_end && timeline.tile_begin == pattern.tile_begin;
+}
+
+}  // namespace
+
+int role_stage(const Graph& graph, const Schedule& schedule, int node) {
+  const int role = schedule.role[static_cast<std::size_t>(node)];
+  int first = schedule.stage(node);
+  for (int other : schedule.roles[static_cast<std::size_t>(role)].nodes)
+    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration) first = std::min(first, schedule.stage(other));
+  return schedule.stage(node) - first;
+}
+
+Timeline simulate(const Graph& graph, const Schedule& schedule, int role, int trip_count) {
+  return Simulator(graph, schedule, role, trip_count).run();
+}
+
+Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
+  int last_stage = 0;
+  for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)
+    if (graph.nodes[static_cast<std::size_t>(node)].scope == Scope::iteration)
+      last_stage = std::max(last_stage, role_stage(graph, schedule, node));
+  for (int peel = last_stage; peel <= 2 * last_stage + 2; ++peel) {
+    const int n = peel + 3;
+    const Timeline sample = simulate(graph, schedule, role, n);
+    Pattern pattern;
+    pattern.peel = peel;
+    pattern.tile_begin = sample.tile_begin;
+    pattern.prologue.assign(sample.steps.begin(), sample.steps.begin() + peel);
+    if (!sample.steps.empty()) pattern.steady = relative(sample.steps[static_cast<std::size_t>(n) - 1], n - 1);
+    for (std::size_t s = static_cast<std::size_t>(n); s < sample.steps.size(); ++s) pattern.drain.push_back(relative(sample.steps[s], n));
+    std::tie(pattern.drain_end, pattern.tile_end) = split_end(sample.tile_end, n);
+    bool right = true;
+    for (int trial = peel; right && trial <= n + 2; ++trial) right = trial == 0 ? peel > 0 || last_stage == 0 : matches(pattern, simulate(graph, schedule, role, trial), trial);
+    if (!right) continue;
+    for (int shorter = 0; shorter < peel; ++shorter) pattern.shorter.push_back(simulate(graph, schedule, role, shorter));
+    return pattern;
+  }
+  support::fail(Stage::codegen, Code::internal,
+                support::cat("role '", schedule.roles[static_cast<std::size_t>(role)].name, "' of '", graph.name,
+                             "' has no repeating step; verify the schedule"));
+}
+
+}  // namespace tj::codegen

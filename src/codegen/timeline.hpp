@@ -1,0 +1,68 @@
+// What one role does, in order, for a given trip count: every call, wait, arrive, fence and release.
+//
+// Decides where synchronisation goes, by simulating the role: which groups are pending, which slots are held. Does not
+// write text. Invariant: an event list is right for exactly its trip count; patterns over trip counts are found, not assumed.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::codegen {
+
+enum class EventKind {
+  wait_full,     ///< a value read by the next call has arrived
+  wait_empty,    ///< the slot that the next call fills is free
+  expect_full,   ///< announce the bytes of the next call's copies
+  matrix_fence,  ///< registers and shared memory are ready for the matrix unit
+  call,          ///< the node's body
+  matrix_commit, ///< the call's matrix instructions form a group
+  proxy_fence,   ///< ordinary stores of the call before asynchronous readers
+  publish,       ///< the call's stores are complete
+  matrix_wait,   ///< at most `pending` newest groups are unfinished
+  done,          ///< a node's completion has been observed
+  release,       ///< this role reads the slot no more
+  order_wait,    ///< this role's turn on a shared unit
+  order_arrive   ///< the next role's turn
+};
+
+struct Event {
+  EventKind kind = EventKind::call;
+  int node = -1;
+  int ring = -1;       ///< of the schedule
+  int iteration = -1;  ///< of the instance; -1 for tile scope
+  int pending = 0;
+  int order = -1;      ///< order barrier of the schedule
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+struct Timeline {
+  std::vector<Event> tile_begin;
+  std::vector<std::vector<Event>> steps;  ///< step s holds iteration s - stage of each node
+  std::vector<Event> tile_end;
+};
+
+/// The pattern over all trip counts n: n < peel has a list of its own; n >= peel runs steps 0..peel-1, then `steady` for
+/// steps peel..n-1 (iterations relative to the step), then `drain` (iterations relative to n).
+struct Pattern {
+  int peel = 0;
+  std::vector<Event> tile_begin;
+  std::vector<std::vector<Event>> prologue;
+  std::vector<Event> steady;
+  std::vector<std::vector<Event>> drain;
+  std::vector<Event> drain_end;           ///< before the tile-end nodes, iterations relative to n
+  std::vector<Timeline> shorter;          ///< for n = 0 .. peel-1
+  std::vector<Event> tile_end;
+};
+
+/// Stage of a node counted from the smallest stage of its role.
+int role_stage(const graph::Graph& graph, const sched::Schedule& schedule, int node);
+
+/// The role's events for a trip count.
+Timeline simulate(const graph::Graph& graph, const sched::Schedule& schedule, int role, int trip_count);
+
+/// Throws tj::Error(codegen) when no pattern repeats.
+Pattern find_pattern(const graph::Graph& graph, const sched::Schedule& schedule, int role);
+
+}  // namespace tj::codegen

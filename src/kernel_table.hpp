@@ -1,0 +1,88 @@
+// The kernels of a runtime by small key: what a hot call looks up.
+//
+// Decides how look-ups stay free of locks: readers follow one atomic pointer to a table that never changes; a writer
+// publishes a larger copy. Superseded tables are kept until the runtime ends, so that no reader holds a dead one.
+// Invariant: an entry, once published, is there and unchanged for the life of the table.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "launch/driver.hpp"
+
+namespace tj {
+
+struct LoadedKernel {
+  std::shared_ptr<launch::Driver> driver;  ///< before the kernel: the kernel unloads first
+  std::shared_ptr<launch::Kernel> kernel;
+  int device = 0;
+  unsigned threads = 0;
+  std::int64_t smem_bytes = 0;
+  std::vector<std::int64_t> geometry;  ///< values in the order of their names
+  KernelReport report;
+};
+
+struct HotKey {
+  const void* op = nullptr;
+  std::uint64_t small_key = 0;
+  Device device{};
+  friend bool operator==(const HotKey&, const HotKey&) = default;
+};
+
+class KernelTable {
+ public:
+  const LoadedKernel* find(const HotKey& key) const noexcept {
+    const Slots* slots = current_.load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    for (std::size_t i = hash(key);; ++i) {
+      const Slot& slot = (*slots)[i & (slots->size() - 1)];
+      if (slot.kernel == nullptr) return nullptr;
+      if (slot.key == key) return slot.kernel;
+    }
+  }
+
+  /// Keeps the first kernel of a key; returns the one that is kept.
+  const LoadedKernel* insert(const HotKey& key, std::unique_ptr<LoadedKernel> kernel) {
+    const std::lock_guard lock(mutex_);
+    if (const LoadedKernel* present = find(key)) return present;
+    kernels_.push_back(std::move(kernel));
+    keys_.push_back(key);
+    std::size_t size = 16;
+    while (size < 4 * keys_.size()) size *= 2;
+    auto slots = std::make_unique<Slots>(size);
+    for (std::size_t k = 0; k < keys_.size(); ++k) {
+      std::size_t i = hash(keys_[k]);
+      while ((*slots)[i & (size - 1)].kernel != nullptr) ++i;
+      (*slots)[i & (size - 1)] = {keys_[k], kernels_[k].get()};
+    }
+    current_.store(slots.get(), std::memory_order_release);
+    tables_.push_back(std::move(slots));
+    return kernels_.back().get();
+  }
+
+ private:
+  struct Slot {
+    HotKey key;
+    const LoadedKernel* kernel = nullptr;
+  };
+  using Slots = std::vector<Slot>;
+
+  static std::size_t hash(const HotKey& key) noexcept {
+    std::uint64_t h = key.small_key ^ reinterpret_cast<std::uintptr_t>(key.op) ^
+                      (static_cast<std::uint64_t>(key.device.kind) << 56) ^ (static_cast<std::uint64_t>(key.device.index) << 40);
+    h *= 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
+    return static_cast<std::size_t>(h >> 32);
+  }
+
+  std::atomic<const Slots*> current_{nullptr};
+  std::mutex mutex_;
+  std::vector<HotKey> keys_;
+  std::vector<std::unique_ptr<LoadedKernel>> kernels_;
+  std::vector<std::unique_ptr<Slots>> tables_;
+};
+
+}  // namespace tj

@@ -1,0 +1,129 @@
+// Requests of fmha; see fmha.hpp.
+#include "ops/fmha.hpp"
+
+#include <cmath>
+
+#include "ops/fmha_validate.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+
+float scale_of(const FmhaArgs& args) {
+  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+}
+
+FmhaConfig config_of(const FmhaArgs& args) {
+  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(scale_of(args))};
+}
+
+FmhaConfig config_of(const Request& request) {
+  FmhaConfig config;
+  for (const auto& [name, value] : request.fields) {
+    if (name == "dtype") config.dtype = value == "bf16" ? DType::bf16 : DType::f16;
+    if (name == "head_dim") config.head_dim = std::stoi(value);
+    if (name == "causal") config.causal = value == "1";
+    if (name == "general_scale") config.general_scale = value == "1";
+  }
+  return config;
+}
+
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+std::vector<std::string> values_of(const Flags& flags, const std::string& name, std::vector<std::string> defaults) {
+  const auto found = flags.find(name);
+  return found == flags.end() || found->second.empty() ? defaults : found->second;
+}
+
+[[noreturn]] void bad_flag(const std::string& name, const std::string& value, const std::string& allowed) {
+  fail(Stage::argument, Code::invalid_argument, cat("--", name, " is '", value, "'; allowed are ", allowed));
+}
+
+std::vector<bool> switches(const Flags& flags, const std::string& name, std::vector<std::string> defaults) {
+  std::vector<bool> list;
+  for (const std::string& value : values_of(flags, name, std::move(defaults))) {
+    if (value != "true" && value != "false" && value != "both") bad_flag(name, value, "true, false, both");
+    if (value != "true") list.push_back(false);
+    if (value != "false") list.push_back(true);
+  }
+  return list;
+}
+
+class Fmha final : public Op {
+ public:
+  std::string_view name() const override { return "fmha"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).q.device; }
+
+  std::uint64_t small_key(const void* args) const override {
+    return fmha_small_key(config_of(get(args)));
+  }
+  Request request_of(const void* args) const override { return fmha_request(config_of(get(args))); }
+
+  std::vector<Request> requests(const Flags& flags) const override {
+    for (const auto& [name, values] : flags)
+      if (name != "dtype" && name != "head-dim" && name != "causal" && name != "general-scale")
+        fail(Stage::argument, Code::invalid_argument, cat("--", name, " means nothing to fmha; allowed are --dtype, --head-dim, --causal, --general-scale"));
+    std::vector<Request> list;
+    for (const std::string& dtype : values_of(flags, "dtype", {"f16", "bf16"})) {
+      if (dtype != "f16" && dtype != "bf16") bad_flag("dtype", dtype, "f16, bf16");
+      for (const std::string& head_dim : values_of(flags, "head-dim", {"64", "128"})) {
+        if (head_dim != "64" && head_dim != "128") bad_flag("head-dim", head_dim, "64, 128");
+        for (bool causal : switches(flags, "causal", {"both"}))
+          for (bool general : switches(flags, "general-scale", {"false"}))
+            list.push_back(fmha_request({dtype == "bf16" ? DType::bf16 : DType::f16, std::stoi(head_dim), causal, general}));
+      }
+    }
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    return fmha_candidates(config_of(request), arch);
+  }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    Geometry geometry;
+    for (const auto& [name, value] : candidate.graph.config) {
+      if (name == "static constexpr int kBlockN") geometry["block_n"] = std::stoll(value);
+      if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
+    }
+    return geometry;
+  }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    fmha_plan(get(args), static_cast<int>(geometry[1]), static_cast<int>(geometry[0]), plan);
+  }
+
+ private:
+  static const FmhaArgs& get(const void* args) { return *static_cast<const FmhaArgs*>(args); }
+};
+
+}  // namespace
+
+const Op& fmha_op() {
+  static const Fmha op;
+  return op;
+}
+
+bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
+
+std::uint64_t fmha_small_key(const FmhaConfig& config) {
+  return static_cast<std::uint64_t>(config.head_dim) << 8 | static_cast<std::uint64_t>(config.dtype) << 2 |
+         static_cast<std::uint64_t>(config.causal) << 1 | static_cast<std::uint64_t>(config.general_scale);
+}
+
+Request fmha_request(const FmhaConfig& config) {
+  validate(config);
+  Request request;
+  request.op = "fmha";
+  request.fields = {{"dtype", to_string(config.dtype)},
+                    {"head_dim", cat(config.head_dim)},
+                    {"causal", config.causal ? "1" : "0"},
+                    {"general_scale", config.general_scale ? "1" : "0"}};
+  request.name = cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "", config.general_scale ? "_anyscale" : "");
+  return request;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,36 @@
+// Attention forward as an op: requests, graph, launch.
+//
+// fmha.cpp decides requests, fmha_graph.cpp nodes and costs, fmha_plan.cpp launch parameters, fmha_validate.cpp what is legal.
+#pragma once
+
+#include <tilejit/ops.hpp>
+
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& fmha_op();
+
+/// The request of a configuration; throws tj::Error(argument) for a head dim or dtype that is not supported.
+Request fmha_request(const FmhaConfig& config);
+
+/// The same in 64 bits: what a hot call looks up.
+std::uint64_t fmha_small_key(const FmhaConfig& config);
+
+/// Which kernel form a scale needs: the fast one folds it into one multiply-add, right for 0 < scale <= 1.
+bool fmha_needs_general_scale(float scale);
+
+/// One tile shape.
+struct FmhaTile {
+  int consumers = 2;  ///< roles of 64 query rows each
+  int block_n = 128;  ///< keys an iteration
+};
+
+/// The graph with costs of one tile shape; see src/ops/README.md for the picture.
+graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+/// All tile shapes that fit the arch.
+std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
+
+void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan& plan);
+
+}  // namespace tj::ops

@@ -1,0 +1,240 @@
+// The dependence graph of attention forward with its costs; see fmha.hpp.
+//
+//   load_q                       tile begin, once
+//   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
+//   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are replaced
+//   rescale.c (i) -> qk.c (i+1)   one register copy of the scores
+//   store.c                      tile end
+#include <algorithm>
+#include <cmath>
+
+#include "ops/fmha.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Edge;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kRowsPerConsumer = 64;
+constexpr int kElementBytes = 2;
+constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
+
+int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
+
+// Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
+struct Costs {
+  int matrix = 0;        ///< one 64 x N x D product on the matrix unit
+  int matrix_latency = 0;
+  int exp = 0;           ///< special-function cycles of softmax
+  int alu = 0;           ///< arithmetic cycles of softmax
+  int softmax = 0;       ///< softmax as the warpgroup sees it, alone
+  int rescale = 0;
+  int copy = 0;          ///< copy-engine cycles of one key block
+  int copy_latency = 0;
+  int issue = 0;         ///< cycles that issuing a group holds the warps
+};
+
+Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  Costs c;
+  const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
+  const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
+  const double block_kb = static_cast<double>(tile.block_n) * config.head_dim * kElementBytes / 1024.0;
+  c.issue = cycles(arch.fact("matrix_group_cycles"));
+  c.matrix = cycles(2.0 * scores * config.head_dim / arch.fact("matrix_flops_per_cycle")) + c.issue;
+  c.matrix_latency = c.matrix + cycles(arch.fact("matrix_drain_cycles"));
+  c.exp = cycles(scores / arch.fact("exp2_per_cycle"));
+  // A score costs one maximum, one multiply-add and one addition before it is rounded.
+  c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
+  c.softmax = c.exp + c.alu + cycles(arch.fact("barrier_cycles"));
+  // Half a conversion a score (two at a time); the correction is skipped unless a maximum moved far.
+  c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
+  c.copy = cycles(block_kb * arch.fact("copy_cycles_per_kb"));
+  c.copy_latency = cycles(arch.fact("copy_latency_cycles")) + c.copy;
+  return c;
+}
+
+class Builder {
+ public:
+  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
+      : config_(config), tile_(tile), arch_(arch), costs_(costs_of(config, tile, arch)) {}
+
+  Graph build() {
+    machine();
+    unit_text();
+    values();
+    loads();
+    for (int c = 0; c < tile_.consumers; ++c) consumer(c);
+    graph_.flops_per_iteration = 4.0 * kRowsPerConsumer * tile_.consumers * tile_.block_n * config_.head_dim;
+    graph_.overhead_cycles = 2.0 * costs_.copy_latency + 4.0 * costs_.rescale + 10.0 * arch_.fact("barrier_cycles");
+    return std::move(graph_);
+  }
+
+ private:
+  int unit(const std::string& name) const { return graph_.machine.unit_index(name); }
+
+  void machine() {
+    graph_.name = cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim, config_.causal ? "_causal" : "", "_", tile_.consumers, "x64x", tile_.block_n);
+    auto& m = graph_.machine;
+    m.name = arch_.name;
+    for (const auto& u : arch_.units) m.units.push_back({u.name, u.capacity});
+    // A consumer's warps issue one synchronous node at a time.
+    for (int c = 0; c < tile_.consumers; ++c) m.units.push_back({cat("WARPS", c), 1});
+    m.memory_bytes["SMEM"] = arch_.smem_per_block_bytes;
+    m.warps_per_group = arch_.warps_per_group;
+    m.warp_size = arch_.warp_size;
+    m.registers = arch_.registers_per_sm;
+    m.max_registers_per_thread = arch_.max_registers_per_thread;
+    m.register_step = arch_.register_step;
+    m.register_roles = arch_.register_roles;
+  }
+
+  void unit_text() {
+    const auto constant = [&](const char* name, auto value) { graph_.config.emplace_back(cat("static constexpr int ", name), cat(value)); };
+    const auto flag = [&](const char* name, bool value) { graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false"); };
+    graph_.namespace_name = "tj::ops::fmha";
+    graph_.includes = {cat("ops/fmha_", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::fmha::Params";
+    graph_.config.emplace_back("using Element", config_.dtype == DType::bf16 ? "tj::dev::Bf16" : "tj::dev::F16");
+    constant("kHeadDim", config_.head_dim);
+    constant("kBlockN", tile_.block_n);
+    constant("kRowsPerBlock", kRowsPerConsumer * tile_.consumers);
+    flag("kCausal", config_.causal);
+    flag("kGeneralScale", config_.general_scale);
+  }
+
+  void values() {
+    const std::int64_t row_bytes = static_cast<std::int64_t>(config_.head_dim) * kElementBytes;
+    graph_.values.push_back({"q", kRowsPerConsumer * tile_.consumers * row_bytes, 1024, Scope::tile_begin, 1, 1});
+    graph_.values.push_back({"k", tile_.block_n * row_bytes, 1024, Scope::iteration, 2, 4});
+    graph_.values.push_back({"v", tile_.block_n * row_bytes, 1024, Scope::iteration, 2, 4});
+  }
+
+  int add(Node node) {
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+
+  int load(const char* name, Scope scope) {
+    Node n;
+    n.name = n.body = name;
+    n.context = "Loader";
+    n.scope = scope;
+    n.async = Async::copy;
+    n.reservations = {{unit("TMA"), 0, costs_.copy, 1}};
+    n.cycles = 1;
+    n.latency = costs_.copy_latency;
+    n.variable_latency = n.streaming = true;
+    n.warps = 1;
+    return add(std::move(n));
+  }
+  void loads() {
+    load_q_ = load("load_q", Scope::tile_begin);
+    load_k_ = load("load_k", Scope::iteration);
+    load_v_ = load("load_v", Scope::iteration);
+  }
+
+  Node of_consumer(const char* body, int c, Scope scope) const {
+    Node n;
+    n.name = cat(body, ".", c);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = c;
+    n.scope = scope;
+    n.warps = arch_.warps_per_group;
+    return n;
+  }
+  int matrix(const char* body, int c) {
+    Node n = of_consumer(body, c, Scope::iteration);
+    n.async = Async::matrix;
+    n.reservations = {{unit("TC"), 0, costs_.matrix, 1}, {unit(cat("WARPS", c)), 0, costs_.issue, 1}};
+    n.cycles = costs_.issue;
+    n.latency = costs_.matrix_latency;
+    return add(std::move(n));
+  }
+  int arithmetic(const char* body, int c, int run_cycles) {
+    Node n = of_consumer(body, c, Scope::iteration);
+    n.reservations = {{unit(cat("WARPS", c)), 0, run_cycles, 1}};
+    n.cycles = n.latency = run_cycles;
+    return add(std::move(n));
+  }
+
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+
+  void consumer(int c) {
+    const int begin = add(of_consumer("begin", c, Scope::tile_begin));
+    const int qk = matrix("qk", c);
+    const int softmax = arithmetic("softmax", c, costs_.softmax);
+    auto& node = graph_.nodes[static_cast<std::size_t>(softmax)];
+    node.has_fast_variant = true;
+    node.reservations.push_back({unit("EXP"), costs_.alu, costs_.exp, 1});
+    const int rescale = arithmetic("rescale", c, costs_.rescale);
+    const int pv = matrix("pv", c);
+    const int store = add(of_consumer("store", c, Scope::tile_end));
+
+    edge(begin, qk, 0, 0, false);
+    edge(load_q_, qk, costs_.copy_latency, 0, false, 0);
+    edge(load_k_, qk, costs_.copy_latency, 0, false, 1);
+    edge(qk, softmax, costs_.matrix_latency, 0, true);
+    edge(softmax, rescale, costs_.softmax, 0, false);
+    edge(softmax, softmax, costs_.softmax, 1, false);
+    edge(pv, rescale, costs_.matrix_latency, 1, true);
+    edge(rescale, qk, costs_.rescale, 1, false);
+    edge(rescale, pv, costs_.rescale, 0, false);
+    edge(load_v_, pv, costs_.copy_latency, 0, false, 2);
+    edge(pv, pv, costs_.matrix, 1, false);
+    edge(pv, store, costs_.matrix_latency, 0, true);
+  }
+
+  FmhaConfig config_;
+  FmhaTile tile_;
+  const arch::Arch& arch_;
+  Costs costs_;
+  Graph graph_;
+  int load_q_ = 0, load_k_ = 0, load_v_ = 0;
+};
+
+// Mean over the tiles of a square problem: iterations, and the flops that the user asked for.
+Candidate rate(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  Candidate candidate{fmha_graph(config, tile, arch), 0, 0};
+  const double rows = kRowsPerConsumer * tile.consumers;
+  const double blocks = std::ceil(kTypicalLength / rows);
+  double iterations = 0, keys = 0;
+  for (double block = 0; block < blocks; ++block) {
+    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
+    iterations += std::ceil(last / tile.block_n);
+    keys += config.causal ? last - rows / 2 : last;
+  }
+  candidate.typical_iterations = iterations / blocks;
+  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
+  return candidate;
+}
+
+}  // namespace
+
+Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  return Builder(config, tile, arch).build();
+}
+
+std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
+  if (arch.family != "sm90")
+    support::fail(Stage::target, Code::unsupported, cat("fmha has no kernel for '", arch.name, "'; it runs on sm_90a and model:sm_90a"));
+  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and some 40 more.
+  static constexpr FmhaTile kWide[] = {{2, 176}, {2, 160}, {2, 128}};
+  static constexpr FmhaTile kNarrow[] = {{3, 128}, {2, 176}, {2, 128}};
+  std::vector<Candidate> list;
+  if (config.head_dim == 128)
+    for (const FmhaTile& tile : kWide) list.push_back(rate(config, tile, arch));
+  else
+    for (const FmhaTile& tile : kNarrow) list.push_back(rate(config, tile, arch));
+  return list;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,78 @@
+// Launch parameters of fmha; see fmha.hpp. On the hot path: allocates nothing.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "ops/fmha.hpp"
+#include "ops/fmha_params.cuh"
+
+namespace tj::ops {
+namespace {
+
+constexpr std::uint64_t kElementBytes = 2;
+constexpr std::uint32_t kSwizzleColumns = 64;  // 128 bytes
+
+// [B, H, S, D] as the copy engine counts: D, S, H, B. A dimension of size 1 may have any stride; give it a legal one.
+support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
+  support::TensorMapDesc desc;
+  desc.base = tensor.data;
+  desc.dtype = tensor.dtype;
+  desc.rank = 4;
+  std::uint64_t legal = static_cast<std::uint64_t>(tensor.shape[3]) * kElementBytes;
+  for (int i = 0; i < 4; ++i) {
+    const auto from = static_cast<std::size_t>(3 - i), to = static_cast<std::size_t>(i);
+    desc.dims[to] = static_cast<std::uint64_t>(tensor.shape[from]);
+    desc.stride_bytes[to] = tensor.shape[from] == 1 ? legal : static_cast<std::uint64_t>(tensor.strides[from]) * kElementBytes;
+  }
+  desc.stride_bytes[0] = kElementBytes;
+  desc.box = {kSwizzleColumns, static_cast<std::uint32_t>(rows), 1, 1, 0};
+  return desc;
+}
+
+long long stride(const Tensor& tensor, std::size_t dimension) { return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension]; }
+
+bool wide_stores(const Tensor& o) {
+  constexpr long long kElements = 8;  // 16 bytes
+  return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0 && stride(o, 0) % kElements == 0 && stride(o, 1) % kElements == 0 &&
+         stride(o, 2) % kElements == 0;
+}
+
+}  // namespace
+
+void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan& plan) {
+  static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxParamsBytes);
+  constexpr float kLog2E = 1.44269504088896f;
+  auto& p = *new (plan.params.data()) fmha::Params{};
+  plan.params_bytes = sizeof(fmha::Params);
+  plan.maps[0] = {offsetof(fmha::Params, q), box_map(args.q, rows_per_block)};
+  plan.maps[1] = {offsetof(fmha::Params, k), box_map(args.k, block_n)};
+  plan.maps[2] = {offsetof(fmha::Params, v), box_map(args.v, block_n)};
+  plan.map_count = 3;
+  p.o = args.o.data;
+  p.o_stride_batch = stride(args.o, 0);
+  p.o_stride_head = stride(args.o, 1);
+  p.o_stride_row = stride(args.o, 2);
+  if (args.lse) {
+    p.lse = static_cast<float*>(args.lse->data);
+    p.lse_stride_batch = stride(*args.lse, 0);
+    p.lse_stride_head = stride(*args.lse, 1);
+    p.lse_stride_row = stride(*args.lse, 2);
+  }
+  p.batches = static_cast<int>(args.q.shape[0]);
+  p.heads = static_cast<int>(args.q.shape[1]);
+  p.heads_per_kv_head = static_cast<int>(args.q.shape[1] / args.k.shape[1]);
+  p.queries = static_cast<int>(args.q.shape[2]);
+  p.keys = static_cast<int>(args.k.shape[2]);
+  p.row_blocks = (p.queries + rows_per_block - 1) / rows_per_block;
+  p.tiles = p.row_blocks * p.heads * p.batches;
+  p.wide_stores = wide_stores(args.o);
+  const float scale = args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+  // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
+  p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
+  p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());
+  p.sign = scale < 0 ? -1.0f : 1.0f;
+  plan.blocks = static_cast<unsigned>(p.tiles);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,84 @@
+// What every op gives the pipeline, and the list of ops.
+//
+// Decides requests, tile candidates, graphs with costs, and launch parameters. Sees neither schedules nor text.
+// Invariant: equal requests give equal graphs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tilejit/tensor.hpp>
+
+#include "arch/arch.hpp"
+#include "graph/graph.hpp"
+#include "support/tensor_map.hpp"
+
+namespace tj::ops {
+
+/// What decides which kernel is needed: canonical, part of the cache key.
+struct Request {
+  std::string op;
+  std::vector<std::pair<std::string, std::string>> fields;  ///< in a fixed order
+  /// "fmha_f16_d128_causal"
+  std::string name;
+};
+
+/// One tile shape of a request, with what is needed to rate it.
+struct Candidate {
+  graph::Graph graph;
+  double typical_iterations = 1;  ///< of a tile, at the op's typical size
+  double useful_flops = 0;        ///< of that tile
+};
+
+/// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.
+using Geometry = std::map<std::string, std::int64_t>;
+
+/// Everything for one launch; fixed size, so that a hot call allocates nothing.
+struct LaunchPlan {
+  static constexpr std::size_t kMaxParamsBytes = 1024;
+  static constexpr std::size_t kMaxMaps = 8;
+  struct Map {
+    std::size_t offset = 0;  ///< in params
+    support::TensorMapDesc desc;
+  };
+  alignas(64) std::array<std::byte, kMaxParamsBytes> params{};
+  std::size_t params_bytes = 0;
+  std::array<Map, kMaxMaps> maps{};
+  std::size_t map_count = 0;
+  unsigned blocks = 0;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual std::string_view name() const = 0;
+
+  /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
+  virtual void validate(const void* args, bool on_model) const = 0;
+  virtual Device device_of(const void* args) const = 0;
+  /// All that Request holds, in 64 bits, without allocating.
+  virtual std::uint64_t small_key(const void* args) const = 0;
+  virtual Request request_of(const void* args) const = 0;
+  /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
+  /// Throws tj::Error(argument) naming flag, value and what is allowed.
+  virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
+
+  /// Tile shapes that can work on this arch, best guess first. Throws tj::Error(target, unsupported) when none does.
+  virtual std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const = 0;
+  virtual Geometry geometry(const Request& request, const Candidate& candidate) const = 0;
+  /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
+  virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;
+};
+
+/// All ops, in a fixed order.
+const std::vector<const Op*>& all();
+/// Null when unknown.
+const Op* find(std::string_view name);
+
+}  // namespace tj::ops

@@ -1,0 +1,185 @@
+// See pipeline.hpp.
+#include "pipeline.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "codegen/templates.hpp"
+#include "support/atomic_file.hpp"
+#include "support/fail.hpp"
+#include "support/hash.hpp"
+
+namespace tj {
+namespace {
+
+using support::cat;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kModelPrefix = "model/";
+
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+// The model's files stand in for those of the same name.
+std::vector<compile::Header> headers_for(const arch::Target& target) {
+  std::vector<compile::Header> headers;
+  for (const auto& file : codegen::templates()) {
+    if (file.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
+      if (target.model) headers.push_back({std::string(file.name.substr(kModelPrefix.size())), file.text});
+    } else if (!target.model || file.name.substr(0, 5) != "arch/") {
+      headers.push_back({std::string(file.name), file.text});
+    }
+  }
+  return headers;
+}
+
+// Where people look when a compile fails. Never fails itself: a dump is a help, not a result.
+std::string dump(const std::string& directory, const std::string& file, const std::string& text, const support::Log& log) {
+  if (directory.empty()) return {};
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);  // an existing one is fine; the write tells what is not
+  const std::string path = (std::filesystem::path(directory) / file).string();
+  std::string problem;
+  if (support::write_file_atomically(path, text, 0644, &problem)) return path;
+  log(LogLevel::warn, cat("could not dump ", path, ": ", problem));
+  return {};
+}
+
+compile::Binary compile_unit(const codegen::Unit& unit, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+                             const std::string& source_path) {
+  compile::Job job;
+  job.name = request.name + (target.model ? ".cpp" : ".cu");
+  job.text = unit.text;
+  job.headers = headers_for(target);
+  job.arch = target.arch->name;
+  try {
+    return compiler.compile(job);
+  } catch (const Error& e) {
+    const std::string next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
+    support::fail(e.stage, e.code, e.message + next, e.log, source_path);
+  }
+}
+
+std::optional<std::int64_t> number(const cache::Entry& entry, std::string_view name) {
+  const std::string* text = entry.find(name);
+  std::int64_t value = 0;
+  if (text == nullptr) return std::nullopt;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+// Of everything the compiler read.
+std::string source_hash(const std::string& text, const arch::Target& target) {
+  support::FieldHash hash;
+  hash.field("text", text);
+  for (const auto& header : headers_for(target)) hash.field(header.name, header.text);
+  return support::to_hex(hash.finish());
+}
+
+constexpr std::string_view kGeometryPrefix = "geometry.";
+
+}  // namespace
+
+cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler) {
+  cache::Fields fields = {{"op", request.op}, {"target", target.name()}, {"build", build_id()}, {"choice", "model"}};
+  for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
+  for (const std::string& option : compiler.base_options(target.arch->name)) fields.emplace_back("option", option);
+  cache::Fields maker;
+  const compile::Identity identity = compiler.identity();
+  if (identity.present())
+    maker = {{"kind", identity.kind}, {"path", identity.path}, {"size", cat(identity.size)}, {"mtime", cat(identity.mtime_ns)}};
+  return cache::make_key(fields, maker);
+}
+
+Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
+  std::optional<Choice> best;
+  std::optional<Error> refused;
+  double best_rate = 0;
+  for (ops::Candidate& candidate : op.candidates(request, arch)) {
+    try {
+      sched::Schedule schedule = sched::schedule(candidate.graph, options);
+      const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
+      const double rate = candidate.useful_flops / cycles;
+      if (best && rate <= best_rate) continue;
+      best_rate = rate;
+      best = Choice{std::move(candidate), std::move(schedule)};
+    } catch (const Error& e) {
+      refused = e;  // another shape may fit
+    }
+  }
+  if (!best && refused) throw *refused;
+  if (!best) support::fail(Stage::schedule, Code::unsupported, cat("'", request.name, "' has no tile shape for ", arch.name));
+  return std::move(*best);
+}
+
+Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+              const support::Settings& settings, const support::Log& log) {
+  Artifact artifact;
+  KernelReport& report = artifact.report;
+  report.name = request.name;
+  report.target = target.name();
+
+  auto start = Clock::now();
+  const Choice choice = choose(op, request, *target.arch);
+  report.schedule_ms = ms_since(start);
+  report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
+
+  start = Clock::now();
+  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->family);
+  report.codegen_ms = ms_since(start);
+  const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
+  report.source_path = dump(settings.dump_dir, file, unit.text, log);
+
+  compile::Binary binary = compile_unit(unit, request, target, compiler, report.source_path);
+  report.compile_ms = binary.milliseconds;
+  report.registers = binary.registers;
+  dump(settings.dump_dir, file + ".log", binary.log, log);
+  if (binary.spill_bytes > 0) log(LogLevel::warn, cat(request.name, ": ", binary.spill_bytes, " bytes of registers spill on ", target.name()));
+
+  artifact.binary = std::move(binary.bytes);
+  artifact.symbol = unit.symbol;
+  artifact.threads = static_cast<unsigned>(unit.threads);
+  artifact.smem_bytes = unit.smem_bytes;
+  artifact.geometry = op.geometry(request, choice.candidate);
+  artifact.source_sha256 = source_hash(unit.text, target);
+  artifact.compiler_version = compiler.version();
+  return artifact;
+}
+
+cache::Entry to_entry(const Artifact& artifact) {
+  cache::Entry entry;
+  entry.payload = artifact.binary;
+  entry.metadata = {{"name", artifact.report.name},       {"target", artifact.report.target},
+                    {"symbol", artifact.symbol},          {"threads", cat(artifact.threads)},
+                    {"smem_bytes", cat(artifact.smem_bytes)}, {"registers", cat(artifact.report.registers)},
+                    {"schedule", artifact.report.schedule_json}, {"source_sha256", artifact.source_sha256},
+                    {"compiler_version", artifact.compiler_version}};
+  for (const auto& [name, value] : artifact.geometry) entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
+  return entry;
+}
+
+std::optional<Artifact> from_entry(const cache::Entry& entry) {
+  const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"), *schedule = entry.find("schedule");
+  const auto threads = number(entry, "threads"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers");
+  if (!name || !target || !symbol || !schedule || !threads || !smem || !registers) return std::nullopt;
+  Artifact artifact;
+  artifact.binary = entry.payload;
+  artifact.symbol = *symbol;
+  artifact.threads = static_cast<unsigned>(*threads);
+  artifact.smem_bytes = *smem;
+  artifact.report.name = *name;
+  artifact.report.target = *target;
+  artifact.report.schedule_json = *schedule;
+  artifact.report.registers = static_cast<int>(*registers);
+  for (const auto& [key, value] : entry.metadata) {
+    if (std::string_view(key).substr(0, kGeometryPrefix.size()) != kGeometryPrefix) continue;
+    const auto parsed = number(entry, key);
+    if (!parsed) return std::nullopt;
+    artifact.geometry[key.substr(kGeometryPrefix.size())] = *parsed;
+  }
+  return artifact;
+}
+
+}  // namespace tj

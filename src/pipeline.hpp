@@ -1,0 +1,51 @@
+// Request -> kernel: the steps of the pipeline, each a function, in order.
+//
+// Decides what is done on a miss and what an entry of the cache carries. Does not decide when (runtime.cpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "cache/cache.hpp"
+#include "codegen/emit.hpp"
+#include "compile/compiler.hpp"
+#include "ops/op.hpp"
+#include "sched/schedule.hpp"
+#include "support/environment.hpp"
+#include "support/log.hpp"
+
+namespace tj {
+
+/// A kernel as the cache keeps it.
+struct Artifact {
+  std::string binary, symbol;
+  unsigned threads = 0;
+  std::int64_t smem_bytes = 0;
+  ops::Geometry geometry;
+  std::string source_sha256, compiler_version;
+  KernelReport report;
+};
+
+/// The candidate with the best predicted throughput and its schedule.
+struct Choice {
+  ops::Candidate candidate;
+  sched::Schedule schedule;
+};
+
+cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
+
+/// Throws tj::Error(schedule) when no candidate can be scheduled.
+Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options = {});
+
+/// Schedule, emit, compile. Throws tj::Error.
+Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+              const support::Settings& settings, const support::Log& log);
+
+cache::Entry to_entry(const Artifact& artifact);
+/// Empty when a field is missing or malformed.
+std::optional<Artifact> from_entry(const cache::Entry& entry);
+
+}  // namespace tj

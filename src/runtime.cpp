@@ -1,0 +1,191 @@
+// The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch.
+//
+// Decides the order of look-ups and who makes a kernel when several ask at once. The steps themselves are pipeline.cpp.
+// Invariant: a hot call takes no lock, allocates nothing and does no I/O; nothing is made inside a graph capture.
+#include <tilejit/runtime.hpp>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "backends.hpp"
+#include "cache/cache.hpp"
+#include "kernel_table.hpp"
+#include "ops/fmha.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "support/log.hpp"
+
+namespace tj {
+
+using support::cat;
+using support::fail;
+
+struct Runtime::Impl {
+  explicit Impl(const Options& options)
+      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings),
+        store(settings.use_disk_cache ? settings.cache_dir : std::string(), settings.cache_max_size_bytes,
+              [this](LogLevel level, std::string_view message) { log(level, message); }) {}
+
+  // ---- one call -----------------------------------------------------------------------------------------------------
+  void run(std::string_view op_name, const void* args, Stream stream) {
+    const ops::Op& op = find_op(op_name, args);
+    const Device device = op.device_of(args);
+    op.validate(args, backends.on_model(device));
+    const LoadedKernel* kernel = table.find({&op, op.small_key(args), device});
+    if (kernel == nullptr) kernel = &get(op, args, device, &stream);
+    launch(op, args, *kernel, stream);
+  }
+
+  static const ops::Op& find_op(std::string_view name, const void* args) {
+    const ops::Op* op = ops::find(name);
+    if (op == nullptr) fail(Stage::argument, Code::invalid_argument, cat("op '", name, "' is unknown; ops are ", op_names()));
+    if (args == nullptr) fail(Stage::argument, Code::invalid_argument, cat("args of '", name, "' is null; it must point at the op's descriptor"));
+    return *op;
+  }
+  static std::string op_names() {
+    std::string names;
+    for (const ops::Op* op : ops::all()) names += cat(names.empty() ? "" : ", ", op->name());
+    return names;
+  }
+
+  void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
+    ops::LaunchPlan plan;
+    op.plan(args, kernel.geometry, plan);
+    for (std::size_t m = 0; m < plan.map_count; ++m)
+      kernel.driver->encode_tensor_map(kernel.device, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+    const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes};
+    kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
+  }
+
+  // ---- the first call of a kind -------------------------------------------------------------------------------------
+  const LoadedKernel& get(const ops::Op& op, const void* args, Device device, const Stream* stream) {
+    const auto driver = backends.driver(device);
+    const ops::Request request = op.request_of(args);
+    if (stream != nullptr && driver->capturing(device.index, *stream))
+      fail(Stage::load, Code::cold_in_capture,
+           cat("'", request.name, "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments before the capture. The capture goes on"));
+    return load(op, request, op.small_key(args), device, driver);
+  }
+
+  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                           const std::shared_ptr<launch::Driver>& driver) {
+    const HotKey key{&op, small_key, device};
+    const arch::Target target = backends.target(device);
+    const Artifact artifact = get_artifact(op, request, target);
+    if (const LoadedKernel* present = table.find(key)) return *present;
+    const auto start = std::chrono::steady_clock::now();
+    auto kernel = std::make_unique<LoadedKernel>();
+    kernel->driver = driver;
+    kernel->kernel = driver->load(device.index, artifact.binary, artifact.symbol, artifact.smem_bytes);
+    kernel->device = device.index;
+    kernel->threads = artifact.threads;
+    kernel->smem_bytes = artifact.smem_bytes;
+    for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);
+    kernel->report = artifact.report;
+    kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return *table.insert(key, std::move(kernel));
+  }
+
+  // Disk, else made by exactly one thread of one process.
+  Artifact get_artifact(const ops::Op& op, const ops::Request& request, const arch::Target& target) {
+    compile::Compiler& compiler = backends.compiler(target);
+    const cache::Key key = key_of(request, target, compiler);
+    if (auto found = from_disk(key)) return std::move(*found);
+    const auto turn = turn_of(key.request_hex);
+    const std::lock_guard in_process(*turn);
+    const auto across_processes = store.lock(key);
+    if (auto found = from_disk(key)) return std::move(*found);
+    Artifact made = make(op, request, target, compiler, settings, log);
+    store.store(key, to_entry(made));
+    log(LogLevel::info, cat(made.report.name, " for ", made.report.target, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
+    return made;
+  }
+
+  std::optional<Artifact> from_disk(const cache::Key& key) {
+    const auto entry = store.load(key);
+    if (!entry) return std::nullopt;
+    auto artifact = from_entry(*entry);
+    if (!artifact) log(LogLevel::warn, cat("cache entry ", key.request_hex, " lacks fields and is made anew"));
+    if (artifact) artifact->report.origin = KernelOrigin::disk;
+    return artifact;
+  }
+
+  std::shared_ptr<std::mutex> turn_of(const std::string& key) {
+    const std::lock_guard lock(turns_mutex);
+    auto& turn = turns[key];
+    if (!turn) turn = std::make_shared<std::mutex>();
+    return turn;
+  }
+
+  KernelReport prepare(const ops::Op& op, const void* args) {
+    const Device device = op.device_of(args);
+    op.validate(args, backends.on_model(device));
+    return report(op, op.request_of(args), op.small_key(args), device);
+  }
+  KernelReport report(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
+    if (const LoadedKernel* kernel = table.find({&op, small_key, device})) {
+      KernelReport known = kernel->report;
+      known.origin = KernelOrigin::memory;
+      known.schedule_ms = known.codegen_ms = known.compile_ms = known.load_ms = 0;
+      return known;
+    }
+    return load(op, request, small_key, device, backends.driver(device)).report;
+  }
+
+  support::Settings settings;
+  support::Log log;
+  Backends backends;
+  cache::Store store;
+  KernelTable table;
+  std::mutex turns_mutex;
+  std::map<std::string, std::shared_ptr<std::mutex>> turns;
+};
+
+Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}
+Runtime::~Runtime() = default;
+
+Runtime& Runtime::instance() {
+  // Never destroyed: kernels may be launched by other static objects' destructors.
+  static Runtime* runtime = new Runtime;
+  return *runtime;
+}
+
+void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
+void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run("fmha", &args, stream); }
+
+KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
+KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
+  return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
+}
+
+KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
+  const ops::Request request = ops::fmha_request(config);
+  return impl_->get_artifact(ops::fmha_op(), request, arch::parse_target(target)).report;
+}
+
+std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
+Device Runtime::default_device() const { return impl_->backends.default_device(); }
+
+std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {
+  return impl_->backends.driver(device)->allocate(device.index, bytes);
+}
+
+void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes) {
+  const bool to_device = dst_device.kind != DeviceKind::cpu, from_device = src_device.kind != DeviceKind::cpu;
+  if (to_device && from_device && !(dst_device == src_device))
+    fail(Stage::argument, Code::unsupported, cat("copy from ", to_string(src_device), " to ", to_string(dst_device), "; allowed are copies within a device or to and from cpu"));
+  const Device device = to_device ? dst_device : src_device;
+  impl_->backends.driver(device)->copy(device.index, dst, to_device, src, from_device, bytes);
+}
+
+void Runtime::synchronize(Device device, Stream stream) { impl_->backends.driver(device)->synchronize(device.index, stream); }
+double Runtime::time_ms(Device device, const std::function<void()>& work) { return impl_->backends.driver(device)->time_ms(device.index, work); }
+
+void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
+KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
+KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
+
+}  // namespace tj
