@@ -161,9 +161,9 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
   return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
 }
 
-KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
-  const ops::Request request = ops::fmha_request(config);
-  return impl_->get_artifact(ops::fmha_op(), request, arch::parse_target(target)).report;
+KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
+KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
+  return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }
 
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }

@@ -18,6 +18,10 @@
 
 namespace tj {
 
+namespace ops {
+struct Request;  // internal: what tools enumerate
+}
+
 enum class LogLevel { trace, debug, info, warn, error, off };
 
 /// Each field wins over its environment variable; an absent field means: the variable, else the default.
@@ -75,6 +79,8 @@ class TJ_API Runtime {
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
   KernelReport warm(const FmhaConfig& config, std::string_view target);
+  /// The same for a request of any op, as tj-warm lists them (src/ops/op.hpp).
+  KernelReport warm_op(const ops::Request& request, std::string_view target);
 
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a".
   std::string target_of(Device device) const;

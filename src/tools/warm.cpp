@@ -1,0 +1,307 @@
+// tj-warm: options, and kernels made by several threads.
+//
+// Options that belong to an op (--dtype, --head-dim, ...) are not listed here: they are handed to the op, which names
+// what it allows. So a new op needs no change in this file.
+#include "tools/warm.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/op.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+using Json = nlohmann::ordered_json;
+using Flags = std::map<std::string, std::vector<std::string>>;
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  std::vector<std::string> targets, op_names;
+  std::string cache_dir;
+  int jobs = 0;  ///< 0: one a core
+  bool json = false, list = false, verify = false;
+  Flags op_flags;
+};
+
+struct Job {
+  ops::Request request;
+  std::string target;
+};
+
+struct Outcome {
+  bool ok = false;
+  KernelReport report;
+  double total_ms = 0;
+  std::string error, log;
+};
+
+/// "--dtype f16,bf16 --head-dim=64" -> {dtype: [f16, bf16], head-dim: [64]}.
+Flags parse_op_flags(const std::vector<std::string>& words) {
+  Flags flags;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i], values;
+    if (name.size() < 3 || name.compare(0, 2, "--") != 0)
+      support::fail(Stage::argument, Code::invalid_argument, cat("'", name, "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
+    name.erase(0, 2);
+    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+      values = name.substr(equals + 1);
+      name.resize(equals);
+    } else if (i + 1 < words.size()) {
+      values = words[++i];
+    }
+    std::vector<std::string> list = CLI::detail::split(values, ',');
+    list.erase(std::remove(list.begin(), list.end(), ""), list.end());
+    if (list.empty()) support::fail(Stage::argument, Code::invalid_argument, cat("--", name, " needs a value"));
+    flags[name].insert(flags[name].end(), list.begin(), list.end());
+  }
+  return flags;
+}
+
+/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
+  CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.", "tj-warm");
+  app.add_option("--target", settings.targets, "sm_90a, model:sm_90a, ... (default: what this machine's first GPU runs, else the first known architecture)")
+      ->delimiter(',');
+  app.add_option("--op", settings.op_names, "fmha, ... (default: every op)")->delimiter(',');
+  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR");
+  app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
+  app.add_flag("--json", settings.json, "print one JSON document and nothing else");
+  auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged");
+  app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged")->excludes(list);
+  app.allow_extras();
+  app.footer(
+      "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
+      "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
+      "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
+      "causal and full, scale in (0, 1].\n"
+      "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    settings.op_flags = parse_op_flags(app.remaining());
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
+  }
+  return std::nullopt;
+}
+
+std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime) {
+  std::vector<const ops::Op*> chosen;
+  for (const std::string& name : settings.op_names) {
+    const ops::Op* op = ops::find(name);
+    if (op == nullptr) {
+      std::string known;
+      for (const ops::Op* each : ops::all()) known += (known.empty() ? "" : ", ") + std::string(each->name());
+      support::fail(Stage::argument, Code::invalid_argument, cat("--op is '", name, "'; allowed: ", known));
+    }
+    chosen.push_back(op);
+  }
+  if (chosen.empty()) chosen = ops::all();
+
+  std::vector<std::string> targets;
+  for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name).name());
+  if (targets.empty()) {
+    const Device device = runtime.default_device();
+    targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
+  }
+  std::vector<Job> jobs;
+  std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
+  for (const std::string& target : targets)
+    for (const ops::Op* op : chosen)
+      for (ops::Request& request : op->requests(settings.op_flags))
+        if (seen.emplace(request.name, target).second) jobs.push_back({std::move(request), target});
+  return jobs;
+}
+
+/// Lines and the rewritten progress line, from any thread.
+class Progress {
+ public:
+  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet) : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet) {}
+
+  void started(std::size_t total) { total_ = total; }
+  void finished(const Job& job, const Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (!outcome.ok) {
+      clear();
+      err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n' << outcome.log << std::flush;
+    }
+    if (quiet_) return;
+    if (terminal_) {
+      out_ << "\r\x1b[K[" << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << std::flush;
+      dirty_ = true;
+    } else if (outcome.ok) {
+      out_ << '[' << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << ": " << what(outcome) << std::endl;
+    }
+  }
+  void log(LogLevel, std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    clear();
+    err_ << "tj-warm: " << text << std::endl;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    clear();
+  }
+
+  static const char* origin(const Outcome& outcome) { return outcome.report.origin == KernelOrigin::compiled ? "compiled" : "cached"; }
+
+ private:
+  static std::string what(const Outcome& outcome) {
+    if (outcome.report.origin != KernelOrigin::compiled) return "already in the cache";
+    std::ostringstream text;
+    text.precision(0);
+    text << std::fixed << "compiled in " << outcome.total_ms << " ms (compiler " << outcome.report.compile_ms << ")";
+    return text.str();
+  }
+  void clear() {
+    if (dirty_) out_ << "\r\x1b[K" << std::flush;
+    dirty_ = false;
+  }
+
+  std::ostream& out_;
+  std::ostream& err_;
+  const bool terminal_, quiet_;
+  bool dirty_ = false;
+  std::size_t done_ = 0, total_ = 0;
+  std::mutex mutex_;
+};
+
+Outcome make(Runtime& runtime, const Job& job) {
+  Outcome outcome;
+  const Clock::time_point start = Clock::now();
+  try {
+    outcome.report = runtime.warm_op(job.request, job.target);
+    outcome.ok = true;
+  } catch (const Error& error) {
+    outcome.error = error.what();
+    outcome.log = error.log.empty() || error.log.back() == '\n' ? error.log : error.log + "\n";
+  } catch (const std::exception& error) {
+    outcome.error = error.what();
+  }
+  outcome.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return outcome;
+}
+
+std::vector<Outcome> make_all(Runtime& runtime, const std::vector<Job>& jobs, int threads, Progress& progress) {
+  std::vector<Outcome> outcomes(jobs.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next.fetch_add(1)) < jobs.size();) {
+      outcomes[i] = make(runtime, jobs[i]);
+      progress.finished(jobs[i], outcomes[i]);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return outcomes;
+}
+
+/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns.
+void check_kept(const std::string& cache_dir, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, std::ostream& err) {
+  std::set<std::pair<std::string, std::string>> kept;
+  for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list()) {
+    if (!listed.entry) continue;
+    const std::string *name = listed.entry->find("name"), *target = listed.entry->find("target");
+    if (name && target) kept.emplace(*name, *target);
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (!outcomes[i].ok || kept.count({jobs[i].request.name, jobs[i].target})) continue;
+    outcomes[i].ok = false;
+    outcomes[i].error = cat("was made but is not in the cache at '", cache_dir, "'; is it writable, and large enough (TJ_CACHE_MAX_SIZE)?");
+    err << "failed: " << jobs[i].request.name << " for " << jobs[i].target << ' ' << outcomes[i].error << '\n';
+  }
+}
+
+void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, const std::vector<Outcome>& outcomes, double total_ms, std::ostream& out) {
+  Json kernels = Json::array();
+  std::size_t failures = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const Outcome& o = outcomes[i];
+    Json kernel = {{"name", jobs[i].request.name}, {"target", jobs[i].target}, {"ok", o.ok}, {"total_ms", o.total_ms}};
+    if (o.ok) {
+      kernel["origin"] = Progress::origin(o);
+      kernel["schedule_ms"] = o.report.schedule_ms;
+      kernel["codegen_ms"] = o.report.codegen_ms;
+      kernel["compile_ms"] = o.report.compile_ms;
+      kernel["registers"] = o.report.registers;
+    } else {
+      ++failures;
+      kernel["error"] = o.error;
+      kernel["log"] = o.log;
+    }
+    kernels.push_back(std::move(kernel));
+  }
+  const Json document = {{"cache_dir", cache_dir}, {"failures", failures}, {"total_ms", total_ms}, {"kernels", kernels}};
+  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+int warm_kernels(const Settings& settings, const std::string& cache_dir, std::ostream& out, std::ostream& err, bool terminal) {
+  Progress progress(out, err, terminal, settings.json);
+  Options options;
+  options.cache_dir = cache_dir;
+  options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  Runtime runtime(options);
+  const std::vector<Job> jobs = find_jobs(settings, runtime);
+  progress.started(jobs.size());
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = std::min(settings.jobs > 0 ? settings.jobs : cores, static_cast<int>(jobs.size()));
+  const Clock::time_point start = Clock::now();
+  std::vector<Outcome> outcomes = make_all(runtime, jobs, threads, progress);
+  const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  progress.end();
+  check_kept(cache_dir, jobs, outcomes, err);
+
+  const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.ok; });
+  if (settings.json) {
+    print_json(cache_dir, jobs, outcomes, total_ms, out);
+  } else {
+    const auto compiled = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.ok && o.report.origin == KernelOrigin::compiled; });
+    out << jobs.size() << " kernels: " << compiled << " compiled, " << static_cast<long>(jobs.size()) - compiled - failures << " already in the cache, "
+        << failures << " failed; " << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << cache_dir << '\n';
+  }
+  return failures > 0 ? kExitFailures : kExitOk;
+}
+
+}  // namespace
+
+int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+  try {
+    Settings settings;
+    if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
+    Options options;
+    if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
+    const std::string cache_dir = support::resolve_settings(options).cache_dir;
+    if (settings.list || settings.verify) {
+      if (!settings.op_flags.empty() || !settings.targets.empty() || !settings.op_names.empty())
+        support::fail(Stage::argument, Code::invalid_argument, "--list and --verify take --cache-dir and --json only");
+      return list_cache(cache_dir, cache::Store(cache_dir, 0, {}).list(), settings.verify, settings.json, out);
+    }
+    return warm_kernels(settings, cache_dir, out, err, terminal);
+  } catch (const Error& error) {
+    err << "tj-warm: " << error.what() << '\n';
+    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
+  } catch (const std::exception& error) {
+    err << "tj-warm: " << error.what() << '\n';
+    return kExitFailures;
+  }
+}
+
+}  // namespace tj::tools

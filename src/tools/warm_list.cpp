@@ -1,0 +1,91 @@
+// The cache as a table or as JSON.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tools/warm.hpp"
+
+namespace tj::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string size_text(std::uint64_t bytes) {
+  char text[32];
+  if (bytes < 1024) std::snprintf(text, sizeof text, "%llu B", static_cast<unsigned long long>(bytes));
+  else if (bytes < 1024 * 1024) std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
+  else std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
+  return text;
+}
+
+/// UTC, so that two machines print the same.
+std::string time_text(std::int64_t ns) {
+  const std::time_t seconds = ns / 1'000'000'000;
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string metadata(const cache::ListedEntry& entry, const char* name) {
+  const std::string* value = entry.entry ? entry.entry->find(name) : nullptr;
+  return value ? *value : "?";
+}
+
+void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& out) {
+  std::size_t name_width = 4, target_width = 6;
+  for (const cache::ListedEntry& e : entries) {
+    if (!e.entry) continue;
+    name_width = std::max(name_width, metadata(e, "name").size());
+    target_width = std::max(target_width, metadata(e, "target").size());
+  }
+  const auto row = [&](std::string name, std::string target, const std::string& size, const std::string& use) {
+    name.resize(std::max(name_width, name.size()), ' ');
+    target.resize(std::max(target_width, target.size()), ' ');
+    out << name << "  " << target << "  " << std::string(size.size() < 10 ? 10 - size.size() : 0, ' ') << size << "  " << use << '\n';
+  };
+  row("name", "target", "size", "last use (UTC)");
+  for (const cache::ListedEntry& e : entries)
+    if (e.entry) row(metadata(e, "name"), metadata(e, "target"), size_text(e.bytes), time_text(e.last_use_ns));
+}
+
+Json to_json(const cache::ListedEntry& e) {
+  Json json = {{"path", e.path}, {"bytes", e.bytes}, {"last_use", time_text(e.last_use_ns)}, {"damaged", !e.entry}};
+  if (e.entry) {
+    json["name"] = metadata(e, "name");
+    json["target"] = metadata(e, "target");
+  } else {
+    json["problem"] = e.problem;
+  }
+  return json;
+}
+
+}  // namespace
+
+int list_cache(const std::string& directory, const std::vector<cache::ListedEntry>& entries, bool damaged_only, bool json, std::ostream& out) {
+  std::uint64_t bytes = 0;
+  std::size_t damaged = 0;
+  for (const cache::ListedEntry& e : entries) {
+    bytes += e.bytes;
+    damaged += e.entry ? 0 : 1;
+  }
+  if (json) {
+    Json list = Json::array();
+    for (const cache::ListedEntry& e : entries)
+      if (!damaged_only || !e.entry) list.push_back(to_json(e));
+    const Json document = {{"cache_dir", directory}, {"kernels", entries.size() - damaged}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
+    // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.
+    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else {
+    if (!damaged_only && entries.size() > damaged) print_table(entries, out);
+    for (const cache::ListedEntry& e : entries)
+      if (!e.entry) out << "damaged: " << e.path << ": " << e.problem << '\n';
+    out << entries.size() - damaged << " kernels, " << damaged << " damaged, " << size_text(bytes) << " in " << directory << '\n';
+  }
+  return damaged > 0 ? kExitFailures : kExitOk;
+}
+
+}  // namespace tj::tools
