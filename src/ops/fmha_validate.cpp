@@ -107,8 +107,10 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
   if (q.at(1) % k.at(1) != 0)
     refuse(Code::invalid_argument, cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1),
                                        "; allowed: H a multiple of Hkv"));
-  if (q.at(0) * q.at(1) > kMaxSize)  // both below 2^31: the product fits
-    refuse(Code::invalid_argument, cat("q.shape[0] * q.shape[1] (B * H) is ", q.at(0) * q.at(1), "; allowed: at most ", kMaxSize));
+  // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
+  const Size heads = q.at(0) * q.at(1), row_blocks = (q.at(2) + 63) / 64;  // both factors below 2^31: the product fits
+  if (heads > kMaxSize / row_blocks)
+    refuse(Code::invalid_argument, cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
 }
 
 /// Strides that the kernel can address: positive, bounded, aligned.

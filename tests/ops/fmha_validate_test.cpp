@@ -153,6 +153,10 @@ TEST_CASE("sizes out of range") {
   refused(Code::invalid_argument, {"B * H"}, [](auto& a) {
     for (Tensor* t : {&a.q, &a.k, &a.v, &a.o, &*a.lse}) t->shape[0] = std::int64_t{1} << 30;
   });
+  refused(Code::invalid_argument, {"q.shape is [65536, 8, 262144, 128]", "B * H * ceil(Sq / 64)"}, [](auto& a) {
+    for (Tensor* t : {&a.q, &a.k, &a.v, &a.o, &*a.lse}) t->shape[0] = 65536;
+    for (Tensor* t : {&a.q, &a.o, &*a.lse}) t->shape[2] = 262144;
+  });
 }
 
 TEST_CASE("strides") {
