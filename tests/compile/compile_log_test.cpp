@@ -62,6 +62,9 @@ TEST_CASE("an old hiprtc is not asked for what ends the process") {
   };
   refuse(5, 2, "gfx90a");
   refuse(5, 2, "gfx1030");
+  refuse(5, 2, "gfx90a:sramecc+:xnack-");
+  refuse(5, 5, "gfx9999");
+  CHECK_THROWS_WITH_AS(refuse(5, 2, "gfx9999"), doctest::Contains("5.2"), tj::Error);
   refuse(5, 5, "gfx1100");
   refuse(6, 0, "gfx942");
   CHECK_THROWS_WITH_AS(refuse(5, 2, "gfx1100"), doctest::Contains("5.5"), tj::Error);

@@ -337,14 +337,16 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   TJ_ENTER();
-  std::memset(map, 0, sizeof(*map));
-  map->opaque[0] = reinterpret_cast<cuuint64_t>(base);
-  map->opaque[1] = static_cast<cuuint64_t>(type) | rank << 8 | static_cast<cuuint64_t>(interleave) << 16 |
-                   static_cast<cuuint64_t>(swizzle) << 24 | static_cast<cuuint64_t>(promotion) << 32 |
-                   static_cast<cuuint64_t>(fill) << 40;
+  // Written as plain words: newer headers declare a stricter alignment than the driver asks for.
+  std::memset(static_cast<void*>(map), 0, sizeof(CUtensorMap));
+  auto* words = reinterpret_cast<cuuint64_t*>(map);
+  words[0] = reinterpret_cast<cuuint64_t>(base);
+  words[1] = static_cast<cuuint64_t>(type) | rank << 8 | static_cast<cuuint64_t>(interleave) << 16 |
+             static_cast<cuuint64_t>(swizzle) << 24 | static_cast<cuuint64_t>(promotion) << 32 |
+             static_cast<cuuint64_t>(fill) << 40;
   for (cuuint32_t d = 0; d < rank; ++d) {
-    map->opaque[2 + d] = dims[d] << 16 | box[d] << 4 | element_strides[d];
-    if (d > 0) map->opaque[7 + d] = strides[d - 1];
+    words[2 + d] = dims[d] << 16 | box[d] << 4 | element_strides[d];
+    if (d > 0) words[7 + d] = strides[d - 1];
   }
   return CUDA_SUCCESS;
 }
