@@ -1,0 +1,97 @@
+// Protects publication: under the final name there is the old content or all of the new, and failures leave no trace.
+#include "support/atomic_file.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "tests/support/scratch.hpp"
+
+using tj::support::AtomicFile;
+using tj::support::FileDescriptor;
+using tj::testing::names_in;
+using tj::testing::read_bytes;
+using tj::testing::Scratch;
+
+namespace {
+
+FileDescriptor open_dir(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+}  // namespace
+
+TEST_CASE("nothing shows before commit, everything after, with the exact mode") {
+  const Scratch scratch;
+  const FileDescriptor dir = open_dir(scratch.path());
+  const mode_t before = ::umask(0777);
+  {
+    AtomicFile file(dir.get(), "name", 0640);
+    CHECK(file.write("half"));
+    CHECK_FALSE(std::filesystem::exists(scratch / "name"));
+    CHECK(file.write(" whole"));
+    CHECK(file.stamp());
+    CHECK(file.commit());
+    CHECK(read_bytes(scratch / "name") == "half whole");
+    CHECK_FALSE(file.commit());
+  }
+  ::umask(before);
+  struct stat status {};
+  REQUIRE(::stat((scratch / "name").c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0640);
+  CHECK(names_in(scratch.path()).size() == 1);
+}
+
+TEST_CASE("without commit the old content stays and the temporary goes") {
+  const Scratch scratch;
+  tj::testing::write_bytes(scratch / "name", "old");
+  {
+    const FileDescriptor dir = open_dir(scratch.path());
+    AtomicFile file(dir.get(), "name", 0600);
+    file.write("new");
+  }
+  CHECK(read_bytes(scratch / "name") == "old");
+  CHECK(names_in(scratch.path()).size() == 1);
+}
+
+TEST_CASE("a symbolic link under the name is replaced, not followed") {
+  const Scratch scratch;
+  tj::testing::write_bytes(scratch / "victim", "untouched");
+  REQUIRE(::symlink("victim", (scratch / "name").c_str()) == 0);
+  std::string problem;
+  CHECK(tj::support::write_file_atomically(scratch / "name", "new", 0600, &problem));
+  CHECK(problem.empty());
+  CHECK(read_bytes(scratch / "victim") == "untouched");
+  CHECK(read_bytes(scratch / "name") == "new");
+}
+
+TEST_CASE("failures name the file and the reason, and leave nothing") {
+  const Scratch scratch;
+  std::string problem;
+  CHECK_FALSE(tj::support::write_file_atomically(scratch / "missing/name", "x", 0600, &problem));
+  CHECK(problem.find("missing: No such file or directory") != std::string::npos);
+  CHECK_FALSE(tj::support::write_file_atomically(scratch / "", "x", 0600, &problem));
+  CHECK(problem.find("does not end in a file name") != std::string::npos);
+  std::filesystem::create_directory(scratch / "name");
+  CHECK_FALSE(tj::support::write_file_atomically(scratch / "name", "x", 0600, &problem));
+  CHECK(problem.find("cannot rename to name: Is a directory") != std::string::npos);
+  CHECK(names_in(scratch.path()).size() == 1);
+}
+
+TEST_CASE("a full disk publishes nothing") {
+  const Scratch scratch;
+  tj::testing::write_bytes(scratch / "name", "old");
+  const int status = tj::testing::wait_for(tj::testing::start_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::string problem;
+    const bool written =
+        tj::support::write_file_atomically(scratch / "name", std::string(100000, 'x'), 0600, &problem);
+    return !written && problem.find("cannot write name") == 0 ? 0 : 1;
+  }));
+  CHECK(status == 0);
+  CHECK(read_bytes(scratch / "name") == "old");
+  CHECK(names_in(scratch.path()).size() == 1);
+}

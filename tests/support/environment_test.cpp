@@ -1,0 +1,137 @@
+// Protects precedence (Options, variable, default) and that a bad value is named with what is allowed.
+#include "support/environment.hpp"
+
+#include <doctest/doctest.h>
+#include <pwd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "tests/support/scratch.hpp"
+
+namespace {
+
+constexpr const char* kNames[] = {"TJ_CACHE_DIR", "TJ_CACHE_MAX_SIZE", "TJ_TARGET",      "TJ_DUMP_DIR",
+                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "XDG_CACHE_HOME", "HOME"};
+
+/// Only the given variables are set while it lives.
+class Variables {
+ public:
+  explicit Variables(const std::map<std::string, std::string>& values) {
+    for (const char* name : kNames) {
+      if (const char* value = std::getenv(name)) saved_[name] = value;
+      ::unsetenv(name);
+    }
+    for (const auto& [name, value] : values) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const char* name : kNames) ::unsetenv(name);
+    for (const auto& [name, value] : saved_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::map<std::string, std::string> saved_;
+};
+
+tj::support::Settings settings(const std::map<std::string, std::string>& values, const tj::Options& options = {}) {
+  const Variables variables(values);
+  return tj::support::resolve_settings(options);
+}
+
+std::string refusal(const std::map<std::string, std::string>& values, const tj::Options& options = {}) {
+  try {
+    settings(values, options);
+  } catch (const tj::Error& error) {
+    CHECK(error.stage == tj::Stage::argument);
+    CHECK(error.code == tj::Code::invalid_argument);
+    return error.message;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the cache directory: option, variable, XDG, home, passwd") {
+  CHECK(settings({{"HOME", "/h"}}).cache_dir == "/h/.cache/tilejit");
+  CHECK(settings({{"HOME", "/h"}, {"XDG_CACHE_HOME", "/x/"}}).cache_dir == "/x/tilejit");
+  CHECK(settings({{"HOME", "/h"}, {"XDG_CACHE_HOME", "relative"}}).cache_dir == "/h/.cache/tilejit");
+  CHECK(settings({{"XDG_CACHE_HOME", "/x"}, {"TJ_CACHE_DIR", "/c//d/"}}).cache_dir == "/c/d");
+  CHECK(settings({{"XDG_CACHE_HOME", "/x"}, {"TJ_CACHE_DIR", ""}}).cache_dir == "/x/tilejit");
+  tj::Options options;
+  options.cache_dir = "/option";
+  CHECK(settings({{"TJ_CACHE_DIR", "/c"}}, options).cache_dir == "/option");
+  options.cache_dir = "";
+  CHECK(settings({{"TJ_CACHE_DIR", "/c"}}, options).cache_dir.empty());
+
+  const passwd* user = ::getpwuid(::geteuid());
+  const std::string expected = user != nullptr && user->pw_dir[0] == '/'
+                                   ? std::filesystem::path(std::string(user->pw_dir) + "/.cache/tilejit").lexically_normal()
+                                   : std::filesystem::path();
+  CHECK(settings({}).cache_dir == expected);
+  CHECK(settings({{"HOME", "relative"}}).cache_dir == expected);
+}
+
+TEST_CASE("a relative directory is fixed where the process was") {
+  const tj::testing::Scratch scratch;
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch.path());
+  const std::string here = std::filesystem::current_path();
+  const auto resolved = settings({{"TJ_CACHE_DIR", "kernels"}, {"TJ_DUMP_DIR", "./dumps/"}});
+  std::filesystem::current_path(before);
+  CHECK(resolved.cache_dir == here + "/kernels");
+  CHECK(resolved.dump_dir == here + "/dumps");
+}
+
+TEST_CASE("the size bound takes suffixes and refuses the rest") {
+  const auto bytes = [](const char* text) { return settings({{"TJ_CACHE_MAX_SIZE", text}}).cache_max_size_bytes; };
+  CHECK(settings({}).cache_max_size_bytes == std::uint64_t{4} << 30);
+  CHECK(bytes("0") == 0);
+  CHECK(bytes("1234") == 1234);
+  CHECK(bytes("3K") == 3 * 1024);
+  CHECK(bytes("3m") == 3 * 1024 * 1024);
+  CHECK(bytes("10G") == std::uint64_t{10} << 30);
+  CHECK(bytes("18446744073709551615") == 18446744073709551615u);
+  for (const char* bad : {"-1", "1.5G", "G", "4GB", "4 G", " 4", "x", "1T", "18446744073709551616", "17179869184G"}) {
+    const std::string message = refusal({{"TJ_CACHE_MAX_SIZE", bad}});
+    CAPTURE(message);
+    CHECK(message.find("TJ_CACHE_MAX_SIZE is '" + std::string(bad) + "'") != std::string::npos);
+    CHECK(message.find("512M") != std::string::npos);
+  }
+  tj::Options options;
+  options.cache_max_size_bytes = 7;
+  CHECK(settings({{"TJ_CACHE_MAX_SIZE", "nonsense"}}, options).cache_max_size_bytes == 7);
+}
+
+TEST_CASE("log level and HIP compiler are checked words") {
+  CHECK(settings({}).log_level == tj::LogLevel::warn);
+  CHECK(settings({{"TJ_LOG_LEVEL", "trace"}}).log_level == tj::LogLevel::trace);
+  CHECK(settings({{"TJ_LOG_LEVEL", "off"}}).log_level == tj::LogLevel::off);
+  CHECK(refusal({{"TJ_LOG_LEVEL", "loud"}}) ==
+        "TJ_LOG_LEVEL is 'loud'; allowed: trace, debug, info, warn, error, off. Correct it or leave it unset.");
+  CHECK(settings({}).hip_compiler == "auto");
+  CHECK(settings({{"TJ_HIP_COMPILER", "clang"}}).hip_compiler == "clang");
+  CHECK(refusal({{"TJ_HIP_COMPILER", "gcc"}}).find("TJ_HIP_COMPILER is 'gcc'; allowed: auto, hiprtc, clang") == 0);
+  tj::Options options;
+  options.log_level = tj::LogLevel::error;
+  CHECK(settings({{"TJ_LOG_LEVEL", "loud"}}, options).log_level == tj::LogLevel::error);
+  options.hip_compiler = "gcc";
+  CHECK(refusal({}, options).find("Options::hip_compiler is 'gcc'") == 0);
+}
+
+TEST_CASE("target, dump directory and the disk switch") {
+  CHECK(settings({}).target.empty());
+  CHECK(settings({}).dump_dir.empty());
+  CHECK(settings({}).use_disk_cache);
+  CHECK(settings({{"TJ_TARGET", "model:sm_90a"}}).target == "model:sm_90a");
+  CHECK(settings({{"TJ_DUMP_DIR", "/d"}}).dump_dir == "/d");
+  tj::Options options;
+  options.target = "sm_90a";
+  options.dump_dir = "";
+  options.use_disk_cache = false;
+  const auto resolved = settings({{"TJ_TARGET", "other"}, {"TJ_DUMP_DIR", "/d"}}, options);
+  CHECK(resolved.target == "sm_90a");
+  CHECK(resolved.dump_dir.empty());
+  CHECK_FALSE(resolved.use_disk_cache);
+}

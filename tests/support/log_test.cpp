@@ -1,0 +1,60 @@
+// Protects that levels filter, that a user's sink gets everything and may throw, and that the default names tilejit.
+#include "support/log.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/scratch.hpp"
+
+using tj::LogLevel;
+using tj::support::Log;
+
+TEST_CASE("levels below the threshold are dropped, off drops all") {
+  std::vector<std::pair<LogLevel, std::string>> seen;
+  const auto sink = [&](LogLevel level, std::string_view text) { seen.emplace_back(level, text); };
+  const Log log(LogLevel::warn, sink);
+  log(LogLevel::info, "no");
+  log(LogLevel::warn, "yes {} %s");
+  log(LogLevel::error, "worse");
+  Log(LogLevel::off, sink)(LogLevel::error, "no");
+  Log(LogLevel::trace, sink)(LogLevel::off, "no");
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0] == std::pair<LogLevel, std::string>(LogLevel::warn, "yes {} %s"));
+  CHECK(seen[1].second == "worse");
+  CHECK_FALSE(log.enabled(LogLevel::debug));
+  CHECK(log.enabled(LogLevel::error));
+}
+
+TEST_CASE("a sink that throws changes nothing") {
+  const Log log(LogLevel::trace, [](LogLevel, std::string_view) { throw 1; });
+  CHECK_NOTHROW(log(LogLevel::error, "text"));
+}
+
+TEST_CASE("the default sink writes whole lines that name tilejit to standard error, from any thread") {
+  const tj::testing::Scratch scratch;
+  const std::string path = scratch / "stderr";
+  const pid_t child = tj::testing::start_child([&] {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::dup2(file, 2);
+    const auto work = [] {
+      const Log log(LogLevel::info, {});
+      for (int i = 0; i < 50; ++i) log(LogLevel::warn, "braces {} stay");
+      log(LogLevel::debug, "hidden");
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    return 0;
+  });
+  REQUIRE(tj::testing::wait_for(child) == 0);
+  std::ifstream in(path);
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
+    CHECK(line.find("[tilejit] [warning] braces {} stay") != std::string::npos);
+  }
+  CHECK(lines == 100);
+}
