@@ -83,7 +83,9 @@ TEST_CASE("a whole run leaves nothing behind") {
 TEST_CASE("each call of a run fails in turn: the error names it, nothing leaks") {
   tj::test::FakeCuda fake;
   REQUIRE(whole_run() == "");
-  for (const auto& [call, nth] : calls_of(fake.log())) {
+  for (const auto& use : calls_of(fake.log())) {
+    const std::string& call = use.first;
+    const int nth = use.second;
     CAPTURE(call);
     CAPTURE(nth);
     fake.reset();
