@@ -9,7 +9,7 @@
 namespace tj::codegen {
 
 struct TemplateFile {
-  std::string_view name;  ///< path below kernel_templates/, e.g. "ops/fmha_sm90.cuh"
+  std::string_view name;  ///< path below kernel_templates/, e.g. "pipeline.cuh"
   std::string_view text;
 };
 

@@ -1,0 +1,119 @@
+"""Protects the layout: no new arrow between folders, no word where it does not belong, no file that grows too long.
+
+Runs the rules on the repository, then plants one violation of each kind in a copy and expects exactly that to be found.
+"""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import rules  # noqa: E402
+
+ROOT = Path(os.environ.get("TJ_TEST_REPO_DIR", Path(__file__).resolve().parents[2]))
+
+# file, text to append, what must be said about it
+PLANTS = [
+    ("src/sched/planted.cpp", '#include "ops/op.hpp"\n', "sched includes ops/op.hpp"),
+    ("src/ops/planted.cpp", '#include "sched/schedule.hpp"\n', "ops includes sched/schedule.hpp"),
+    ("src/graph/planted.hpp", '#include "arch/arch.hpp"\n', "graph includes arch/arch.hpp"),
+    ("src/support/planted.hpp", '#include "graph/graph.hpp"\n', "support includes graph/graph.hpp"),
+    ("src/compile/planted.cpp", '#include "launch/driver.hpp"\n', "compile includes launch/driver.hpp"),
+    ("src/launch/planted.cpp", '  #  include "cache/cache.hpp"\n', "launch includes cache/cache.hpp"),
+    ("cache/planted.cpp", '#include "compile/compiler.hpp"\n', "cache includes compile/compiler.hpp"),
+    ("src/codegen/planted.cpp", '#include "arch/arch.hpp"\n', "codegen includes arch/arch.hpp"),
+    ("src/arch/planted.cpp", '#include <nlohmann/json.hpp>\n#include <CLI/CLI.hpp>\n', "CLI/CLI.hpp may be included in tools"),
+    ("src/ops/planted.cpp", '#include <cuda.h>\n', "cuda.h may be included in launch"),
+    ("src/ops/planted.cpp", '#include "nowhere.hpp"\n', "nowhere.hpp names no file"),
+    ("include/tilejit/planted.hpp", '#include "support/hash.hpp"\n', "a public header includes support/hash.hpp"),
+    ("src/codegen/planted.cpp", "// as fmha does it\n", "names an op or a node: fmha"),
+    ("src/codegen/planted.cpp", 'const char* k = "softmax";\n', "names an op or a node: softmax"),
+    ("src/codegen/planted.cpp", "if (family == sm90) wgmma_fence();\n", "names an arch or its instructions: sm90"),
+    ("src/codegen/planted.cpp", "wgmma_fence();\n", "names an arch or its instructions: wgmma"),
+    ("src/codegen/planted.cpp", "int tma_bytes;\n", "names an arch or its instructions: tma"),
+    ("src/codegen/planted.cpp", '#include "ops/op.hpp"\n', "codegen includes ops/op.hpp"),
+    ("kernel_templates/ops/planted.cuh", '#include <cstdint>\n', "<cstdint>"),
+    ("kernel_templates/planted.cuh", '#include "nowhere.cuh"\n', "nowhere.cuh is no file"),
+    ("kernel_templates/ops/planted.cuh", 'void f() { asm volatile("" ::); }\n', "asm belongs in kernel_templates/arch"),
+    ("kernel_templates/ops/planted.cuh", "int f() { return __builtin_clz(1); }\n", "__builtin_clz belongs"),
+    ("kernel_templates/ops/planted.cuh", "#if __CUDA_ARCH__ >= 900\n#endif\n", "an arch condition belongs"),
+    ("src/launch/planted.cpp", 'auto* v = std::getenv("HOME");\n', "the environment is read in src/support only"),
+    ("cache/planted.cpp", 'void f() { std::cerr << "no"; }\n', "never prints"),
+    ("src/ops/planted.cpp", "void f() { std::abort(); }\n", "never prints, exits or aborts"),
+    ("src/ops/planted.cpp", "int x;\n" * 401, "401 lines"),
+    ("tests/ops/planted.cpp", "// TO" + "DO later\n", "finish it or leave it out"),
+    ("utils/planted.txt", "x\n", "utils/: the design has no such folder"),
+]
+
+# What must not be taken for a violation.
+HARMLESS = [
+    ("src/sched/planted.cpp", '// #include "ops/op.hpp" would be wrong\nconst char* k = "#include <x>";\n'),
+    ("src/support/planted.cpp", 'auto* v = std::getenv("HOME");\n'),
+    ("src/launch/planted.cpp", '// getenv and printf( are not called here\nvoid f() { log.exit(); }\n'),
+    ("kernel_templates/arch/planted.cuh", 'void f() { asm volatile("" ::); }\n'),
+    ("kernel_templates/model/planted.hpp", "#include <vector>\n"),
+    ("src/ops/planted.cpp", '#include <vector>\n#include <sys/stat.h>\n#include "graph/graph.hpp"\n'),
+    ("src/planted.cpp", '#include "launch/driver.hpp"\n#include "cache/cache.hpp"\n'),
+    ("src/tools/planted.cpp", '#include <CLI/CLI.hpp>\nvoid f() { std::printf("x"); }\n'),
+]
+
+
+def copy_of(root, folder):
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in rules.TOP_FOLDERS:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, folder / name, ignore=ignore)
+
+
+class Layering(unittest.TestCase):
+    maxDiff = None
+
+    def test_repository(self):
+        self.assertEqual([], rules.violations(ROOT))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tilejit_layout_")
+        cls.copy = Path(cls.folder.name)
+        copy_of(ROOT, cls.copy)
+        cls.before = set(rules.violations(cls.copy))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def planted(self, name, text):
+        """The violations that appear while the copy has this file."""
+        path = self.copy / name
+        parent_is_new = not path.parent.exists()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.assertFalse(path.exists())
+        path.write_text(text)
+        found = [line for line in rules.violations(self.copy) if line not in self.before]
+        path.unlink()
+        if parent_is_new:
+            path.parent.rmdir()
+        return found
+
+    def test_each_violation_is_seen(self):
+        for name, text, message in PLANTS:
+            with self.subTest(file=name, text=text[:60]):
+                found = self.planted(name, text)
+                self.assertTrue(any(message in line for line in found), f"expected: {message}\nfound: {found}")
+
+    def test_harmless_text_is_left_alone(self):
+        for name, text in HARMLESS:
+            with self.subTest(file=name):
+                self.assertEqual([], self.planted(name, text))
+
+    def test_the_words_of_the_ops_are_known(self):
+        """The word list is read from the templates: it must not silently become empty."""
+        ops, bodies = rules.codegen_words(ROOT)
+        self.assertLessEqual({"fmha"}, ops)
+        self.assertLessEqual({"qk", "softmax", "pv", "load_k"}, bodies)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,208 @@
+"""The layout's rules as data and checks: which folder may include what, and which words belong where.
+
+Decides nothing that the design does not say. Each check yields "path:line: what is wrong", so that a failing test reads
+like a compiler's message. Texts are read without comments unless a rule is about every word of a file.
+"""
+import re
+from pathlib import Path
+
+# Arrows between folders: who may include what, besides itself, the public headers and the standard library.
+# "" is src/*.cpp and src/*.hpp themselves: the runtime, which puts the parts together.
+ARROWS = {
+    "support": set(),
+    "arch": {"support"},
+    "graph": {"support"},
+    "ops": {"support", "arch", "graph", "templates"},
+    "sched": {"support", "arch", "graph"},
+    "codegen": {"support", "graph", "sched"},
+    "compile": {"support"},
+    "launch": {"support"},
+    "cache": {"support"},
+    "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache"},
+    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", ""},
+}
+
+# Third-party headers and the only folders that may know them.
+THIRD_PARTY = {
+    r"(spdlog|fmt)/.*": {"support"},
+    r"openssl/.*": {"support"},
+    r"CLI/.*": {"tools"},
+    r"cuda.*\.h": {"launch"},
+    r"nvrtc\.h": {"compile"},
+    r"hip/.*": {"compile", "launch"},
+    r"boost/.*": {"launch"},
+    r"nlohmann/.*": {"graph", "sched", "arch", "tools", ""},
+}
+
+TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}
+OWN_FOLDERS = ["include", "src", "cache", "kernel_templates", "tests", "samples", ".cmake", ".ci"]
+SUFFIXES = {".cpp", ".hpp", ".h", ".cuh", ".py", ".sh", ".cmake", ".c"}
+MAX_LINES = 400
+
+# Names that the kernel contract gives to every op's templates; codegen writes them.
+CONTRACT = {"begin", "fast_begin", "first_tile", "next_tile", "tile_at"}
+HARDWARE = (r"(?<![A-Za-z0-9])(sm_?\d{2,3}[af]?|gfx\d+\w*|compute_\d+|hopper|blackwell|ampere|rdna\d?|cdna\d?|"
+            r"w?gmma|wmma|mfma|mma|tcgen\d*|tma|ldmatrix|setmaxnreg)(?![a-z0-9])")
+
+
+def strip(text, strings=False):
+    """Blanks comments (and the inside of string literals), keeping every line where it is."""
+    def blank(match):
+        found = match.group(0)
+        if found.startswith(("/*", "//")):
+            return re.sub(r"[^\n]", " ", found)
+        return '""' + "\n" * found.count("\n") if strings else found
+    return re.sub(r'R"(\w*)\([\s\S]*?\)\1"|"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*[\s\S]*?\*/', blank, text)
+
+
+def files(root, folder, suffixes=frozenset({".cpp", ".hpp", ".h", ".cuh"})):
+    return sorted(p for p in (root / folder).rglob("*") if p.is_file() and p.suffix in suffixes)
+
+
+def find(root, path, text, pattern, message):
+    for number, line in enumerate(text.split("\n"), 1):
+        for match in re.finditer(pattern, line):
+            yield f"{path.relative_to(root)}:{number}: {message.format(match.group(0).strip())}"
+
+
+def includes(text):
+    for number, line in enumerate(strip(text).split("\n"), 1):
+        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def folder_of(root, path):
+    parts = path.relative_to(root).parts
+    if parts[0] == "src":
+        return parts[1] if len(parts) > 2 else ""
+    return parts[0]
+
+
+def target_of(root, name):
+    """The folder that an include names, None when it is neither ours nor known."""
+    first = name.split("/")[0]
+    if name.startswith("tilejit/"):
+        return "public"
+    if name.startswith("samples/") or name.startswith("tests/"):
+        return first
+    if (root / "src" / name).is_file():
+        return first if "/" in name else ""
+    if (root / name).is_file():
+        return "templates" if first == "kernel_templates" else first
+    if (root / "kernel_templates" / name).is_file():
+        return "templates"
+    return None
+
+
+def check_arrows(root):
+    """src/, cache/ and the public headers: only the arrows of the design."""
+    for path in files(root, "src") + files(root, "cache") + files(root, "include"):
+        folder = folder_of(root, path)
+        place = path.relative_to(root)
+        for number, kind, name in includes(path.read_text()):
+            target = target_of(root, name)
+            if target is None and kind == '"' and (path.parent / name).is_file():
+                target = folder
+            if folder == "include":
+                if target != "public" and (kind == '"' or "/" in name):
+                    yield f"{place}:{number}: a public header includes {name}; only tilejit/ and the standard library are allowed"
+                continue
+            if target is None:
+                yield from check_third_party(place, number, folder, kind, name)
+            elif target not in ("public", folder) and target not in ARROWS.get(folder, set()):
+                yield f"{place}:{number}: {folder or 'runtime'} includes {name}, an arrow to {target or 'runtime'} that the design does not have"
+            elif target == "templates" and not (name.endswith("_params.cuh") or name.endswith("types.cuh")):
+                yield f"{place}:{number}: {name} is device code; the host reads launch parameters (*_params.cuh) only"
+
+
+def check_third_party(place, number, folder, kind, name):
+    if kind == '"':
+        yield f"{place}:{number}: {name} names no file of the project"
+    for pattern, allowed in THIRD_PARTY.items():
+        if re.fullmatch(pattern, name) and folder not in allowed:
+            yield f"{place}:{number}: {name} may be included in {', '.join(sorted(a or 'src' for a in allowed))} only"
+
+
+def check_templates(root):
+    """kernel_templates/: self-contained, lean, and machine code in one place."""
+    base = root / "kernel_templates"
+    for path in files(root, "kernel_templates"):
+        place = path.relative_to(root)
+        part = path.relative_to(base).parts[0] if path.parent != base else ""
+        text = path.read_text()
+        for number, kind, name in includes(text):
+            if kind == "<" and part != "model":
+                yield f"{place}:{number}: <{name}>: device code includes no header of the system or of a library"
+            if kind == '"' and not (base / name).is_file() and not (path.parent / name).is_file():
+                yield f"{place}:{number}: {name} is no file of kernel_templates/"
+            target = name.split("/")[0] if "/" in name else ""
+            if kind == '"' and part == "arch" and target in ("ops", "model"):
+                yield f"{place}:{number}: arch includes {name}; primitives know no op and no model"
+            if kind == '"' and part in ("", "ops") and target == "model":
+                yield f"{place}:{number}: {name}: only the build of a unit chooses between device and model"
+        if part != "arch":
+            code = strip(text, strings=True)
+            yield from find(root, path, code, r"\b(__asm__|__asm|asm)\b", "{} belongs in kernel_templates/arch")
+            yield from find(root, path, code, r"\b__(builtin|nv|nvvm|amdgcn|shfl|syncthreads|syncwarp)\w*",
+                            "{} belongs in kernel_templates/arch") if part != "model" else ()
+            yield from find(root, path, code, r"#\s*(el)?if.*(__CUDA_ARCH|__gfx|__HIP_|__AMDGCN)\w*",
+                            "{}: an arch condition belongs in kernel_templates/arch")
+
+
+def codegen_words(root):
+    """(ops, node bodies), as the registry and the templates name them; a body is what takes a tile."""
+    ops, bodies = set(), set()
+    families = {p.stem.split("_")[0] for p in files(root, "kernel_templates/arch")}
+    for path in files(root, "kernel_templates/ops"):
+        stem = path.stem
+        if stem.rsplit("_", 1)[-1] in families:
+            ops.add(stem.rsplit("_", 1)[0])
+        bodies |= set(re.findall(r"^(?:TJ_DEVICE|__device__)[^;{(=]*?\b(\w+)\s*\([^){;]*\bTile&", strip(path.read_text()), re.M))
+    for path in files(root, "src/ops"):
+        ops |= set(re.findall(r'name\w*\s*=\s*"(\w+)"', path.read_text()))
+    return ops, {word for word in bodies if len(word) > 1} - CONTRACT
+
+
+def check_codegen(root):
+    ops, bodies = ("|".join(sorted(map(re.escape, words), key=len, reverse=True)) or "(?!)" for words in codegen_words(root))
+    for path in files(root, "src/codegen"):
+        text = path.read_text()
+        yield from find(root, path, text, rf"(?<![A-Za-z0-9])({ops})(?![A-Za-z0-9])|\b({bodies})\b", "codegen names an op or a node: {}")
+        yield from find(root, path, text, "(?i)" + HARDWARE, "codegen names an arch or its instructions: {}")
+
+
+def check_habits(root):
+    """The environment has one reader; the library neither prints nor ends the process; nothing is left half done."""
+    for path in files(root, "src") + files(root, "cache") + files(root, "include"):
+        code = strip(path.read_text(), strings=True)
+        folder = folder_of(root, path)
+        if folder != "support":
+            yield from find(root, path, code, r"\b(secure_)?getenv\b|\b(un)?setenv\b|\bputenv\b|\benviron\b",
+                            "{}: the environment is read in src/support only")
+        if folder != "tools":
+            yield from find(root, path, code, r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(std::)?(printf|puts|abort|exit|quick_exit)\s*\(",
+                            "{}: the library never prints, exits or aborts")
+        yield from find(root, path, code, r"\b(asm|__asm__)\b", "{} belongs in kernel_templates/arch")
+    for folder in OWN_FOLDERS:
+        for path in files(root, folder, SUFFIXES):
+            text = path.read_text()
+            lines = text.count("\n")
+            if lines > MAX_LINES:
+                yield f"{path.relative_to(root)}:{MAX_LINES}: {lines} lines; at most {MAX_LINES}"
+            if path.parent.name != "layout":
+                yield from find(root, path, text, r"\b(TODO|FIXME|XXX)\b", "{}: finish it or leave it out")
+
+
+def check_top(root):
+    for path in sorted(root.iterdir()):
+        if path.is_dir() and not path.name.startswith(".") and path.name not in TOP_FOLDERS | {"build"}:
+            yield f"{path.name}/: the design has no such folder"
+
+
+CHECKS = [check_arrows, check_templates, check_codegen, check_habits, check_top]
+
+
+def violations(root):
+    root = Path(root)
+    return [line for check in CHECKS for line in check(root)]
