@@ -51,6 +51,7 @@ struct Schedule {
   std::vector<Role> roles;
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
+  bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
   int stage(int node) const { return ii > 0 ? cycle[static_cast<std::size_t>(node)] / ii : 0; }
 };
 

@@ -1,0 +1,76 @@
+// A schedule as JSON: the keys are an interface (src/sched/README.md lists them).
+#include <nlohmann/json.hpp>
+
+#include "sched/schedule.hpp"
+
+namespace tj::sched {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+const char* scope_text(graph::Scope scope) {
+  switch (scope) {
+    case graph::Scope::tile_begin: return "tile_begin";
+    case graph::Scope::tile_end: return "tile_end";
+    case graph::Scope::iteration: break;
+  }
+  return "iteration";
+}
+
+Json names(const graph::Graph& graph, const std::vector<int>& nodes) {
+  Json list = Json::array();
+  for (const int node : nodes) list.push_back(graph.nodes[at(node)].name);
+  return list;
+}
+
+}  // namespace
+
+std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
+  Json out;
+  out["graph"] = graph.name;
+  out["machine"] = graph.machine.name;
+  out["ii"] = schedule.ii;
+  out["length"] = schedule.length;
+  out["res_mii"] = schedule.res_mii;
+  out["rec_mii"] = schedule.rec_mii;
+  out["proven_ii"] = schedule.proven_ii;
+  out["proven_length"] = schedule.proven_length;
+  out["certificate"] = schedule.certificate;
+  out["search_nodes"] = schedule.search_nodes;
+  out["solve_ms"] = schedule.solve_ms;
+  out["nodes"] = Json::array();
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
+    out["nodes"].push_back({{"name", graph.nodes[i].name},
+                            {"cycle", schedule.cycle[i]},
+                            {"stage", schedule.stage(node)},
+                            {"role", schedule.roles[at(schedule.role[i])].name},
+                            {"scope", scope_text(graph.nodes[i].scope)}});
+  }
+  out["roles"] = Json::array();
+  for (const Role& role : schedule.roles)
+    out["roles"].push_back({{"name", role.name}, {"warps", role.warps}, {"registers", role.registers}, {"nodes", names(graph, role.nodes)}});
+  out["rings"] = Json::array();
+  for (const Ring& ring : schedule.rings) {
+    const graph::Value& value = graph.values[at(ring.value)];
+    Json consumers = Json::array();
+    for (const int role : ring.consumer_roles) consumers.push_back(schedule.roles[at(role)].name);
+    out["rings"].push_back({{"value", value.name},
+                            {"slots", ring.slots},
+                            {"slot_bytes", value.slot_bytes},
+                            {"producer", schedule.roles[at(ring.producer_role)].name},
+                            {"consumers", consumers}});
+  }
+  out["order_barriers"] = Json::array();
+  for (const OrderBarrier& barrier : schedule.order_barriers) {
+    Json turns = Json::array();
+    for (std::size_t r = 0; r < barrier.roles.size(); ++r)
+      turns.push_back({{"role", schedule.roles[at(barrier.roles[r])].name}, {"nodes", names(graph, barrier.nodes[r])}});
+    out["order_barriers"].push_back({{"unit", graph.machine.units[at(barrier.unit)].name}, {"turns", turns}});
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tj::sched

@@ -1,0 +1,86 @@
+// Graph -> Problem (see problem.hpp).
+#include "sched/problem.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace tj::sched {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+/// The same-role node that first waits for an asynchronous reader, as an edge from the reader; null when none does.
+const graph::Edge* first_waiter(const graph::Graph& graph, const std::vector<int>& role, int reader) {
+  const graph::Edge* first = nullptr;
+  for (const graph::Edge& edge : graph.edges) {
+    if (edge.src != reader || edge.dst == reader || !edge.blocking || role[at(edge.dst)] != role[at(reader)]) continue;
+    if (graph.nodes[at(edge.dst)].scope != graph::Scope::iteration) continue;
+    if (!first || edge.distance < first->distance || (edge.distance == first->distance && edge.delay < first->delay)) first = &edge;
+  }
+  return first;
+}
+
+/// A slot is filled again `cap` iterations later, when its readers are done: an edge from reader back to producer.
+void add_reuse_edges(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict,
+                     const std::vector<int>& local, Problem& problem) {
+  for (const graph::Edge& read : graph.edges) {
+    if (read.value < 0 || caps[at(read.value)] == 0 || local[at(read.src)] < 0 || local[at(read.dst)] < 0) continue;
+    if (graph.values[at(read.value)].scope != graph::Scope::iteration || role[at(read.src)] == role[at(read.dst)]) continue;
+    const graph::Node& reader = graph.nodes[at(read.dst)];
+    graph::Edge reuse;
+    reuse.src = local[at(read.dst)];
+    reuse.dst = local[at(read.src)];
+    reuse.delay = reader.latency;
+    reuse.distance = caps[at(read.value)] - read.distance;
+    problem.edges.push_back(reuse);
+    if (!strict || reader.async != graph::Async::matrix) continue;
+    if (const graph::Edge* waiter = first_waiter(graph, role, read.dst)) {
+      reuse.src = local[at(waiter->dst)];
+      reuse.delay = 0;
+      reuse.distance -= waiter->distance;
+      problem.edges.push_back(reuse);
+    }
+  }
+}
+
+}  // namespace
+
+bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& options) {
+  const graph::Node& n = graph.nodes[at(node)];
+  if (!options.streaming_latency_zero || !n.variable_latency || !n.streaming) return false;
+  return std::none_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+    return edge.dst == node && graph.nodes[at(edge.src)].scope == graph::Scope::iteration;
+  });
+}
+
+Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict, const Options& options) {
+  Problem problem;
+  problem.units = graph.machine.units;
+  problem.max_stages = options.max_stages;
+  std::vector<int> local(graph.nodes.size(), -1);
+  std::vector<bool> zero(graph.nodes.size(), false);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[i];
+    if (node.scope != graph::Scope::iteration) continue;
+    local[i] = problem.size();
+    zero[i] = counts_as_latency_zero(graph, static_cast<int>(i), options);
+    problem.node.push_back(static_cast<int>(i));
+    problem.name.push_back(node.name);
+    problem.length.push_back(zero[i] ? 1 : std::max(1, node.latency));
+    problem.uses.emplace_back();
+    for (const graph::Reservation& use : node.reservations)
+      if (use.cycles > 0 && use.count > 0) problem.uses.back().push_back(use);
+  }
+  for (graph::Edge edge : graph.edges) {
+    if (local[at(edge.src)] < 0 || local[at(edge.dst)] < 0) continue;
+    if (zero[at(edge.src)]) edge.delay = 0;
+    if (role[at(edge.src)] != role[at(edge.dst)]) edge.delay += edge.spill_cycles;
+    edge.src = local[at(edge.src)];
+    edge.dst = local[at(edge.dst)];
+    problem.edges.push_back(edge);
+  }
+  add_reuse_edges(graph, role, caps, strict, local, problem);
+  return problem;
+}
+
+}  // namespace tj::sched

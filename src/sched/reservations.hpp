@@ -1,0 +1,27 @@
+// The modulo reservation table: how much of every unit is taken in every cycle modulo II.
+//
+// Used where nodes are placed one at a time. Decides nothing. Invariant: no slot is negative.
+#pragma once
+
+#include <vector>
+
+#include "sched/problem.hpp"
+
+namespace tj::sched {
+
+class ReservationTable {
+ public:
+  ReservationTable(const Problem& problem, int ii);
+  void add(int node, int cycle) { change(node, cycle, 1); }
+  void remove(int node, int cycle) { change(node, cycle, -1); }
+  /// 0 when the node fits at this cycle; else by how many cycles later (at least) the blocking slot is passed.
+  int blocked(int node, int cycle) const;
+
+ private:
+  void change(int node, int cycle, int sign);
+  const Problem& problem_;
+  int ii_;
+  std::vector<std::vector<int>> taken_;
+};
+
+}  // namespace tj::sched

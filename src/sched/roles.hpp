@@ -1,0 +1,28 @@
+// Who runs what: the producer/consumer split, the order inside a role, registers, and turns on a shared unit.
+//
+// Decides roles from the graph alone, before any cycle is known; a joint solver can take this place behind the same
+// functions. Invariant: every node is in exactly one role, and a role's order agrees with its nodes' cycles.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::sched {
+
+/// Smallest count that registers can be given away down to, on machines that move them.
+inline constexpr int kMinRegisters = 24;
+
+/// Fills `roles` (name, warps, registers) and `role`; node lists stay empty. "load" holds what completes by itself
+/// (asynchronous copies, variable latency), "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that
+/// must stay in one role would cross, or a role lacks registers.
+void assign_roles(const graph::Graph& graph, Schedule& schedule);
+
+/// Fills the roles' node lists from the cycles: iteration nodes in issue order within a step, then tile-scope nodes.
+void order_roles(const graph::Graph& graph, Schedule& schedule);
+
+/// Fills `order_barriers`: units of one instance on which two or more compute roles take turns with asynchronous nodes.
+void find_order_barriers(const graph::Graph& graph, Schedule& schedule);
+
+}  // namespace tj::sched

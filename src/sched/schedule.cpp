@@ -1,0 +1,115 @@
+// Graph -> schedule, read top to bottom: check, roles, cycles, rings, turns.
+//
+// Decides how often cycles are searched again when the slots that they need are not there. Each retry narrows what is
+// allowed (fewer slots, then strict reuse, then a larger II), so the loop ends.
+#include "sched/schedule.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+#include "sched/modulo.hpp"
+#include "sched/problem.hpp"
+#include "sched/rings.hpp"
+#include "sched/roles.hpp"
+#include "support/fail.hpp"
+
+namespace tj::sched {
+namespace {
+
+using support::cat;
+
+constexpr int kSlotAttempts = 40;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+void check_options(const graph::Graph& graph, const Options& options) {
+  const auto refuse = [](const char* name, int value) {
+    support::fail(Stage::schedule, Code::invalid_argument, cat(name, " is ", value, "; it must be 0 (no limit) or more"));
+  };
+  if (options.max_stages < 0) refuse("max_stages", options.max_stages);
+  if (options.min_ii < 0) refuse("min_ii", options.min_ii);
+  if (options.max_slots < 0) refuse("max_slots", options.max_slots);
+  if (options.min_ii > 1 << 22)
+    support::fail(Stage::schedule, Code::invalid_argument, cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
+  for (const graph::Node& node : graph.nodes)
+    if (node.scope == graph::Scope::iteration) return;
+  support::fail(Stage::schedule, Code::invalid_argument, cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
+}
+
+/// Cycles into the schedule, and the role orders that follow from them.
+void take_cycles(const graph::Graph& graph, const Problem& problem, const ModuloResult& found, Schedule& schedule) {
+  std::vector<int> cycle = found.cycle;
+  delay_copies(problem, graph, found.ii, cycle);
+  const int first = *std::min_element(cycle.begin(), cycle.end());
+  for (int& each : cycle) each -= first;
+  schedule.ii = found.ii;
+  schedule.length = makespan(problem, cycle);
+  schedule.proven_ii = found.proven_ii;
+  schedule.proven_length = found.proven_length;
+  schedule.certificate = found.certificate;
+  schedule.cycle.assign(graph.nodes.size(), 0);
+  for (int i = 0; i < problem.size(); ++i) schedule.cycle[at(problem.node[at(i)])] = cycle[at(i)];
+  order_roles(graph, schedule);
+}
+
+bool within(const std::vector<int>& slots, const SlotCaps& caps) {
+  for (std::size_t v = 0; v < slots.size(); ++v)
+    if (caps[v] > 0 && slots[v] > caps[v]) return false;
+  return true;
+}
+
+/// Cycles and slots together: what the cycles need must be allowed and fit.
+void solve(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+  const SlotCaps allowed = slot_caps(graph, options);
+  SlotCaps caps = allowed;
+  bool strict = false, narrowed = false;
+  int min_ii = options.min_ii;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    const Problem problem = make_problem(graph, schedule.role, caps, strict, options);
+    const std::uint64_t left = options.node_budget - std::min(options.node_budget, schedule.search_nodes);
+    const ModuloResult found = modulo_schedule(problem, left, min_ii);
+    schedule.search_nodes += found.search_nodes;
+    if (!found.found)
+      support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "' has no schedule: ", found.certificate));
+    if (attempt == 0) {
+      const Problem alone = make_problem(graph, schedule.role, SlotCaps(caps.size(), 0), false, options);
+      schedule.res_mii = found.res_mii;
+      schedule.rec_mii = recurrence_bound(alone).ii;
+    }
+    take_cycles(graph, problem, found, schedule);
+    const std::vector<int> needed = slots_needed(graph, schedule);
+    const std::vector<int> fitting = shrink_to_fit(graph, schedule, needed);
+    if (needed == fitting && within(needed, caps)) {
+      make_rings(graph, needed, allowed, schedule);
+      if (narrowed) schedule.certificate += "; found again because shared memory or slot limits leave fewer slots than the shortest schedule holds";
+      return;
+    }
+    narrowed = true;
+    if (needed != fitting) {
+      for (std::size_t v = 0; v < caps.size(); ++v)
+        if (caps[v] > 0) caps[v] = std::min(caps[v], fitting[v]);
+    }
+    if (strict) min_ii = schedule.ii + std::max(1, schedule.ii / 8);
+    strict = true;
+  }
+  support::fail(Stage::schedule, Code::unsupported,
+                cat("graph '", graph.name, "': no II up to ", schedule.ii, " fits the slots that shared memory and limits allow; use a smaller tile"));
+}
+
+}  // namespace
+
+Schedule schedule(const graph::Graph& graph, const Options& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  graph::check(graph);
+  check_options(graph, options);
+  Schedule result;
+  result.streaming_latency_zero = options.streaming_latency_zero;
+  assign_roles(graph, result);
+  solve(graph, options, result);
+  if (options.order_barriers) find_order_barriers(graph, result);
+  result.solve_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace tj::sched

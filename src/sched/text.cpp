@@ -1,0 +1,55 @@
+// A schedule as text for people: bounds, roles with their nodes in issue order, rings, turns.
+#include <cstddef>
+#include <iomanip>
+#include <sstream>
+
+#include "sched/schedule.hpp"
+
+namespace tj::sched {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& schedule, const Role& role) {
+  out << "role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
+  if (role.registers > 0) out << ", " << role.registers << " registers a thread";
+  out << "\n";
+  for (const int node : role.nodes) {
+    const graph::Node& info = graph.nodes[at(node)];
+    out << "  " << std::left << std::setw(16) << info.name << std::right;
+    if (info.scope == graph::Scope::iteration)
+      out << " cycle " << std::setw(6) << schedule.cycle[at(node)] << "  stage " << schedule.stage(node) << "\n";
+    else
+      out << (info.scope == graph::Scope::tile_begin ? " once, before the loop\n" : " once, after the loop\n");
+  }
+}
+
+}  // namespace
+
+std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
+  std::ostringstream out;
+  out << "graph " << graph.name << " on " << graph.machine.name << "\n";
+  out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length
+      << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII " << schedule.rec_mii << "\n";
+  out << "certificate: " << schedule.certificate << "\n";
+  out << "search: " << schedule.search_nodes << " nodes, " << std::fixed << std::setprecision(3) << schedule.solve_ms << " ms\n";
+  for (const Role& role : schedule.roles) role_lines(out, graph, schedule, role);
+  for (const Ring& ring : schedule.rings) {
+    out << "ring " << graph.values[at(ring.value)].name << ": " << ring.slots << (ring.slots == 1 ? " slot of " : " slots of ")
+        << graph.values[at(ring.value)].slot_bytes << " bytes, " << schedule.roles[at(ring.producer_role)].name << " ->";
+    for (const int role : ring.consumer_roles) out << " " << schedule.roles[at(role)].name;
+    out << "\n";
+  }
+  for (const OrderBarrier& barrier : schedule.order_barriers) {
+    out << "turns on " << graph.machine.units[at(barrier.unit)].name << ":";
+    for (std::size_t r = 0; r < barrier.roles.size(); ++r) {
+      out << (r == 0 ? " " : ", then ") << schedule.roles[at(barrier.roles[r])].name << " (";
+      for (std::size_t n = 0; n < barrier.nodes[r].size(); ++n) out << (n == 0 ? "" : " ") << graph.nodes[at(barrier.nodes[r][n])].name;
+      out << ")";
+    }
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace tj::sched

@@ -1,0 +1,95 @@
+// Order barriers: where the schedule itself makes roles alternate on one unit, the code may hold them to it.
+//
+// Decides whether a turn can be told by counting alone: each role's nodes form one run a step, all runs execute equally
+// often, and the k-th runs of all roles fit in one period. Everything else gets no barrier. Changes no cycle.
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "sched/roles.hpp"
+
+namespace tj::sched {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+struct Run {
+  int role = 0;
+  std::vector<int> nodes;      ///< by cycle modulo II
+  std::vector<int> stages;     ///< relative to the smallest, sorted
+  int begin = 0, end = 0;      ///< of the run with iteration 0's oldest node, in cycles
+};
+
+Run make_run(const Schedule& schedule, int role, std::vector<int> nodes) {
+  Run run;
+  run.role = role;
+  int least = schedule.stage(nodes.front());
+  for (const int node : nodes) least = std::min(least, schedule.stage(node));
+  for (const int node : nodes) run.stages.push_back(schedule.stage(node) - least);
+  std::sort(run.stages.begin(), run.stages.end());
+  run.begin = least * schedule.ii + schedule.cycle[at(nodes.front())] % schedule.ii;
+  run.end = least * schedule.ii + schedule.cycle[at(nodes.back())] % schedule.ii;
+  run.nodes = std::move(nodes);
+  return run;
+}
+
+/// The asynchronous matrix nodes of a unit, in the order in which a period issues them; empty when another kind of node
+/// uses the unit too, because its turn would not be seen.
+std::vector<int> users(const Graph& graph, const Schedule& schedule, int unit) {
+  std::vector<int> nodes;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[i];
+    const bool uses = std::any_of(node.reservations.begin(), node.reservations.end(),
+                                  [&](const graph::Reservation& use) { return use.unit == unit && use.cycles > 0; });
+    if (!uses || node.scope != graph::Scope::iteration) continue;
+    if (node.async != Async::matrix) return {};
+    nodes.push_back(static_cast<int>(i));
+  }
+  std::sort(nodes.begin(), nodes.end(), [&](int a, int b) {
+    const int first = schedule.cycle[at(a)] % schedule.ii, second = schedule.cycle[at(b)] % schedule.ii;
+    return first != second ? first < second : a < b;
+  });
+  return nodes;
+}
+
+/// One run for each role, or empty when a role's nodes are apart.
+std::vector<Run> runs_of(const Schedule& schedule, const std::vector<int>& nodes) {
+  std::map<int, std::vector<int>> by_role;
+  int previous = -1;
+  for (const int node : nodes) {
+    const int role = schedule.role[at(node)];
+    auto& list = by_role[role];
+    if (!list.empty() && role != previous) return {};
+    list.push_back(node);
+    previous = role;
+  }
+  std::vector<Run> runs;
+  for (auto& [role, list] : by_role) runs.push_back(make_run(schedule, role, std::move(list)));
+  return runs;
+}
+
+}  // namespace
+
+void find_order_barriers(const Graph& graph, Schedule& schedule) {
+  schedule.order_barriers.clear();
+  for (int unit = 0; unit < static_cast<int>(graph.machine.units.size()); ++unit) {
+    if (graph.machine.units[at(unit)].capacity != 1) continue;
+    std::vector<Run> runs = runs_of(schedule, users(graph, schedule, unit));
+    if (runs.size() < 2) continue;
+    std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+    const bool alike = std::all_of(runs.begin(), runs.end(), [&](const Run& run) { return run.stages == runs.front().stages; });
+    if (!alike || runs.back().end >= runs.front().begin + schedule.ii) continue;
+    OrderBarrier barrier;
+    barrier.unit = unit;
+    for (Run& run : runs) {
+      barrier.roles.push_back(run.role);
+      barrier.nodes.push_back(std::move(run.nodes));
+    }
+    schedule.order_barriers.push_back(std::move(barrier));
+  }
+}
+
+}  // namespace tj::sched
