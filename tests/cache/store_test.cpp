@@ -1,0 +1,187 @@
+// Protects the store's everyday behaviour: hits, misses, damage, the any-compiler look-up, the size bound, listing.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/cache/cache_fixture.hpp"
+
+using tj::LogLevel;
+using tj::cache::file_name;
+using tj::cache::Key;
+using tj::cache::Store;
+using tj::testing::entry_of;
+using tj::testing::key_of;
+using tj::testing::LogRecord;
+using tj::testing::names_in;
+using tj::testing::payload;
+using tj::testing::read_bytes;
+using tj::testing::Scratch;
+using tj::testing::set_times;
+using tj::testing::write_bytes;
+
+TEST_CASE("a stored entry is found by another store, in files only the user can read") {
+  const Scratch scratch;
+  const std::string directory = scratch / "a/b/cache";
+  LogRecord log;
+  Store store(directory + "/", 0, log);
+  CHECK(store.directory() == directory);
+  CHECK_FALSE(store.load(key_of("k")).has_value());
+  CHECK_FALSE(std::filesystem::exists(directory));  // a look-up makes nothing
+  CHECK(store.store(key_of("k"), entry_of("binary")));
+  const auto entry = Store(directory, 0, log).load(key_of("k"));
+  REQUIRE(entry.has_value());
+  CHECK(entry->payload == "binary");
+  CHECK(entry->metadata == entry_of("").metadata);
+  CHECK_FALSE(store.load(key_of("other")).has_value());
+  CHECK_FALSE(store.load(key_of("k", "other compiler")).has_value());
+  CHECK(log.warnings() == 0);
+  for (const std::string& part : {scratch / "a", scratch / "a/b", directory}) {
+    struct stat status {};
+    REQUIRE(::stat(part.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == 0700);
+  }
+  struct stat status {};
+  REQUIRE(::stat((directory + "/" + file_name(key_of("k"))).c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0600);
+}
+
+TEST_CASE("damage is a miss, said once, and the next store repairs it") {
+  const Scratch scratch;
+  LogRecord log;
+  Store store(scratch.path(), 0, log);
+  const Key key = key_of("k");
+  const std::string path = scratch / file_name(key);
+  REQUIRE(store.store(key, entry_of("binary")));
+  const std::string good = read_bytes(path);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x20);
+    write_bytes(path, bad);
+    CHECK(payload(store, key).empty());
+  }
+  write_bytes(path, "");
+  CHECK(payload(store, key).empty());
+  write_bytes(path, encode(key_of("other"), entry_of("other binary")));
+  CHECK(payload(store, key).empty());
+  REQUIRE(log.warnings() == 1);
+  CHECK(log.at(LogLevel::warn)[0].find(path + " is not used: ") != std::string::npos);
+  CHECK(store.store(key, entry_of("binary")));
+  CHECK(payload(store, key) == "binary");
+  CHECK(read_bytes(path) == good);
+}
+
+TEST_CASE("without a compiler the newest sound entry of the request is taken") {
+  const Scratch scratch;
+  Store store(scratch.path(), 0, {});
+  CHECK(payload(store, key_of("k", "")).empty());
+  for (const char* compiler : {"first", "second", "third"}) store.store(key_of("k", compiler), entry_of(compiler));
+  store.store(key_of("unrelated", "third"), entry_of("unrelated"));
+  set_times(scratch / file_name(key_of("k", "first")), 9000, 1000);  // last use does not matter here
+  set_times(scratch / file_name(key_of("k", "second")), 1, 3000);
+  set_times(scratch / file_name(key_of("k", "third")), 1, 2000);
+  CHECK(payload(store, key_of("k", "")) == "second");
+  write_bytes(scratch / file_name(key_of("k", "second")), "damaged");
+  CHECK(payload(store, key_of("k", "")) == "third");
+  // An entry under another compiler's name is damage, too.
+  std::filesystem::copy_file(scratch / file_name(key_of("k", "first")), scratch / file_name(key_of("k", "third")),
+                             std::filesystem::copy_options::overwrite_existing);
+  CHECK(payload(store, key_of("k", "")) == "first");
+  CHECK(payload(store, key_of("nothing", "")).empty());
+}
+
+TEST_CASE("the least recently used go first, a hit counts as use, and the newest stays") {
+  const Scratch scratch;
+  const std::string binary(1000, 'x');
+  const std::uint64_t size = encode(key_of("a"), entry_of(binary)).size();
+  Store store(scratch.path(), 3 * size, {});
+  const auto path = [&](const char* request) { return scratch / file_name(key_of(request)); };
+  const auto there = [&](const char* request) { return std::filesystem::exists(path(request)); };
+  time_t time = 1000;
+  for (const char* request : {"a", "b", "c"}) {
+    REQUIRE(store.store(key_of(request), entry_of(binary)));
+    set_times(path(request), time, 1000);
+    time += 1000;
+  }
+  CHECK(payload(store, key_of("a")) == binary);
+  struct stat status {};
+  REQUIRE(::stat(path("a").c_str(), &status) == 0);
+  CHECK(status.st_atim.tv_sec > 3000);
+  CHECK(status.st_mtim.tv_sec == 1000);  // when it was made is kept
+  write_bytes(scratch / "notes.txt", std::string(10 * size, 'n'));
+  REQUIRE(store.store(key_of("d"), entry_of(binary)));
+  CHECK(there("a"));
+  CHECK_FALSE(there("b"));
+  CHECK(there("c"));
+  CHECK(there("d"));
+  CHECK(std::filesystem::exists(scratch / "notes.txt"));
+
+  LogRecord log;
+  Store small(scratch.path(), size - 1, log);
+  CHECK_FALSE(small.store(key_of("e"), entry_of(binary)));
+  CHECK_FALSE(small.store(key_of("e"), entry_of(binary)));
+  CHECK(log.warnings() == 1);
+  CHECK(there("a"));
+  Store one(scratch.path(), size, {});
+  CHECK(one.store(key_of("e"), entry_of(binary)));
+  CHECK(there("e"));
+  CHECK_FALSE(there("a"));
+}
+
+TEST_CASE("temporaries of dead writers go, those of live ones stay") {
+  const Scratch scratch;
+  write_bytes(scratch / ".tmp-0000000000000001", "old");
+  set_times(scratch / ".tmp-0000000000000001", 1000, 1000);
+  write_bytes(scratch / ".tmp-0000000000000002", "being written");
+  Store store(scratch.path(), 0, {});
+  REQUIRE(store.store(key_of("k"), entry_of("binary")));
+  CHECK_FALSE(std::filesystem::exists(scratch / ".tmp-0000000000000001"));
+  CHECK(std::filesystem::exists(scratch / ".tmp-0000000000000002"));
+}
+
+TEST_CASE("listing shows sound and damaged entries, latest use first, and changes no time") {
+  const Scratch scratch;
+  CHECK(Store("", 0, {}).list().empty());
+  CHECK(Store(scratch / "missing", 0, {}).list().empty());
+  Store store(scratch.path(), 0, {});
+  for (const char* request : {"a", "b", "c"}) store.store(key_of(request), entry_of(request));
+  write_bytes(scratch / file_name(key_of("b")), "damaged");
+  write_bytes(scratch / "README", "not an entry");
+  set_times(scratch / file_name(key_of("a")), 1000, 500);
+  set_times(scratch / file_name(key_of("b")), 3000, 500);
+  set_times(scratch / file_name(key_of("c")), 2000, 500);
+  for (int round = 0; round < 2; ++round) {
+    const auto listed = store.list();
+    REQUIRE(listed.size() == 3);
+    CHECK(listed[0].path == scratch / file_name(key_of("b")));
+    CHECK_FALSE(listed[0].entry.has_value());
+    CHECK(listed[0].problem == "too short: 7 bytes");
+    CHECK(listed[1].entry->payload == "c");
+    CHECK(listed[1].problem.empty());
+    CHECK(listed[2].entry->payload == "a");
+    CHECK(listed[2].last_use_ns == std::int64_t{1000} * 1'000'000'000);
+    CHECK(listed[2].bytes == encode(key_of("a"), entry_of("a")).size());
+  }
+}
+
+TEST_CASE("a cache deleted under a running program comes back") {
+  const Scratch scratch;
+  Store store(scratch / "cache", 0, {});
+  REQUIRE(store.store(key_of("k"), entry_of("binary")));
+  std::filesystem::remove_all(scratch / "cache");
+  CHECK(payload(store, key_of("k")).empty());
+  CHECK(store.lock(key_of("k")) != nullptr);
+  CHECK(store.store(key_of("k"), entry_of("binary")));
+  CHECK(payload(store, key_of("k")) == "binary");
+}
+
+TEST_CASE("a key that is no key reaches no file") {
+  const Scratch scratch;
+  LogRecord log;
+  Store store(scratch / "cache", 0, log);
+  for (const Key& key : {Key{"", ""}, Key{"../x", "a"}, Key{"a", "/b"}, Key{std::string(65, 'a'), "b"}}) {
+    CHECK_FALSE(store.store(key, entry_of("x")));
+    CHECK_FALSE(store.load(key).has_value());
+  }
+  CHECK(names_in(scratch.path()).empty());
+  CHECK(log.at(LogLevel::error).size() == 4);
+}
