@@ -221,7 +221,7 @@ class RoleWriter {
     if (fills_alone(event.node)) w_.close();
   }
 
-  // "qk.0: cycle 800, stage 0" for every member.
+  // "name: cycle 800, stage 0" for every member.
   std::string placed(int index) const {
     std::string text;
     const auto& nodes = role().nodes;
