@@ -55,8 +55,9 @@ void remove_stale_temporaries(int directory) {
   }
 }
 
-/// Least recently used first, until the rest fits. Two processes doing this at once remove the same files.
-void evict(int directory, std::uint64_t max_size_bytes) {
+/// Least recently used first, until the rest fits; never the newest, even when an older one cannot be removed. Two
+/// processes doing this at once remove the same files.
+void evict(int directory, std::uint64_t max_size_bytes, const std::string& newest) {
   std::vector<FileInfo> files = entry_files(directory, nullptr);
   std::uint64_t total = 0;
   for (const FileInfo& file : files) total += file.bytes;
@@ -66,6 +67,7 @@ void evict(int directory, std::uint64_t max_size_bytes) {
   });
   for (const FileInfo& file : files) {
     if (total <= max_size_bytes) return;
+    if (file.name == newest) continue;
     if (::unlinkat(directory, file.name.c_str(), 0) == 0 || errno == ENOENT) total -= file.bytes;
   }
 }
@@ -181,7 +183,7 @@ bool Store::store(const Key& key, const Entry& entry) {
     }
   }
   remove_stale_temporaries(opened.get());
-  if (impl_->max_size_bytes != 0) evict(opened.get(), impl_->max_size_bytes);
+  if (impl_->max_size_bytes != 0) evict(opened.get(), impl_->max_size_bytes, file_name(key));
   return true;
 }
 

@@ -1,0 +1,205 @@
+// Protects publication under every accident: a writer killed before any of its system calls, and each file system call
+// failing in turn. Whatever happens, the cache holds the old entry, the new one or none, and works afterwards.
+//
+// The child is traced, so that the code under test is the shipped one. Left out where tracing is not possible.
+#include <doctest/doctest.h>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+
+#include <cerrno>
+#include <set>
+
+#include "tests/cache/cache_fixture.hpp"
+
+using tj::cache::Store;
+using tj::testing::entry_of;
+using tj::testing::key_of;
+using tj::testing::payload_in;
+using tj::testing::Scratch;
+
+namespace {
+
+const std::string kOld(9000, 'o'), kNew(12000, 'n');
+constexpr int kNotReached = -1000;
+constexpr int kNoTracing = -2000;
+
+enum class Accident { none, kill, fail };
+
+bool touches_files(unsigned long long call) {
+  static const std::set<unsigned long long> calls = {
+      SYS_open,   SYS_openat,    SYS_mkdir,  SYS_stat,     SYS_lstat,    SYS_fstat,     SYS_newfstatat, SYS_write,
+      SYS_read,   SYS_fsync,     SYS_close,  SYS_rename,   SYS_renameat, SYS_renameat2, SYS_unlink,     SYS_unlinkat,
+      SYS_fchmod, SYS_utimensat, SYS_fcntl,  SYS_getrandom, SYS_getdents64};
+  return calls.count(call) != 0;
+}
+
+class Tracer {
+ public:
+  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0). Returns the exit status, or
+  /// minus the signal, or kNotReached when there were fewer calls (then nothing happened to them).
+  template <class Work>
+  static int run(Work&& work, Accident accident, int n) {
+    const pid_t child = tj::testing::start_child([&] {
+      if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 97;
+      ::raise(SIGSTOP);
+      return work();
+    });
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (!WIFSTOPPED(status)) return kNoTracing;
+    ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+    return Tracer{child, accident, n}.follow();
+  }
+
+ private:
+  Tracer(pid_t child, Accident accident, int n) : child_(child), accident_(accident), n_(n) {}
+
+  int follow() {
+    int deliver = 0;
+    for (bool entering = true;;) {
+      ::ptrace(PTRACE_SYSCALL, child_, nullptr, deliver);
+      int status = 0;
+      ::waitpid(child_, &status, 0);
+      if (WIFSIGNALED(status)) return -WTERMSIG(status);
+      if (WIFEXITED(status)) return reached_ ? WEXITSTATUS(status) : kNotReached;
+      const bool at_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
+      deliver = at_call || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+      if (!at_call) continue;
+      if (entering) {
+        at_entry();
+      } else if (failing_) {
+        at_exit();
+      }
+      entering = !entering;
+    }
+  }
+
+  void at_entry() {
+    user_regs_struct registers{};
+    ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
+    if (!touches_files(registers.orig_rax) || seen_++ != n_) return;
+    reached_ = true;
+    if (accident_ == Accident::kill) ::kill(child_, SIGKILL);
+    if (accident_ != Accident::fail) return;
+    failing_ = true;
+    registers.orig_rax = ~0ull;  // no such call: it does nothing
+    ::ptrace(PTRACE_SETREGS, child_, nullptr, &registers);
+  }
+
+  void at_exit() {
+    failing_ = false;
+    user_regs_struct registers{};
+    ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
+    registers.rax = static_cast<unsigned long long>(-static_cast<long long>(EIO));
+    ::ptrace(PTRACE_SETREGS, child_, nullptr, &registers);
+  }
+
+  pid_t child_;
+  Accident accident_;
+  int n_;
+  int seen_ = 0;
+  bool reached_ = false;
+  bool failing_ = false;
+};
+
+bool can_trace() {
+  if (Tracer::run([] { return 0; }, Accident::none, 0) != kNoTracing) return true;
+  MESSAGE("this machine does not allow tracing a child; left out");
+  return false;
+}
+
+/// Goes through all n until the work has no n-th call; `prepare` before and `check(status)` after each.
+template <class Prepare, class Work, class Check>
+void at_every_call(Accident accident, Prepare&& prepare, Work&& work, Check&& check) {
+  int n = 0;
+  for (;; ++n) {
+    const Scratch scratch;
+    prepare(scratch.path());
+    const int status = Tracer::run([&] { return work(scratch.path()); }, accident, n);
+    CAPTURE(n);
+    if (status == kNotReached) break;
+    check(scratch.path(), status);
+    // Afterwards the cache works.
+    Store store(scratch.path() + "/cache", 0, {});
+    CHECK(store.lock(key_of("k")) != nullptr);
+    CHECK(store.store(key_of("k"), entry_of("after")));
+    CHECK(payload_in(scratch.path() + "/cache", key_of("k")) == "after");
+    REQUIRE(n < 500);
+  }
+  CHECK(n > 10);  // the calls were seen at all
+}
+
+void with_old_entry(const std::string& scratch) {
+  Store store(scratch + "/cache", 0, {});
+  store.store(key_of("k"), entry_of(kOld));
+  store.store(key_of("filler"), entry_of(kOld));
+}
+
+/// Locks, stores and evicts. Status 0: said to be stored, 1: said not to be.
+int store_new(const std::string& scratch) {
+  Store store(scratch + "/cache", kNew.size() + 1000, {});
+  const auto lock = store.lock(key_of("k"));
+  return store.store(key_of("k"), entry_of(kNew)) ? 0 : 1;
+}
+
+}  // namespace
+
+TEST_CASE("a writer killed at any call leaves the old entry or the new one") {
+  if (!can_trace()) return;
+  int old_ones = 0, new_ones = 0;
+  at_every_call(Accident::kill, with_old_entry, store_new, [&](const std::string& scratch, int status) {
+    CHECK(status == -SIGKILL);
+    const std::string got = payload_in(scratch + "/cache", key_of("k"));
+    old_ones += got == kOld;
+    new_ones += got == kNew;
+    const bool whole = got == kOld || got == kNew;
+    CHECK(whole);
+    for (const auto& item : Store(scratch + "/cache", 0, {}).list()) CHECK(item.entry.has_value());
+  });
+  CHECK(old_ones > 0);
+  CHECK(new_ones > 0);
+}
+
+TEST_CASE("a writer killed while it makes the directory leaves nothing or the new entry") {
+  if (!can_trace()) return;
+  at_every_call(Accident::kill, [](const std::string&) {}, store_new, [](const std::string& scratch, int) {
+    const std::string got = payload_in(scratch + "/cache", key_of("k"));
+    const bool whole = got.empty() || got == kNew;
+    CHECK(whole);
+  });
+}
+
+TEST_CASE("any failing call costs at most the new entry, and store() tells the truth") {
+  if (!can_trace()) return;
+  at_every_call(Accident::fail, with_old_entry, store_new, [](const std::string& scratch, int status) {
+    CHECK((status == 0 || status == 1));
+    const bool right = payload_in(scratch + "/cache", key_of("k")) == (status == 0 ? kNew : kOld);
+    CHECK(right);
+    for (const auto& item : Store(scratch + "/cache", 0, {}).list()) CHECK(item.entry.has_value());
+  });
+}
+
+TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
+  if (!can_trace()) return;
+  const auto look = [](const std::string& scratch) {
+    bool right = true;
+    for (const char* compiler : {"nvrtc 13", ""}) {
+      const auto entry = Store(scratch + "/cache", 0, {}).load(key_of("k", compiler));
+      right = right && (!entry || entry->payload == kOld);
+    }
+    return right ? 0 : 1;
+  };
+  at_every_call(Accident::fail, with_old_entry, look, [](const std::string& scratch, int status) {
+    CHECK(status == 0);
+    const bool kept = payload_in(scratch + "/cache", key_of("k")) == kOld;
+    CHECK(kept);
+  });
+}
+
+#else
+TEST_CASE("accidents at every system call") { MESSAGE("only for x86-64 Linux; left out"); }
+#endif
