@@ -1,0 +1,231 @@
+"""Protects the C ABI's promise: bad input is a status and a text that names the argument, its value and what is
+allowed; no call crashes on null; texts belong to a thread; nothing needs a compiler to be refused."""
+import ctypes
+import os
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import binding as tj
+
+CPU0 = tj.Device(tj.CPU, 0)
+LIBRARY = tj.Library()
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.runtime = tj.Runtime(LIBRARY, cache_dir=self.folder.name + "/cache", target="model:sm_90a")
+        self.memory = [ctypes.create_string_buffer(2 * 64 * 64 + 256) for _ in range(4)]
+        self.addresses = [(ctypes.addressof(m) + 127) // 128 * 128 for m in self.memory]
+
+    def tearDown(self):
+        self.runtime.close()
+        self.folder.cleanup()
+
+    def good(self):
+        """q, k, v, o of B 1, H 2, S 16, D 64."""
+        return [tj.tensor(address, CPU0, tj.F16, [1, 2, 16, 64]) for address in self.addresses]
+
+    def refused(self, status, *parts, change=None, **call):
+        tensors = self.good()
+        if change:
+            change(*tensors)
+        with self.assertRaises(tj.TilejitError) as caught:
+            self.runtime.fmha(*tensors, **call)
+        error = caught.exception
+        self.assertEqual(error.status, status, error)
+        self.assertEqual(error.stage, "argument")
+        for part in parts:
+            self.assertIn(part, error.message)
+
+
+class BadArguments(Case):
+    def test_values(self):
+        def set_data(q, *_):
+            q.data = None
+
+        def set_dim(*tensors):
+            for t in tensors:
+                t.shape[3] = 80
+
+        def set_heads(q, k, v, o):
+            q.shape[1] = o.shape[1] = 3
+
+        def set_stride(q, *_):
+            q.strides[2] = 68
+
+        def set_rank(q, k, *_):
+            k.rank = 3
+
+        def set_dtype(q, k, v, o):
+            v.dtype = tj.BF16
+
+        def set_device(q, k, v, o):
+            o.device = tj.Device(tj.CUDA, 0)
+
+        def set_overflow(q, k, *_):
+            k.strides[0], k.shape[0], q.shape[0] = 2**62, 2, 2
+
+        self.refused(tj.INVALID_ARGUMENT, "q.data", "null", change=set_data)
+        self.refused(tj.UNSUPPORTED, "80", "64, 128", change=set_dim)
+        self.refused(tj.INVALID_ARGUMENT, "H", "3", "2", "multiple", change=set_heads)
+        self.refused(tj.UNSUPPORTED, "q.strides[2]", "136 bytes", "16 bytes", change=set_stride)
+        self.refused(tj.INVALID_ARGUMENT, "k.rank is 3", "4", change=set_rank)
+        self.refused(tj.INVALID_ARGUMENT, "v.dtype is bf16", "f16", change=set_dtype)
+        self.refused(tj.INVALID_ARGUMENT, "o.device is cuda:0", "cpu", change=set_device)
+        self.refused(tj.INVALID_ARGUMENT, "scale is inf", "finite", scale=float("inf"))
+        with self.assertRaises(tj.TilejitError):
+            tensors = self.good()
+            set_overflow(*tensors)
+            self.runtime.fmha(*tensors)
+
+    def test_numbers_outside_the_enums(self):
+        def set_dtype(q, *_):
+            q.dtype = 9
+
+        def set_kind(q, k, *_):
+            k.device.kind = -1
+
+        def set_rank(q, k, v, o):
+            v.rank = 6
+
+        self.refused(tj.INVALID_ARGUMENT, "q.dtype is 9", "f16", change=set_dtype)
+        self.refused(tj.INVALID_ARGUMENT, "k.kind is -1", "cuda", change=set_kind)
+        self.refused(tj.INVALID_ARGUMENT, "v.rank is 6", "5", change=set_rank)
+
+    def test_structure_sizes(self):
+        def set_size(q, *_):
+            q.size = 8
+
+        def set_large(q, *_):
+            q.size = 1 << 40
+
+        self.refused(tj.INVALID_ARGUMENT, "q.size is 8", change=set_size)
+        self.refused(tj.INVALID_ARGUMENT, "q.size", change=set_large)
+
+    def test_a_newer_caller_may_leave_new_fields_zero(self):
+        class Newer(ctypes.Structure):
+            _fields_ = [("known", tj.KernelConfig), ("news", ctypes.c_int64)]
+
+        newer = Newer()
+        newer.known.size, newer.known.op, newer.known.head_dim = ctypes.sizeof(Newer), b"fmha", 80
+        known = ctypes.cast(ctypes.pointer(newer), ctypes.POINTER(tj.KernelConfig))
+        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
+        self.assertIn(b"80", LIBRARY.c.tj_last_error())
+        newer.news = 1
+        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
+        self.assertIn(b"config sets a field at byte", LIBRARY.c.tj_last_error())
+
+    def test_op_and_target(self):
+        config = tj.KernelConfig(op=b"conv", head_dim=64)
+        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"sm_90a", None), tj.UNSUPPORTED)
+        self.assertIn(b'config.op is "conv"', LIBRARY.c.tj_last_error())
+        config = tj.KernelConfig(op=b"fmha", head_dim=64)
+        self.assertNotEqual(LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"sm_1", None), tj.OK)
+        self.assertEqual(LIBRARY.c.tj_last_error_stage(), b"target")
+        self.assertIn(b"sm_1", LIBRARY.c.tj_last_error())
+        self.assertIn(b"sm_90a", LIBRARY.c.tj_last_error())
+
+    def test_unknown_target_of_a_runtime(self):
+        with self.assertRaises(tj.TilejitError) as caught:
+            with tj.Runtime(LIBRARY, target="pdp11") as runtime:
+                runtime.target_of(CPU0)
+        self.assertIn("pdp11", caught.exception.message)
+        self.assertEqual(caught.exception.stage, "target")
+
+
+class Nulls(Case):
+    def test_null_runtime(self):
+        c, out, device = LIBRARY.c, ctypes.c_void_p(), tj.Device()
+        text = ctypes.c_char_p()
+        for status in (c.tj_fmha(None, None, None), c.tj_prepare(None, None, CPU0, None), c.tj_warm(None, None, b"sm_90a", None),
+                       c.tj_default_device(None, ctypes.byref(device)), c.tj_target_of(None, CPU0, ctypes.byref(text)),
+                       c.tj_allocate(None, CPU0, 8, ctypes.byref(out)), c.tj_free(None, None),
+                       c.tj_copy(None, None, CPU0, None, CPU0, 0), c.tj_synchronize(None, CPU0, None)):
+            self.assertEqual(status, tj.INVALID_ARGUMENT)
+            self.assertIn(b"runtime is null", c.tj_last_error())
+        c.tj_runtime_destroy(None)
+        c.tj_options_init(None)
+
+    def test_null_arguments(self):
+        c, runtime = LIBRARY.c, self.runtime.handle
+        config = tj.KernelConfig(head_dim=64)
+        for status, name in ((lambda: c.tj_fmha(runtime, None, None), b"args"),
+                             (lambda: c.tj_fmha(runtime, ctypes.byref(tj.FmhaArgs()), None), b"q"),
+                             (lambda: c.tj_prepare(runtime, None, CPU0, None), b"config"),
+                             (lambda: c.tj_prepare(runtime, ctypes.byref(config), CPU0, None), b"config.op"),
+                             (lambda: c.tj_warm(runtime, ctypes.byref(config), None, None), b"target"),
+                             (lambda: c.tj_default_device(runtime, None), b"out"),
+                             (lambda: c.tj_target_of(runtime, CPU0, None), b"out"),
+                             (lambda: c.tj_allocate(runtime, CPU0, 8, None), b"out"),
+                             (lambda: c.tj_copy(runtime, None, CPU0, None, CPU0, 8), b"dst"),
+                             (lambda: c.tj_runtime_create(None, None), b"out"),
+                             (lambda: c.tj_runtime_instance(None), b"out")):
+            self.assertEqual(status(), tj.INVALID_ARGUMENT)
+            self.assertIn(name + b" is null", c.tj_last_error())
+
+
+class Memory(Case):
+    def test_allocate_copy_free(self):
+        c, runtime, out = LIBRARY.c, self.runtime.handle, ctypes.c_void_p()
+        LIBRARY.check(c.tj_allocate(runtime, CPU0, 1000, ctypes.byref(out)))
+        self.assertEqual(out.value % 256, 0)
+        there, back = ctypes.create_string_buffer(b"tilejit", 1000), ctypes.create_string_buffer(1000)
+        LIBRARY.check(c.tj_copy(runtime, out, CPU0, ctypes.addressof(there), CPU0, 1000))
+        LIBRARY.check(c.tj_copy(runtime, ctypes.addressof(back), CPU0, out, CPU0, 1000))
+        LIBRARY.check(c.tj_synchronize(runtime, CPU0, None))
+        self.assertEqual(back.value, b"tilejit")
+        LIBRARY.check(c.tj_free(runtime, out))
+        self.assertEqual(c.tj_free(runtime, out), tj.INVALID_ARGUMENT)
+        self.assertIn(b"memory is", c.tj_last_error())
+        LIBRARY.check(c.tj_free(runtime, None))
+
+    def test_bad_sizes(self):
+        out = ctypes.c_void_p(1)
+        self.assertEqual(LIBRARY.c.tj_allocate(self.runtime.handle, CPU0, 0, ctypes.byref(out)), tj.INVALID_ARGUMENT)
+        self.assertIsNone(out.value)
+        self.assertNotEqual(LIBRARY.c.tj_allocate(self.runtime.handle, CPU0, 1 << 62, ctypes.byref(out)), tj.OK)
+        self.assertIsNone(out.value)
+
+
+class Texts(Case):
+    def test_last_error_is_per_thread_and_cleared(self):
+        c = LIBRARY.c
+        self.assertEqual(c.tj_fmha(None, None, None), tj.INVALID_ARGUMENT)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(c.tj_last_error()))
+        thread.start()
+        thread.join()
+        self.assertEqual(seen, [b""])
+        self.assertNotEqual(c.tj_last_error(), b"")
+        LIBRARY.check(c.tj_free(self.runtime.handle, None))
+        self.assertEqual((c.tj_last_error(), c.tj_last_error_stage(), c.tj_last_error_log(), c.tj_last_error_source_path()), (b"",) * 4)
+
+    def test_names(self):
+        names = [LIBRARY.c.tj_status_name(i) for i in range(-1, 13)]
+        self.assertEqual(names[0], b"unknown")
+        self.assertEqual(names[1], b"ok")
+        self.assertEqual(names[-1], b"unknown")
+        self.assertEqual(len(set(names)), 13)
+        self.assertRegex(LIBRARY.c.tj_version().decode(), r"^\d+\.\d+\.\d+")
+        self.assertGreaterEqual(len(LIBRARY.c.tj_build_id()), 32)
+
+    def test_instance_survives_destroy(self):
+        first, second, device = ctypes.c_void_p(), ctypes.c_void_p(), tj.Device()
+        LIBRARY.check(LIBRARY.c.tj_runtime_instance(ctypes.byref(first)))
+        LIBRARY.c.tj_runtime_destroy(first)
+        LIBRARY.check(LIBRARY.c.tj_runtime_instance(ctypes.byref(second)))
+        self.assertEqual(first.value, second.value)
+        LIBRARY.check(LIBRARY.c.tj_default_device(second, ctypes.byref(device)))
+
+    def test_default_device_under_a_model_target(self):
+        device = self.runtime.default_device()
+        self.assertEqual((device.kind, device.index), (tj.CPU, 0))
+        self.assertEqual(self.runtime.target_of(device), "model:sm_90a")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,53 @@
+"""Protects tilejit.h itself: it is plain C11, declares exactly what the library exports, and its structures are laid
+out as the ctypes binding says."""
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import binding as tj
+
+ROOT = os.environ["TJ_TEST_REPO_DIR"]
+HEADER = os.path.join(ROOT, "include", "tilejit", "tilejit.h")
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_kernel_config": tj.KernelConfig,
+              "tj_kernel_report": tj.KernelReport, "tj_options": tj.Options}
+
+
+class Header(unittest.TestCase):
+    def test_declares_what_the_binding_calls(self):
+        with open(HEADER, encoding="utf-8") as file:
+            declared = set(re.findall(r"TJ_C_API [^;(]*?\b(tj_\w+)\(", file.read()))
+        self.assertEqual(declared, set(tj.Library().functions))
+
+    @unittest.skipUnless(COMPILER, "no C compiler")
+    def test_is_c11_and_laid_out_as_bound(self):
+        lines = ["#include <tilejit/tilejit.h>", "#include <stdio.h>", "#include <stddef.h>", "int main(void) {",
+                 "  tj_options options;", "  tj_options_init(&options);", "  if (tj_fmha(NULL, NULL, NULL) != TJ_INVALID_ARGUMENT) return 1;"]
+        expected = []
+        for name, structure in STRUCTURES.items():
+            lines.append(f'  printf("{name} %zu\\n", sizeof({name}));')
+            expected.append(f"{name} {ctypes.sizeof(structure)}")
+            for field, *_ in structure._fields_:
+                lines.append(f'  printf("{name}.{field} %zu\\n", offsetof({name}, {field}));')
+                expected.append(f"{name}.{field} {getattr(structure, field).offset}")
+        lines += ["  return 0;", "}"]
+        library = os.environ["TJ_TEST_LIBRARY"]
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "t.c"), os.path.join(folder, "t")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+            subprocess.run([COMPILER, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wstrict-prototypes",
+                            "-I", os.path.join(ROOT, "include"), source, "-o", program, library,
+                            "-Wl,-rpath," + os.path.dirname(library)], check=True)
+            output = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+        self.assertEqual(output.splitlines(), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
