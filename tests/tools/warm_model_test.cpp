@@ -1,0 +1,67 @@
+// Protects tj-warm's work on the model target: kernels are made once, by several threads, kept on disk, found again;
+// what could not be kept is a failure.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/scratch.hpp"
+#include "tools/warm.hpp"
+
+namespace {
+
+using tj::testing::Scratch;
+
+struct Run {
+  int code = 0;
+  std::string out, err;
+};
+
+Run run(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
+  words.insert(words.end(), {"--cache-dir", cache_dir, "--target", "model:sm_90a", "--op", "fmha", "--dtype", "f16", "--head-dim", "64"});
+  std::ostringstream out, err;
+  const int code = tj::tools::warm(words, out, err, terminal);
+  return {code, out.str(), err.str()};
+}
+
+TEST_CASE("kernels are made once, kept, and found again") {
+  const Scratch folder;
+  const std::string dir = folder / "cache";
+  const Run first = run({"--causal", "both", "--jobs", "2", "--json"}, dir);
+  REQUIRE_MESSAGE(first.code == tj::tools::kExitOk, first.err);
+  const auto json = nlohmann::json::parse(first.out);
+  CHECK(json["failures"] == 0);
+  REQUIRE(json["kernels"].size() == 2);
+  for (const auto& kernel : json["kernels"]) {
+    CHECK(kernel["ok"] == true);
+    CHECK(kernel["origin"] == "compiled");
+    CHECK(kernel["target"] == "model:sm_90a");
+  }
+
+  const Run again = run({"--causal", "both"}, dir);
+  CHECK(again.code == tj::tools::kExitOk);
+  CHECK_MESSAGE(again.out.find("[2/2]") != std::string::npos, again.out);
+  CHECK(again.out.find("0 compiled, 2 already in the cache, 0 failed") != std::string::npos);
+  CHECK(again.out.find('\r') == std::string::npos);
+
+  const Run terminal = run({"--causal", "both"}, dir, true);
+  CHECK(terminal.code == tj::tools::kExitOk);
+  CHECK(terminal.out.find("\r") != std::string::npos);
+  CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") != std::string::npos);  // the last line stands alone
+}
+
+TEST_CASE("a cache that cannot be used is a failure that names it") {
+  const Scratch folder;
+  const std::string file = folder / "file";
+  std::ofstream(file) << "no directory";
+  const Run result = run({"--causal", "false", "--json"}, file);
+  CHECK(result.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(result.err.find(file) != std::string::npos, result.err);
+  CHECK(nlohmann::json::parse(result.out)["failures"] == 1);
+}
+
+}  // namespace

@@ -1,0 +1,122 @@
+// Protects tj-warm's manners: exit codes, what is refused and how, what --list, --verify and --json print, and that
+// nothing but JSON goes to standard output with --json. No kernel is made here.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cache/cache.hpp"
+#include "support/scratch.hpp"
+#include "tools/warm.hpp"
+
+namespace {
+
+using tj::testing::Scratch;
+
+struct Run {
+  int code = 0;
+  std::string out, err;
+};
+
+Run run(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  const int code = tj::tools::warm(words, out, err, false);
+  return {code, out.str(), err.str()};
+}
+
+void bad_use(const std::vector<std::string>& words, const std::string& part) {
+  const Run result = run(words);
+  CHECK_MESSAGE(result.code == tj::tools::kExitBadUse, result.err);
+  CHECK_MESSAGE(result.err.find(part) != std::string::npos, part, " is not in: ", result.err);
+  CHECK(result.out.empty());
+}
+
+/// Stores an entry the way a runtime does.
+tj::cache::Key store(const std::string& directory, const std::string& name, const std::string& target) {
+  tj::cache::Store cache(directory, 0, {});
+  const tj::cache::Key key = tj::cache::make_key({{"name", name}, {"target", target}}, {{"kind", "test"}});
+  REQUIRE(cache.store(key, {{{"name", name}, {"target", target}}, std::string(5000, 'x')}));
+  return key;
+}
+
+TEST_CASE("bad use is told apart from failure, by exit code and text") {
+  const Scratch folder;
+  const std::string dir = folder / "cache";
+  bad_use({"--cache-dir", dir, "--op", "conv"}, "--op is 'conv'; allowed: fmha");
+  bad_use({"--cache-dir", dir, "--target", "sm_1"}, "sm_1");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--dtype", "f64"}, "f64");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--head-dim=80"}, "80");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--causal", "maybe"}, "maybe");
+  bad_use({"--cache-dir", dir, "--target", "sm_90a", "--colour", "red"}, "--colour");
+  bad_use({"--cache-dir", dir, "--dtype"}, "--dtype needs a value");
+  bad_use({"--cache-dir", dir, "fmha"}, "'fmha' is not understood");
+  bad_use({"--jobs", "0"}, "0");
+  bad_use({"--jobs", "many"}, "many");
+  bad_use({"--list", "--verify", "--cache-dir", dir}, "--list");
+  bad_use({"--list", "--op", "fmha", "--cache-dir", dir}, "--list");
+  CHECK_FALSE(std::filesystem::exists(dir));
+}
+
+TEST_CASE("help explains the default set and the exit codes") {
+  const Run result = run({"--help"});
+  CHECK(result.code == tj::tools::kExitOk);
+  CHECK(result.out.find("at most 16 kernels") != std::string::npos);
+  CHECK(result.out.find("Exit codes") != std::string::npos);
+}
+
+TEST_CASE("a cache that is not there is empty, not an error, and is not made") {
+  const Scratch folder;
+  const std::string dir = folder / "absent";
+  const Run result = run({"--list", "--cache-dir", dir});
+  CHECK(result.code == tj::tools::kExitOk);
+  CHECK(result.out.find("0 kernels") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(dir));
+}
+
+TEST_CASE("list shows name, target, size and last use") {
+  const Scratch folder;
+  store(folder.path(), "fmha_f16_d128_causal", "sm_90a");
+  store(folder.path(), "fmha_bf16_d64", "model:sm_90a");
+  const Run result = run({"--list", "--cache-dir", folder.path()});
+  CHECK(result.code == tj::tools::kExitOk);
+  for (const char* part : {"last use", "fmha_f16_d128_causal  sm_90a", "fmha_bf16_d64         model:sm_90a", "KiB", "2 kernels, 0 damaged"})
+    CHECK_MESSAGE(result.out.find(part) != std::string::npos, std::string(part), " is not in: ", result.out);
+
+  const auto json = nlohmann::json::parse(run({"--list", "--json", "--cache-dir", folder.path()}).out);
+  CHECK(json["kernels"] == 2);
+  CHECK(json["entries"].size() == 2);
+  CHECK(json["entries"][0]["bytes"].get<int>() > 5000);
+}
+
+TEST_CASE("a damaged entry is named and changes the exit code") {
+  const Scratch folder;
+  store(folder.path(), "good", "sm_90a");
+  CHECK(run({"--verify", "--cache-dir", folder.path()}).code == tj::tools::kExitOk);
+  store(folder.path(), "bad", "sm_90a");
+  std::string damaged;
+  for (const tj::cache::ListedEntry& entry : tj::cache::Store(folder.path(), 0, {}).list())
+    if (*entry.entry->find("name") == "bad") damaged = entry.path;
+  REQUIRE_FALSE(damaged.empty());
+  {
+    std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-100, std::ios::end);
+    file.put('y');
+  }
+  for (const char* mode : {"--list", "--verify"}) {
+    const Run result = run({mode, "--cache-dir", folder.path()});
+    CHECK(result.code == tj::tools::kExitFailures);
+    CHECK_MESSAGE(result.out.find("damaged: " + damaged) != std::string::npos, result.out);
+    CHECK(result.out.find("1 kernels, 1 damaged") != std::string::npos);
+    const Run as_json = run({mode, "--json", "--cache-dir", folder.path()});
+    CHECK(as_json.code == tj::tools::kExitFailures);
+    const auto json = nlohmann::json::parse(as_json.out);
+    CHECK(json["damaged"] == 1);
+    CHECK(json["entries"].size() == (std::string(mode) == "--list" ? 2 : 1));
+  }
+}
+
+}  // namespace
