@@ -56,6 +56,19 @@ void check_node(const Graph& graph, const Node& node) {
   }
 }
 
+/// A node alone must not ask for more of a unit than there is: no II would help.
+void check_own_use(const Graph& graph, const Node& node) {
+  for (const Reservation& first : node.reservations) {
+    if (first.cycles == 0) continue;
+    int held = 0;
+    for (const Reservation& other : node.reservations)
+      if (other.unit == first.unit && other.start <= first.start && first.start < other.start + other.cycles) held += other.count;
+    const Unit& unit = graph.machine.units[static_cast<std::size_t>(first.unit)];
+    if (held > unit.capacity)
+      reject(graph, "node '", node.name, "' holds ", held, " of '", unit.name, "' in its cycle ", first.start, "; there are ", unit.capacity);
+  }
+}
+
 void check_nodes(const Graph& graph) {
   if (graph.nodes.empty()) reject(graph, "has no nodes; give at least one");
   if (graph.nodes.size() > kMaxNodes) reject(graph, "has ", graph.nodes.size(), " nodes; at most ", kMaxNodes, " are allowed");
@@ -64,6 +77,7 @@ void check_nodes(const Graph& graph) {
     if (node.name.empty()) reject(graph, "a node has no name; give every node one");
     if (!names.insert(node.name).second) reject(graph, "node '", node.name, "' is given twice; node names must be unique");
     check_node(graph, node);
+    check_own_use(graph, node);
   }
 }
 

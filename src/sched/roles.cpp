@@ -106,20 +106,32 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   if (graph.machine.register_roles) share_registers(graph, schedule, producer);
 }
 
+void cut_steps(const Graph& graph, Schedule& schedule) {
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    int first = -1;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == Scope::iteration && (first < 0 || schedule.cycle[i] < first)) first = schedule.cycle[i];
+    schedule.roles[r].origin = std::max(first, 0) % schedule.ii;
+  }
+  for (const OrderBarrier& barrier : schedule.order_barriers)
+    for (std::size_t k = 0; k < barrier.roles.size(); ++k)
+      schedule.roles[at(barrier.roles[k])].origin = schedule.cycle[at(barrier.nodes[k].front())] % schedule.ii;
+}
+
 void order_roles(const Graph& graph, Schedule& schedule) {
   // In a step, node v runs iteration (step - stage). An edge ties two nodes of one step only when it joins equal steps.
   std::vector<std::pair<int, int>> before, tile_before;
   for (const graph::Edge& edge : graph.edges) {
     const bool inside = graph.nodes[at(edge.src)].scope == Scope::iteration && graph.nodes[at(edge.dst)].scope == Scope::iteration;
     if (!inside) tile_before.emplace_back(edge.src, edge.dst);
-    if (inside && edge.src != edge.dst && edge.delay >= 0 && schedule.stage(edge.dst) + edge.distance == schedule.stage(edge.src) &&
-        schedule.cycle[at(edge.src)] % schedule.ii == schedule.cycle[at(edge.dst)] % schedule.ii)
+    if (inside && edge.src != edge.dst && edge.delay >= 0 && schedule.role[at(edge.src)] == schedule.role[at(edge.dst)] &&
+        schedule.cycle[at(edge.dst)] + edge.distance * schedule.ii == schedule.cycle[at(edge.src)])
       before.emplace_back(edge.src, edge.dst);
   }
   std::vector<long long> key(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const long long cycle = schedule.cycle[i];
-    key[i] = (cycle % schedule.ii) * (1LL << 32) + cycle;
+    key[i] = schedule.step_cycle(static_cast<int>(i)) * (1LL << 32) + cycle;
   }
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     auto& list = schedule.roles[r].nodes;

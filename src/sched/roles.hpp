@@ -19,6 +19,10 @@ inline constexpr int kMinRegisters = 24;
 /// must stay in one role would cross, or a role lacks registers.
 void assign_roles(const graph::Graph& graph, Schedule& schedule);
 
+/// Cuts each role's row of events into steps: at its first node, or where its turn on a shared unit begins, so that a turn
+/// is never split between two steps. Roles that do the same a shift apart then have the same steps.
+void cut_steps(const graph::Graph& graph, Schedule& schedule);
+
 /// Fills the roles' node lists from the cycles: iteration nodes in issue order within a step, then tile-scope nodes.
 void order_roles(const graph::Graph& graph, Schedule& schedule);
 

@@ -108,6 +108,8 @@ Schedule schedule(const graph::Graph& graph, const Options& options) {
   assign_roles(graph, result);
   solve(graph, options, result);
   if (options.order_barriers) find_order_barriers(graph, result);
+  cut_steps(graph, result);
+  order_roles(graph, result);
   result.solve_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

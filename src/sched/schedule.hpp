@@ -21,6 +21,7 @@ struct Role {
   std::string name;       ///< "load", "compute0"
   int warps = 4;
   int registers = 0;      ///< a thread; 0: leave as compiled
+  int origin = 0;         ///< cycle in [0, II) at which the role's steps begin: only how its endless row of events is cut
   std::vector<int> nodes; ///< graph node indexes, iteration nodes in issue order within a step, then by index
 };
 
@@ -52,6 +53,15 @@ struct Schedule {
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
   bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
+  /// How many steps of its role a node runs behind the newest iteration, up to a constant of the role.
+  int step_stage(int node) const {
+    const int since = cycle[static_cast<std::size_t>(node)] - roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin;
+    return since >= 0 ? since / ii : (since - ii + 1) / ii;
+  }
+  /// Where in its role's step a node issues: cycles from the step's begin.
+  int step_cycle(int node) const {
+    return cycle[static_cast<std::size_t>(node)] - roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin - step_stage(node) * ii;
+  }
   int stage(int node) const { return ii > 0 ? cycle[static_cast<std::size_t>(node)] / ii : 0; }
 };
 

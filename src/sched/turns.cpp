@@ -18,20 +18,25 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Run {
   int role = 0;
-  std::vector<int> nodes;      ///< by cycle modulo II
-  std::vector<int> stages;     ///< relative to the smallest, sorted
-  int begin = 0, end = 0;      ///< of the run with iteration 0's oldest node, in cycles
+  std::vector<int> nodes;      ///< in issue order
+  std::vector<int> stages;     ///< relative to the smallest, in that order
+  int begin = 0, end = 0;      ///< issue of the first and last node in the earliest step, in cycles
 };
 
+// The nodes follow each other within one period that begins at the first; a node's stage counts such periods.
 Run make_run(const Schedule& schedule, int role, std::vector<int> nodes) {
   Run run;
   run.role = role;
-  int least = schedule.stage(nodes.front());
-  for (const int node : nodes) least = std::min(least, schedule.stage(node));
-  for (const int node : nodes) run.stages.push_back(schedule.stage(node) - least);
-  std::sort(run.stages.begin(), run.stages.end());
-  run.begin = least * schedule.ii + schedule.cycle[at(nodes.front())] % schedule.ii;
-  run.end = least * schedule.ii + schedule.cycle[at(nodes.back())] % schedule.ii;
+  const int origin = schedule.cycle[at(nodes.front())] % schedule.ii;
+  const auto stage_of = [&](int node) {
+    const int since = schedule.cycle[at(node)] - origin;
+    return since >= 0 ? since / schedule.ii : (since - schedule.ii + 1) / schedule.ii;
+  };
+  int least = stage_of(nodes.front());
+  for (const int node : nodes) least = std::min(least, stage_of(node));
+  for (const int node : nodes) run.stages.push_back(stage_of(node) - least);
+  run.begin = least * schedule.ii + origin;
+  run.end = schedule.cycle[at(nodes.back())] - run.stages.back() * schedule.ii;
   run.nodes = std::move(nodes);
   return run;
 }
@@ -55,16 +60,19 @@ std::vector<int> users(const Graph& graph, const Schedule& schedule, int unit) {
   return nodes;
 }
 
-/// One run for each role, or empty when a role's nodes are apart.
-std::vector<Run> runs_of(const Schedule& schedule, const std::vector<int>& nodes) {
+/// One run for each role, or empty when a role's nodes are apart. A period has no first node: the list is turned until
+/// it begins where one role follows another.
+std::vector<Run> runs_of(const Schedule& schedule, std::vector<int> nodes) {
+  const auto role_of = [&](int node) { return schedule.role[at(node)]; };
+  for (std::size_t turned = 0; turned < nodes.size() && role_of(nodes.front()) == role_of(nodes.back()); ++turned)
+    std::rotate(nodes.begin(), nodes.begin() + 1, nodes.end());
   std::map<int, std::vector<int>> by_role;
   int previous = -1;
   for (const int node : nodes) {
-    const int role = schedule.role[at(node)];
-    auto& list = by_role[role];
-    if (!list.empty() && role != previous) return {};
+    auto& list = by_role[role_of(node)];
+    if (!list.empty() && role_of(node) != previous) return {};
     list.push_back(node);
-    previous = role;
+    previous = role_of(node);
   }
   std::vector<Run> runs;
   for (auto& [role, list] : by_role) runs.push_back(make_run(schedule, role, std::move(list)));

@@ -1,0 +1,324 @@
+// Checks a schedule against its graph alone. Shares no code with the search: own tables, own lifetimes, own register sums.
+//
+// Decides only right or wrong. Invariant: a schedule with an empty answer is executable as its own cycles say, with every
+// role running its nodes strictly in order.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sched/schedule.hpp"
+#include "support/fail.hpp"
+
+namespace tj::sched {
+namespace {
+
+using graph::Async;
+using graph::Edge;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+class Verifier {
+ public:
+  Verifier(const Graph& graph, const Schedule& schedule) : g_(graph), s_(schedule) {}
+
+  std::vector<std::string> run() {
+    if (!shapes()) return std::move(problems_);
+    times();
+    edges();
+    units();
+    roles();
+    if (problems_.empty()) {  // what follows reads orders and roles
+      orders();
+      registers();
+      rings();
+      turns();
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  template <class... Parts>
+  void report(const Parts&... parts) {
+    problems_.push_back(cat(parts...));
+  }
+  const Node& node(int i) const { return g_.nodes[static_cast<std::size_t>(i)]; }
+  const std::string& name(int i) const { return node(i).name; }
+  int nodes() const { return static_cast<int>(g_.nodes.size()); }
+  bool loops(int i) const { return node(i).scope == Scope::iteration; }
+  std::int64_t cycle(int i) const { return s_.cycle[static_cast<std::size_t>(i)]; }
+  std::int64_t stage_of(int i) const { return cycle(i) / s_.ii; }
+  int role(int i) const { return s_.role[static_cast<std::size_t>(i)]; }
+  const std::vector<int>& list(int r) const { return s_.roles[static_cast<std::size_t>(r)].nodes; }
+
+  /// Vectors that can be indexed at all.
+  bool shapes() {
+    if (s_.ii < 1) report("II is ", s_.ii, ", must be at least 1");
+    if (s_.cycle.size() != g_.nodes.size()) report("cycles are given for ", s_.cycle.size(), " of ", g_.nodes.size(), " nodes");
+    if (s_.role.size() != g_.nodes.size()) report("roles are given for ", s_.role.size(), " of ", g_.nodes.size(), " nodes");
+    return problems_.empty();
+  }
+
+  void times() {
+    std::int64_t first = -1, end = 0;
+    for (int i = 0; i < nodes(); ++i) {
+      if (cycle(i) < 0) report("node ", name(i), " has negative cycle ", cycle(i));
+      if (!loops(i)) {
+        if (cycle(i) != 0) report("tile-scope node ", name(i), " has cycle ", cycle(i), ", must be 0");
+        continue;
+      }
+      first = first < 0 ? cycle(i) : std::min(first, cycle(i));
+      end = std::max(end, cycle(i) + std::max<std::int64_t>(1, free_load(i) ? 0 : node(i).latency));
+      if (s_.stage(i) != cycle(i) / s_.ii) report("node ", name(i), " is in stage ", s_.stage(i), ", cycle ", cycle(i), " says otherwise");
+    }
+    if (first != 0) report("the first node issues at cycle ", first, ", must be 0");
+    if (end != s_.length) report("length is ", s_.length, ", the nodes end at ", end);
+  }
+
+  /// A streaming load counted with latency 0.
+  bool free_load(int i) const {
+    if (!s_.streaming_latency_zero || !node(i).streaming || !node(i).variable_latency) return false;
+    for (const Edge& edge : g_.edges)
+      if (edge.dst == i && loops(edge.src)) return false;
+    return true;
+  }
+
+  void edges() {
+    for (const Edge& edge : g_.edges) {
+      if (edge.same_role && role(edge.src) != role(edge.dst)) report("edge ", name(edge.src), " -> ", name(edge.dst), " leaves its role");
+      if (!loops(edge.src) || !loops(edge.dst)) continue;
+      std::int64_t delay = free_load(edge.src) ? 0 : edge.delay;
+      if (role(edge.src) != role(edge.dst)) delay += edge.spill_cycles;
+      const std::int64_t slack = cycle(edge.dst) + std::int64_t{edge.distance} * s_.ii - cycle(edge.src) - delay;
+      if (slack < 0) report("edge ", name(edge.src), " -> ", name(edge.dst), " is short of ", -slack, " cycles");
+    }
+  }
+
+  /// Every unit, every slot of a period, counted one by one.
+  void units() {
+    for (std::size_t u = 0; u < g_.machine.units.size(); ++u) {
+      std::map<std::int64_t, std::int64_t> change;  // at the slot where usage changes
+      std::int64_t always = 0;
+      for (int i = 0; i < nodes(); ++i) {
+        if (!loops(i)) continue;
+        for (const graph::Reservation& use : node(i).reservations) {
+          if (use.unit != static_cast<int>(u)) continue;
+          always += std::int64_t{use.count} * (use.cycles / s_.ii);
+          const std::int64_t rest = use.cycles % s_.ii, begin = (cycle(i) + use.start) % s_.ii;
+          if (rest == 0) continue;
+          change[begin] += use.count;
+          change[(begin + rest) % s_.ii] -= use.count;
+          if (begin + rest >= s_.ii) change[0] += use.count;  // goes on at the period's begin (ends there: cancels the line above)
+        }
+      }
+      std::int64_t usage = always;
+      for (const auto& [slot, delta] : change) {
+        usage += delta;
+        if (usage > g_.machine.units[u].capacity)
+          report("unit ", g_.machine.units[u].name, " holds ", usage, " of ", g_.machine.units[u].capacity, " in slot ", slot);
+      }
+      if (change.empty() && always > g_.machine.units[u].capacity)
+        report("unit ", g_.machine.units[u].name, " holds ", always, " of ", g_.machine.units[u].capacity, " in every slot");
+    }
+  }
+
+  void roles() {
+    std::vector<int> seen(g_.nodes.size(), 0);
+    for (std::size_t r = 0; r < s_.roles.size(); ++r) {
+      bool producer = false, consumer = false;
+      for (const int n : s_.roles[r].nodes) {
+        if (n < 0 || n >= nodes()) {
+          report("role ", s_.roles[r].name, " lists node ", n, ", which does not exist");
+          continue;
+        }
+        ++seen[static_cast<std::size_t>(n)];
+        if (role(n) != static_cast<int>(r)) report("node ", name(n), " is listed in role ", s_.roles[r].name, " but belongs to role ", role(n));
+        (node(n).async == Async::copy || node(n).variable_latency ? producer : consumer) = true;
+        if (node(n).warps > s_.roles[r].warps)
+          report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ", node(n).warps);
+      }
+      if (producer && consumer) report("role ", s_.roles[r].name, " mixes nodes of variable latency with others");
+    }
+    for (int i = 0; i < nodes(); ++i)
+      if (seen[static_cast<std::size_t>(i)] != 1) report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");
+  }
+
+  /// A role issues in list order, step after step: that must be the order of the cycles, and satisfy its own edges.
+  void orders() {
+    for (int r = 0; r < static_cast<int>(s_.roles.size()); ++r) {
+      std::map<int, std::size_t> place;
+      std::int64_t last = -1;
+      for (std::size_t p = 0; p < list(r).size(); ++p) {
+        const int n = list(r)[p];
+        place[n] = p;
+        if (!loops(n)) continue;
+        if (cycle(n) % s_.ii < last) report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(n), " out of the order of its cycles");
+        last = cycle(n) % s_.ii;
+      }
+      for (const Edge& edge : g_.edges) {
+        if (role(edge.src) != r || role(edge.dst) != r || edge.src == edge.dst || edge.delay < 0) continue;
+        const bool both = loops(edge.src) && loops(edge.dst), same_scope = node(edge.src).scope == node(edge.dst).scope;
+        if (!same_scope) continue;
+        const std::int64_t steps = both ? stage_of(edge.dst) + edge.distance - stage_of(edge.src) : 0;
+        if (steps < 0 || (steps == 0 && place[edge.src] > place[edge.dst]))
+          report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(edge.dst), " before ", name(edge.src), ", on which it depends");
+      }
+    }
+  }
+
+  void registers() {
+    const graph::Machine& m = g_.machine;
+    std::int64_t total = 0;
+    for (const Role& each : s_.roles) {
+      if (each.warps < 1) report("role ", each.name, " has ", each.warps, " warps");
+      if (each.registers == 0) continue;
+      const std::int64_t groups = (each.warps + m.warps_per_group - 1) / m.warps_per_group;
+      total += groups * m.warps_per_group * m.warp_size * each.registers;
+      if (each.registers > m.max_registers_per_thread || each.registers % m.register_step != 0)
+        report("role ", each.name, " has ", each.registers, " registers; allowed are multiples of ", m.register_step, " up to ", m.max_registers_per_thread);
+      for (const int n : each.nodes)
+        if (node(n).registers > each.registers) report("node ", name(n), " needs ", node(n).registers, " registers, its role has ", each.registers);
+    }
+    if (total > m.registers) report("roles take ", total, " registers of ", m.registers);
+  }
+
+  /// End of the node of role r that issues last before cycle `at` (absolute), or `at` itself when that node is still busy.
+  std::int64_t idle_from(int r, int waiting, std::int64_t at) const {
+    std::int64_t latest = at - s_.ii, end = latest;
+    const auto& order = list(r);
+    const auto self = static_cast<std::size_t>(std::find(order.begin(), order.end(), waiting) - order.begin());
+    for (std::size_t p = 0; p < order.size(); ++p) {
+      if (!loops(order[p])) continue;
+      std::int64_t issue = cycle(order[p]) + (at - cycle(order[p])) / s_.ii * s_.ii;
+      while (issue > at) issue -= s_.ii;
+      while (issue + s_.ii <= at) issue += s_.ii;
+      if (issue == at && p >= self) issue -= s_.ii;
+      if (issue < latest) continue;
+      latest = issue;
+      end = std::min(at, issue + node(order[p]).cycles);
+    }
+    return end;
+  }
+
+  /// From when the role of matrix node `reader` (iteration 0) knows that it is complete.
+  std::int64_t known_done(int reader) const {
+    std::int64_t earliest = -1;
+    for (const Edge& edge : g_.edges) {
+      const bool waits = edge.blocking && node(edge.src).async == Async::matrix && loops(edge.src) && loops(edge.dst) &&
+                         role(edge.src) == role(reader) && role(edge.dst) == role(reader);
+      if (!waits) continue;
+      std::int64_t instance = 0;  // of edge.src; groups complete in issue order
+      while (cycle(edge.src) + instance * s_.ii < cycle(reader)) ++instance;
+      while (cycle(edge.src) + (instance - 1) * s_.ii >= cycle(reader)) --instance;
+      if (edge.src == reader) instance = 0;
+      const std::int64_t looks = idle_from(role(reader), edge.dst, cycle(edge.dst) + (instance + edge.distance) * s_.ii);
+      if (earliest < 0 || looks < earliest) earliest = looks;
+    }
+    return std::max(cycle(reader) + node(reader).latency, earliest);
+  }
+
+  void rings() {
+    std::map<int, int> ring_of;
+    for (std::size_t k = 0; k < s_.rings.size(); ++k) {
+      const int value = s_.rings[k].value;
+      if (value < 0 || value >= static_cast<int>(g_.values.size())) return report("ring ", k, " holds value ", value, ", which does not exist");
+      if (!ring_of.emplace(value, static_cast<int>(k)).second) report("value ", g_.values[static_cast<std::size_t>(value)].name, " has two rings");
+    }
+    std::int64_t bytes = 0;
+    for (int v = 0; v < static_cast<int>(g_.values.size()); ++v) bytes += one_ring(v, ring_of);
+    const auto smem = g_.machine.memory_bytes.find("SMEM");
+    if (smem != g_.machine.memory_bytes.end() && bytes > smem->second) report("rings take ", bytes, " bytes of SMEM, there are ", smem->second);
+  }
+
+  std::int64_t one_ring(int v, const std::map<int, int>& ring_of) {
+    const graph::Value& value = g_.values[static_cast<std::size_t>(v)];
+    std::set<int> readers;
+    int producer = -1;
+    std::int64_t lifetime = 0;
+    for (const Edge& edge : g_.edges) {
+      if (edge.value != v) continue;
+      producer = role(edge.src);
+      if (role(edge.dst) != producer) readers.insert(role(edge.dst));
+      if (!loops(edge.src) || !loops(edge.dst)) continue;
+      const std::int64_t done = node(edge.dst).async == Async::matrix ? known_done(edge.dst) : cycle(edge.dst) + node(edge.dst).latency;
+      lifetime = std::max(lifetime, done + std::int64_t{edge.distance} * s_.ii - cycle(edge.src));
+    }
+    const auto found = ring_of.find(v);
+    if (readers.empty()) {
+      if (found != ring_of.end()) report("value ", value.name, " stays in one role but has a ring");
+      return 0;
+    }
+    if (found == ring_of.end()) {
+      report("value ", value.name, " crosses roles but has no ring");
+      return 0;
+    }
+    const Ring& ring = s_.rings[static_cast<std::size_t>(found->second)];
+    if (ring.producer_role != producer) report("ring ", value.name, " is filled by role ", ring.producer_role, ", must be ", producer);
+    if (std::set<int>(ring.consumer_roles.begin(), ring.consumer_roles.end()) != readers || ring.consumer_roles.size() != readers.size())
+      report("ring ", value.name, " names other consumers than its readers");
+    const int least = value.scope == Scope::iteration ? value.min_slots : 1;
+    const int most = value.scope == Scope::iteration ? value.max_slots : 1;
+    if (ring.slots < least || ring.slots > most) report("ring ", value.name, " has ", ring.slots, " slots, allowed are ", least, " to ", most);
+    if (value.scope == Scope::iteration && std::int64_t{ring.slots} * s_.ii < lifetime)
+      report("ring ", value.name, " has ", ring.slots, " slots for a lifetime of ", lifetime, " cycles at II ", s_.ii);
+    return ring.slots * (value.slot_bytes + 16);
+  }
+
+  /// Turns must be the schedule's own order: replayed over a few periods, k-th runs come in the order of the barrier.
+  void turns() {
+    for (const OrderBarrier& barrier : s_.order_barriers) {
+      if (barrier.unit < 0 || barrier.unit >= static_cast<int>(g_.machine.units.size()) || barrier.roles.size() != barrier.nodes.size() ||
+          barrier.roles.size() < 2) {
+        report("an order barrier names no unit, or has unequal lists");
+        continue;
+      }
+      one_barrier(barrier, g_.machine.units[static_cast<std::size_t>(barrier.unit)].name);
+    }
+  }
+
+  void one_barrier(const OrderBarrier& barrier, const std::string& unit) {
+    std::set<int> listed;
+    std::vector<std::int64_t> begin, end;
+    std::vector<std::vector<std::int64_t>> depth;
+    for (std::size_t k = 0; k < barrier.roles.size(); ++k) {
+      if (barrier.nodes[k].empty()) return report("order barrier of ", unit, ": a role has no nodes");
+      std::int64_t least = -1, last = -1;
+      depth.emplace_back();
+      for (const int n : barrier.nodes[k]) {
+        if (n < 0 || n >= nodes() || !loops(n) || role(n) != barrier.roles[k] || node(n).async != Async::matrix || !listed.insert(n).second)
+          return report("order barrier of ", unit, " lists a node that is not an asynchronous node of its role, or twice");
+        if (cycle(n) % s_.ii < last) report("order barrier of ", unit, ": ", name(n), " is out of issue order");
+        last = cycle(n) % s_.ii;
+        least = least < 0 ? stage_of(n) : std::min(least, stage_of(n));
+        depth.back().push_back(stage_of(n));
+      }
+      for (auto& each : depth.back()) each -= least;
+      std::sort(depth.back().begin(), depth.back().end());
+      if (depth.back() != depth.front()) report("order barrier of ", unit, ": the roles' runs do not execute equally often");
+      begin.push_back(least * s_.ii + cycle(barrier.nodes[k].front()) % s_.ii);
+      end.push_back(least * s_.ii + last);
+      if (k > 0 && begin[k] <= end[k - 1]) report("order barrier of ", unit, ": the runs of two roles overlap or are out of order");
+    }
+    if (begin.front() + s_.ii <= end.back()) report("order barrier of ", unit, ": the runs take more than one period");
+    for (int i = 0; i < nodes(); ++i) {
+      if (!loops(i) || listed.count(i) != 0) continue;
+      for (const graph::Reservation& use : node(i).reservations)
+        if (use.unit == barrier.unit && use.cycles > 0) report("order barrier of ", unit, " leaves out ", name(i));
+    }
+  }
+
+  const Graph& g_;
+  const Schedule& s_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(const Graph& graph, const Schedule& schedule) { return Verifier(graph, schedule).run(); }
+
+}  // namespace tj::sched

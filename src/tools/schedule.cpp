@@ -1,0 +1,186 @@
+// tj-schedule: options, one graph, one schedule, text or JSON.
+//
+// Options that belong to an op (--dtype, --head-dim, ...) are handed to the op, which names what it allows; one without a
+// value (--causal) means "true".
+#include "tools/schedule.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <sstream>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "graph/examples.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+#include "sched/schedule.hpp"
+#include "support/fail.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+constexpr int kOk = 0, kFailure = 1, kBadUse = 2;
+
+struct Settings {
+  std::string op, target, example;
+  int streaming_latency = -1;
+  bool json = false;
+  sched::Options options;
+  Flags op_flags;
+};
+
+/// What is scheduled, and what its prediction needs.
+struct Subject {
+  std::string name, target;
+  graph::Graph graph;
+  sched::Schedule schedule;
+  std::optional<double> tflops;
+};
+
+[[noreturn]] void bad_use(std::string message) { support::fail(Stage::argument, Code::invalid_argument, std::move(message)); }
+
+bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
+
+/// "--dtype f16 --causal" -> {dtype: [f16], causal: [true]}.
+Flags parse_op_flags(const std::vector<std::string>& words) {
+  Flags flags;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_flag(words[i])) bad_use(cat("'", words[i], "' is not understood; allowed: --<flag> <value>; see --help"));
+    std::string name = words[i].substr(2), value = "true";
+    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    } else if (i + 1 < words.size() && !is_flag(words[i + 1])) {
+      value = words[++i];
+    }
+    if (value.empty()) bad_use(cat("--", name, " needs a value"));
+    if (value == "both" || value.find(',') != std::string::npos || flags.count(name) != 0)
+      bad_use(cat("--", name, " has several values; tj-schedule shows one kernel, give one"));
+    flags[name] = {value};
+  }
+  return flags;
+}
+
+/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
+  CLI::App app("Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.", "tj-schedule");
+  app.add_option("--op", settings.op, "fmha, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
+  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, ... (default: the first known architecture)");
+  app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
+  app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
+  app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")->check(CLI::NonNegativeNumber);
+  app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
+  app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven");
+  app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
+  app.add_flag("--json", settings.json, "print one JSON document");
+  app.allow_extras();
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& problem) {
+    std::ostringstream text;
+    const int code = app.exit(problem, text, text);
+    (code == 0 ? out : err) << text.str();
+    return code == 0 ? kOk : kBadUse;
+  }
+  settings.options.streaming_latency_zero = settings.streaming_latency == 0;
+  const std::vector<std::string> extras = app.remaining();
+  if (settings.op.empty() == settings.example.empty()) bad_use("give either --op or --graph-example; see --help");
+  if (!settings.example.empty() && !extras.empty()) bad_use(cat("'", extras.front(), "' means nothing to --graph-example; see --help"));
+  if (!settings.example.empty() && !settings.target.empty()) bad_use("--target means nothing to --graph-example: example graphs bring their machine");
+  settings.op_flags = parse_op_flags(extras);
+  return std::nullopt;
+}
+
+graph::Graph find_example(const std::string& name) {
+  std::string known;
+  for (const std::string& each : graph::example_names()) {
+    if (each == name) return graph::example(name);
+    known += (known.empty() ? "" : ", ") + each;
+  }
+  bad_use(cat("--graph-example is '", name, "'; allowed are ", known));
+}
+
+const ops::Op& find_op(const std::string& name) {
+  if (const ops::Op* op = ops::find(name)) return *op;
+  std::string known;
+  for (const ops::Op* op : ops::all()) known += cat(known.empty() ? "" : ", ", op->name());
+  bad_use(cat("--op is '", name, "'; allowed are ", known));
+}
+
+arch::Target find_target(const std::string& text) {
+  if (text.empty()) return {arch::all().front(), false};
+  try {
+    return arch::parse_target(text);
+  } catch (const Error& e) {
+    bad_use("--target: " + e.message);
+  }
+}
+
+Subject of_op(const Settings& settings) {
+  const ops::Op& op = find_op(settings.op);
+  const arch::Target target = find_target(settings.target);
+  const ops::Request request = op.requests(settings.op_flags).front();
+  Choice choice = choose(op, request, *target.arch, settings.options);
+  const ops::Candidate& candidate = choice.candidate;
+  Subject subject;
+  subject.name = request.name;
+  subject.target = target.name();
+  const double all_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+  if (all_flops > 0)  // of the flops that the user asked for: masked work counts as time, not as result
+    subject.tflops = sched::predict_tflops(candidate.graph, choice.schedule, target.arch->sm_count, target.arch->clock_ghz, candidate.typical_iterations) *
+                     (candidate.useful_flops / all_flops);
+  subject.graph = candidate.graph;
+  subject.schedule = std::move(choice.schedule);
+  return subject;
+}
+
+Subject of_example(const Settings& settings) {
+  Subject subject;
+  subject.graph = find_example(settings.example);
+  subject.name = subject.graph.name;
+  subject.target = subject.graph.machine.name;
+  subject.schedule = sched::schedule(subject.graph, settings.options);
+  return subject;
+}
+
+void print(const Subject& subject, bool json, std::ostream& out) {
+  if (json) {
+    auto document = nlohmann::ordered_json::parse(sched::to_json(subject.graph, subject.schedule));
+    document["kernel"] = subject.name;
+    document["target"] = subject.target;
+    document["predicted_tflops"] = subject.tflops ? nlohmann::ordered_json(*subject.tflops) : nlohmann::ordered_json(nullptr);
+    out << document.dump(2) << "\n";
+    return;
+  }
+  out << subject.name << " for " << subject.target << "\n" << sched::to_text(subject.graph, subject.schedule);
+  if (subject.tflops) out << "predicted: " << static_cast<int>(*subject.tflops + 0.5) << " TFLOP/s\n";
+}
+
+}  // namespace
+
+int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
+  try {
+    Settings settings;
+    if (const auto code = parse(words, settings, out, err)) return *code;
+    print(settings.op.empty() ? of_example(settings) : of_op(settings), settings.json, out);
+    return kOk;
+  } catch (const Error& e) {
+    err << "tj-schedule: " << e.what() << "\n";
+    return e.stage == Stage::argument ? kBadUse : kFailure;
+  } catch (const std::exception& e) {
+    err << "tj-schedule: " << e.what() << "\n";
+    return kFailure;
+  }
+}
+
+}  // namespace tj::tools
