@@ -25,6 +25,7 @@ class Scratch {
     path_ = pattern;
   }
   ~Scratch() {
+    ::chmod(path_.c_str(), 0700);
     std::error_code error;
     using Options = std::filesystem::directory_options;
     for (std::filesystem::recursive_directory_iterator at(path_, Options::skip_permission_denied, error), end;
