@@ -1,0 +1,92 @@
+"""Side-by-side timing: interleaved rounds, event-timed single runs after a cache flush, medians; and cold starts.
+
+Decides how a time is taken, not what is timed. Nothing here passes or fails anything.
+"""
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+FLUSH_BYTES = 256 << 20
+
+
+def geometric_mean(values):
+    values = list(values)
+    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else None
+
+
+def time_side_by_side(torch, candidates, rounds, runs):
+    """candidates: name -> function that enqueues one run. Returns name -> sorted times in milliseconds.
+
+    Every round times each candidate `runs` times, in an order that rotates from round to round, so that drifting clocks
+    meet all alike. Before each run a buffer larger than the L2 cache is written."""
+    flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+    names = list(candidates)
+    for name in names:
+        for _ in range(3):
+            candidates[name]()
+    torch.cuda.synchronize()
+    times = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            events = []
+            for _ in range(runs):
+                flush.zero_()
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                candidates[name]()
+                end.record()
+                events.append((begin, end))
+            torch.cuda.synchronize()
+            times[name] += [begin.elapsed_time(end) for begin, end in events]
+    return {name: sorted(values) for name, values in times.items()}
+
+
+def summary(times, flops):
+    """Median, spread and TFLOP/s of one candidate."""
+    median = statistics.median(times)
+    return {"median_ms": median, "p10_ms": times[len(times) // 10], "p90_ms": times[len(times) * 9 // 10], "runs": len(times),
+            "tflops": flops / median * 1e-9}
+
+
+# ---- cold starts: one process, one kernel ------------------------------------------------------------------------------
+def cold_child(binding, library_path, cache_dir, dtype, head_dim, causal):
+    """Runs in a process of its own: CUDA first, then the time of prepare(). Prints one JSON line."""
+    import ctypes
+    library = binding.Library(library_path)
+    with binding.Runtime(library, cache_dir=cache_dir) as runtime:
+        device = runtime.default_device()
+        warm = ctypes.c_void_p()
+        library.check(library.c.tj_allocate(runtime.handle, device, 256, ctypes.byref(warm)))  # CUDA's own start
+        begin = time.perf_counter()
+        report = runtime.prepare(device, dtype=dtype, head_dim=head_dim, causal=causal)
+        wall_ms = (time.perf_counter() - begin) * 1e3
+        library.check(library.c.tj_free(runtime.handle, warm))
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            nvrtc = any("nvrtc" in line for line in maps)
+        print(json.dumps({"name": report.name.decode(), "target": report.target.decode(), "wall_ms": wall_ms,
+                          "origin": ["memory", "disk", "compiled"][report.origin], "schedule_ms": report.schedule_ms,
+                          "codegen_ms": report.codegen_ms, "compile_ms": report.compile_ms, "load_ms": report.load_ms,
+                          "nvrtc_opened": nvrtc}))
+
+
+def cold_starts(script, library_path, repeats, dtype, head_dim, causal):
+    """`repeats` times: an empty cache directory, a first process that compiles, a second that loads."""
+    results = {"first": [], "second": []}
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            for process in results:
+                command = [sys.executable, "-B", script, "--cold-child", os.path.join(folder, "cache"), "--library", library_path,
+                           "--dtype", dtype, "--head-dim", str(head_dim)] + (["--causal", "true"] if causal else ["--causal", "false"])
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode != 0:
+                    return {"error": (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]}
+                results[process].append(json.loads(done.stdout.splitlines()[-1]))
+    return {process: {"name": runs[0]["name"], "target": runs[0]["target"], "origin": sorted({r["origin"] for r in runs}),
+                      "nvrtc_opened": any(r["nvrtc_opened"] for r in runs),
+                      **{key: statistics.median(r[key] for r in runs) for key in ("wall_ms", "schedule_ms", "codegen_ms", "compile_ms", "load_ms")}}
+            for process, runs in results.items()}

@@ -1,0 +1,38 @@
+"""Protects the yardstick of tests/gpu/compare.py where there is no GPU: its reference, its metric, its tables, and that
+it says clearly what is missing."""
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = os.environ["TJ_TEST_REPO_DIR"]
+SCRIPT = os.path.join(ROOT, "tests", "gpu", "compare.py")
+# NumPy may belong to another interpreter than the one that runs the tests: the system's.
+INTERPRETERS = [sys.executable, shutil.which("python3", path=os.defpath)]
+
+
+def run(interpreter, *words):
+    return subprocess.run([interpreter, "-B", SCRIPT, *words], capture_output=True, text=True)
+
+
+class Compare(unittest.TestCase):
+    def test_self_test(self):
+        done = [run(interpreter, "--self-test") for interpreter in INTERPRETERS if interpreter]
+        if all(d.returncode == 77 for d in done):
+            self.skipTest("NumPy is not installed (Debian: python3-numpy)")
+        for d in done:
+            self.assertIn(d.returncode, (0, 77), d.stderr)
+
+    def test_says_what_is_missing(self):
+        # An isolated interpreter sees no PyTorch, whatever this machine has.
+        done = subprocess.run([sys.executable, "-B", "-S", SCRIPT, "--library", os.environ["TJ_TEST_LIBRARY"]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 77, done.stderr)
+        self.assertIn("PyTorch is not installed", done.stderr)
+
+    def test_bad_use(self):
+        self.assertEqual(run(sys.executable, "--what", "nothing").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
