@@ -1,0 +1,74 @@
+/* What a unit compiled for the CPU model and the library agree on: one table of calls, in plain C.
+ *
+ * Decides the shape of every primitive that needs the block's other threads, its shared memory or its asynchronous units;
+ * decides no behaviour (the library's model does). Whatever needs only the thread's own values is in the unit.
+ * Invariant: any change here raises TJ_MODEL_ABI_VERSION; the library refuses a unit of another version.
+ * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
+#pragma once
+
+#define TJ_MODEL_ABI_VERSION 1u
+#define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where the calling thread is. Constant while it runs. */
+typedef struct tj_model_thread {
+  unsigned thread, block, grid_blocks;
+  unsigned shared_base; /* window address of the dynamic shared memory, a multiple of 1024 */
+} tj_model_thread;
+
+enum tj_model_element { TJ_MODEL_F16 = 0, TJ_MODEL_BF16 = 1 };
+
+/* One warpgroup matrix instruction, m64nNk16, as one thread issues it. */
+typedef struct tj_model_matrix {
+  enum tj_model_element element;
+  int columns;      /* N */
+  int transpose_b;  /* b is stored MN-major */
+  int accumulate;   /* 0: d is overwritten */
+  float* d;         /* this thread's columns / 2 accumulators */
+  const unsigned* a; /* its four registers of the left operand; null: the left operand is in shared memory */
+  unsigned long long descriptor_a, descriptor_b;
+} tj_model_matrix;
+
+typedef struct tj_model_api {
+  unsigned version;
+  const tj_model_thread* (*self)(void);
+
+  void (*block_sync)(void);
+  void (*warp_sync)(void);
+  unsigned (*shuffle_xor)(unsigned bits, unsigned mask);
+  int (*any_in_warp)(int value);
+  void (*named_barrier)(int site, unsigned id, unsigned threads, int wait);
+
+  void (*mbarrier_init)(unsigned barrier, unsigned arrivals);
+  void (*mbarrier_init_done)(void);
+  void (*mbarrier_arrive)(int site, unsigned barrier);
+  void (*mbarrier_expect)(int site, unsigned barrier, unsigned bytes);
+  void (*mbarrier_wait)(int site, unsigned barrier, unsigned parity);
+  void (*proxy_fence)(int site);
+  void (*registers)(int site, int registers, int grow);
+
+  void (*copy_box)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
+
+  void (*matrix_fence)(int site);
+  void (*matrix_commit)(int site);
+  void (*matrix_wait)(int site, int pending);
+  void (*matrix_multiply)(const tj_model_matrix* instruction);
+
+  void (*misaligned)(const void* address, unsigned bytes); /* reports an access of that many bytes; never returns */
+} tj_model_api;
+
+/* What a unit exports beside the entry point, as <symbol>_model. */
+typedef struct tj_model_kernel {
+  unsigned version;
+  unsigned threads;
+  unsigned params_bytes, params_alignment;
+  void (*run)(const void* params); /* one thread, from begin to end */
+  void (*bind)(const tj_model_api* api);
+} tj_model_kernel;
+
+#ifdef __cplusplus
+}
+#endif

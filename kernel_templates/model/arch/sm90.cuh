@@ -1,0 +1,218 @@
+// Primitives of sm_90a on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+//
+// Decides what a thread can do alone (arithmetic, where it is, plain stores) and hands everything else to the library
+// through the table of abi.h. No op and no schedule. Invariant: a unit that compiles for the device compiles here.
+#pragma once
+
+#include "../abi.h"
+#include "types.cuh"
+
+#define TJ_DEVICE inline
+#define TJ_MODEL_EXPORT extern "C" __attribute__((visibility("default")))
+#define TJ_KERNEL(symbol, block_threads, Params, params)                                                             \
+  static void symbol##_body(const Params& params);                                                                   \
+  TJ_MODEL_EXPORT void symbol(const void* params) { symbol##_body(*static_cast<const Params*>(params)); }            \
+  TJ_MODEL_EXPORT const tj_model_kernel symbol##_model;                                                              \
+  const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION, block_threads, sizeof(Params), alignof(Params), symbol, \
+                                          tj::dev::bind_model};                                                      \
+  static void symbol##_body(const Params& params)
+
+// CUDA has these without qualification.
+inline int min(int a, int b) { return b < a ? b : a; }
+inline int max(int a, int b) { return a < b ? b : a; }
+inline unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
+inline unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
+inline long long min(long long a, long long b) { return b < a ? b : a; }
+inline long long max(long long a, long long b) { return a < b ? b : a; }
+inline unsigned long long min(unsigned long long a, unsigned long long b) { return b < a ? b : a; }
+inline unsigned long long max(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
+
+namespace tj::dev {
+
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+/// Tags of the element types.
+struct F16 {};
+struct Bf16 {};
+
+namespace detail {
+inline tj_model_api api;  // set once, before any thread runs
+inline tj_model_element element(F16) { return TJ_MODEL_F16; }
+inline tj_model_element element(Bf16) { return TJ_MODEL_BF16; }
+inline void check_aligned(const void* address, u32 bytes) {
+  if ((reinterpret_cast<u64>(address) & (bytes - 1u)) != 0) api.misaligned(address, bytes);
+}
+}  // namespace detail
+
+inline void bind_model(const tj_model_api* api) { detail::api = *api; }
+
+// ---- where this thread is -------------------------------------------------------------------------------------------
+TJ_DEVICE u32 thread_index() { return detail::api.self()->thread; }
+TJ_DEVICE u32 block_index() { return detail::api.self()->block; }
+TJ_DEVICE u32 grid_blocks() { return detail::api.self()->grid_blocks; }
+TJ_DEVICE u32 lane_index() { return thread_index() & 31u; }
+TJ_DEVICE u32 warp_index() { return thread_index() / 32u; }
+
+/// True in exactly one lane of a converged warp.
+TJ_DEVICE bool elect_one() { return lane_index() == 0; }
+
+/// First byte of the block's dynamic shared memory, a multiple of 1024.
+TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }
+
+// ---- synchronisation inside a block ---------------------------------------------------------------------------------
+TJ_DEVICE void block_sync() { detail::api.block_sync(); }
+TJ_DEVICE void warp_sync() { detail::api.warp_sync(); }
+
+/// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
+template <int Site>
+TJ_DEVICE void named_sync(u32 id, u32 threads) {
+  detail::api.named_barrier(Site, id, threads, 1);
+}
+template <int Site>
+TJ_DEVICE void named_arrive(u32 id, u32 threads) {
+  detail::api.named_barrier(Site, id, threads, 0);
+}
+
+// ---- mbarriers ------------------------------------------------------------------------------------------------------
+TJ_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) { detail::api.mbarrier_init(barrier, arrivals); }
+/// After all inits, before the block_sync that publishes them: makes them visible to the copy engine too.
+TJ_DEVICE void mbarrier_init_done() { detail::api.mbarrier_init_done(); }
+template <int Site>
+TJ_DEVICE void mbarrier_arrive(u32 barrier) {
+  detail::api.mbarrier_arrive(Site, barrier);
+}
+/// One arrival that also announces `bytes` of copies.
+template <int Site>
+TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
+  detail::api.mbarrier_expect(Site, barrier, bytes);
+}
+/// Returns once the phase with this parity has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
+  detail::api.mbarrier_wait(Site, barrier, parity);
+}
+/// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
+template <int Site>
+TJ_DEVICE void proxy_fence() {
+  detail::api.proxy_fence(Site);
+}
+
+// ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
+template <int Site, int Registers>
+TJ_DEVICE void registers_shrink() {
+  static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
+  detail::api.registers(Site, Registers, 0);
+}
+template <int Site, int Registers>
+TJ_DEVICE void registers_grow() {
+  static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
+  detail::api.registers(Site, Registers, 1);
+}
+
+// ---- bulk tensor copies ---------------------------------------------------------------------------------------------
+TJ_DEVICE void prefetch_map(const TensorMap*) {}
+/// One box of a rank-4 tensor into shared memory; its bytes complete on the barrier. One thread issues it.
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
+  const int coordinates[4] = {c0, c1, c2, c3};
+  detail::api.copy_box(destination, map, barrier, coordinates, 4);
+}
+
+// ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
+template <int Site>
+TJ_DEVICE void matrix_fence() {
+  detail::api.matrix_fence(Site);
+}
+template <int Site>
+TJ_DEVICE void matrix_commit() {
+  detail::api.matrix_commit(Site);
+}
+/// Returns once at most `Pending` of the newest committed groups are unfinished.
+template <int Site, int Pending>
+TJ_DEVICE void matrix_wait() {
+  detail::api.matrix_wait(Site, Pending);
+}
+
+/// Shared-memory operand with 128-byte swizzle. Bits 0-13 address >> 4, 16-29 leading offset >> 4, 32-45 stride offset
+/// >> 4, 62-63 swizzle mode 1 (128 bytes).
+TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
+  return (u64{1} << 62) | (u64{(stride_bytes >> 4) & 0x3fffu} << 32) | (u64{(leading_bytes >> 4) & 0x3fffu} << 16) |
+         u64{(address >> 4) & 0x3fffu};
+}
+/// The operand `bytes` further on, inside one swizzle atom row or at a multiple of 1024.
+TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes >> 4); }
+
+/// d (+)= a b, both operands in shared memory; TransposeB: b is stored MN-major. The whole warpgroup executes it.
+/// Until the wait that covers it, d holds NaN.
+template <bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, nullptr, a, b};
+  detail::api.matrix_multiply(&instruction);
+}
+/// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
+template <bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
+  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, a, 0, b};
+  detail::api.matrix_multiply(&instruction);
+}
+
+/// The device's compiler needs this around registers that the matrix unit owns; here they are memory.
+template <int N>
+TJ_DEVICE void hold(float (&)[N]) {}
+template <int N>
+TJ_DEVICE void hold(u32 (&)[N]) {}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+/// 2^x, results below 2^-126 are zero.
+TJ_DEVICE float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
+/// log2(x); log2(0) = -inf, denormals count as 0.
+TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0x1p-126f ? 0.0f : x); }
+TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+/// NaN loses against any number.
+TJ_DEVICE float maximum(float a, float b) { return a > b || b != b ? a : b; }
+TJ_DEVICE float minus_infinity() { return -__builtin_inff(); }
+
+/// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
+TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return detail::api.shuffle_xor(value, static_cast<u32>(mask)); }
+TJ_DEVICE float shuffle_xor(float value, int mask) {
+  return __builtin_bit_cast(float, shuffle_xor(__builtin_bit_cast(u32, value), mask));
+}
+/// True in every lane when it is true in any.
+TJ_DEVICE bool any_in_warp(bool value) { return detail::api.any_in_warp(value) != 0; }
+
+/// Two values rounded to nearest even, the first in the low half.
+TJ_DEVICE u32 pack(F16, float low, float high) {
+  typedef float Four __attribute__((vector_size(16)));
+  const auto halves = __builtin_ia32_vcvtps2ph(Four{low, high, 0.0f, 0.0f}, 0);
+  return static_cast<u32>(static_cast<unsigned short>(halves[0])) |
+         static_cast<u32>(static_cast<unsigned short>(halves[1])) << 16;
+}
+TJ_DEVICE u32 pack(Bf16, float low, float high) {
+  const auto round = [](float value) {
+    const u32 bits = __builtin_bit_cast(u32, value);
+    return value != value ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  };
+  return round(low) | round(high) << 16;
+}
+
+// ---- global memory --------------------------------------------------------------------------------------------------
+TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
+  detail::check_aligned(address, 16);
+  const u32 words[4] = {a, b, c, d};
+  __builtin_memcpy(address, words, sizeof(words));
+}
+TJ_DEVICE void store_global(void* address, u32 value) {
+  detail::check_aligned(address, 4);
+  __builtin_memcpy(address, &value, sizeof(value));
+}
+TJ_DEVICE void store_global_u16(void* address, u32 value) {
+  detail::check_aligned(address, 2);
+  const unsigned short half = static_cast<unsigned short>(value);
+  __builtin_memcpy(address, &half, sizeof(half));
+}
+TJ_DEVICE void store_global(float* address, float value) {
+  detail::check_aligned(address, 4);
+  __builtin_memcpy(address, &value, sizeof(value));
+}
+
+}  // namespace tj::dev

@@ -1,0 +1,120 @@
+// The host's C++ compiler behind the compiler interface: a generated unit to a shared object for the CPU model.
+//
+// Decides which compiler is taken, its options, and how its answer becomes Binary or tj::Error. Knows neither the model's
+// primitives nor how the object is run. Invariant: no shell, no file outside a private directory, nothing left behind.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+
+#include "compile/backends.hpp"
+#include "compile/compile_log.hpp"
+#include "compile/host_process.hpp"
+#include "compile/library_search.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+
+namespace tj::compile {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr const char* kNames[] = {"c++", "g++", "clang++"};
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+std::vector<std::string> path_folders() {
+  const std::string path = support::environment_variable("PATH").value_or(kDefaultPath);
+  std::vector<std::string> folders;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    // A relative folder would mean another compiler wherever the process changes to.
+    if (end > begin && path[begin] == '/') folders.push_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return folders;
+}
+
+bool executable_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// The first name that any folder has, with links resolved: an exchanged alternative is another compiler.
+std::string find_compiler() {
+  for (const char* name : kNames) {
+    for (const std::string& folder : path_folders()) {
+      const std::string path = cat(folder, "/", name);
+      if (!executable_file(path)) continue;
+      char resolved[PATH_MAX];
+      return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+    }
+  }
+  return {};
+}
+
+std::string require_compiler() {
+  std::string path = find_compiler();
+  if (!path.empty()) return path;
+  std::string searched;
+  for (const std::string& folder : path_folders()) searched += (searched.empty() ? "" : ", ") + folder;
+  fail(Stage::compile, Code::not_found,
+       cat("the CPU model needs a C++ compiler, and none of c++, g++, clang++ is in PATH (", searched,
+           "); install one (Debian: apt-get install g++)"));
+}
+
+class HostCompiler final : public Compiler {
+ public:
+  Identity identity() const override { return identify("host", find_compiler()); }
+
+  std::vector<std::string> base_options(std::string_view) const override {
+    // -O1 and no vectoriser: a unit runs for milliseconds, and its matrix work is done by the library.
+    return {"-std=c++20", "-O1",           "-march=x86-64-v3",    "-mtune=generic",   "-fPIC", "-shared",
+            "-fno-exceptions", "-fno-rtti", "-fno-math-errno",   "-ffp-contract=off", "-fvisibility=hidden",
+            "-fno-stack-protector", "-Wno-unknown-pragmas", "-Wl,--as-needed"};
+  }
+
+  std::string version() override {
+    const std::string path = require_compiler();
+    const PrivateDirectory directory;
+    const ProcessResult result = run_process({path, "--version"}, directory);
+    return result.output.substr(0, result.output.find('\n'));
+  }
+
+  Binary compile(const Job& job) override {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string path = require_compiler();
+    const PrivateDirectory directory;
+    for (const Header& header : job.headers) directory.write("include/" + header.name, header.text);
+    const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.so";
+
+    std::vector<std::string> argv = {path};
+    for (std::string& option : base_options(job.arch)) argv.push_back(std::move(option));
+    argv.insert(argv.end(), job.options.begin(), job.options.end());
+    argv.insert(argv.end(), {"-I", directory.path() + "/include", "-x", "c++", unit, "-o", object});
+    const ProcessResult result = run_process(argv, directory);
+
+    Binary binary;
+    binary.log = result.output;
+    const bool ended_well = result.status == 0 || result.status == ProcessResult::kUnknown;
+    if (!ended_well || !read_file(object, binary.bytes)) refuse(path, job, result);
+    binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return binary;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& path, const Job& job, const ProcessResult& result) {
+    const std::string first = first_error(result.output);
+    const std::string how = result.status < 0 && result.status != ProcessResult::kUnknown ? cat("was ended by signal ", -result.status) : cat("refused ", job.name);
+    fail(Stage::compile, Code::compile_failed, cat(path, " ", how, first.empty() ? "" : ": " + first), result.output);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_host() { return std::make_unique<HostCompiler>(); }
+
+}  // namespace tj::compile
