@@ -38,10 +38,11 @@ function(tj_split_test_name file folder_out name_out label_out)
   set(${label_out} "${label}" PARENT_SCOPE)
 endfunction()
 
-# A cache of its own keeps the user's out of it; NVRTC from wheels is found through the loader's path.
+# A cache of its own keeps the user's out of it. A toolkit's NVRTC is found by the library itself, one from wheels below
+# .deps/ through the loader's path.
 function(tj_test_properties test)
   set(modify "TJ_CACHE_DIR=set:${CMAKE_BINARY_DIR}/tests/cache")
-  if(TJ_NVRTC_DIR)
+  if(TJ_NVRTC_DIR MATCHES "/\\.deps/")
     list(APPEND modify "LD_LIBRARY_PATH=path_list_append:${TJ_NVRTC_DIR}")
   endif()
   set_tests_properties(${test} PROPERTIES LABELS "${ARGN}" SKIP_RETURN_CODE 77 TIMEOUT 600
