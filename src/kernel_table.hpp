@@ -20,6 +20,7 @@ struct LoadedKernel {
   std::shared_ptr<launch::Driver> driver;  ///< before the kernel: the kernel unloads first
   std::shared_ptr<launch::Kernel> kernel;
   int device = 0;
+  unsigned sm_count = 0;
   unsigned threads = 0;
   std::int64_t smem_bytes = 0;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names

@@ -53,6 +53,7 @@ struct Runtime::Impl {
 
   void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
     ops::LaunchPlan plan;
+    plan.sm_count = kernel.sm_count;
     op.plan(args, kernel.geometry, plan);
     for (std::size_t m = 0; m < plan.map_count; ++m)
       kernel.driver->encode_tensor_map(kernel.device, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
@@ -81,6 +82,7 @@ struct Runtime::Impl {
     kernel->driver = driver;
     kernel->kernel = driver->load(device.index, artifact.binary, artifact.symbol, artifact.smem_bytes);
     kernel->device = device.index;
+    kernel->sm_count = static_cast<unsigned>(driver->device_info(device.index).sm_count);
     kernel->threads = artifact.threads;
     kernel->smem_bytes = artifact.smem_bytes;
     for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);

@@ -7,6 +7,7 @@ Arch make_sm90a() {
   const char* whitepaper = "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 989.4 TFLOP/s dense f16, 132 SMs, 1.83 GHz";
   const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 9.0";
   const char* public_costs = "public reproduction of 'Optimal Software Pipelining and Warp Specialization' (OSDI 2026), calibrated cycles";
+  const std::string measured = "tests/gpu/node_cycles.py on an H200, 2026-11-20";
   Arch a;
   a.name = "sm_90a";
   a.vendor = "nvidia";
@@ -22,7 +23,8 @@ Arch make_sm90a() {
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, guide}},
       {"convert_per_cycle", {64, guide}},
-      {"matrix_drain_cycles", {60, "m64n128k16 latency less its issue interval: 'Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture' (2024), wgmma table"}},
+      {"matrix_drain_cycles", {90, measured + ": pv alone less its rate, 599 - 512 at D 128 N 128"}},
+      {"shared_unit_cycles", {92, measured + ": softmax together less the exponentials of all consumers, 1116 - 1024 at N 128"}},
       {"matrix_group_cycles", {32, "fence, commit and barrier around a group; named barrier one way 30 cycles: " + std::string(public_costs)}},
       {"copy_latency_cycles", {460, public_costs}},
       {"copy_cycles_per_kb", {16, "64 bytes a cycle from L2: 'Benchmarking and Dissecting the NVIDIA Hopper GPU Architecture' (2024), L2 throughput"}},

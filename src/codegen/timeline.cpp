@@ -246,10 +246,10 @@ bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
 
 int role_stage(const Graph& graph, const Schedule& schedule, int node) {
   const int role = schedule.role[static_cast<std::size_t>(node)];
-  int first = schedule.stage(node);
+  int first = schedule.step_stage(node);
   for (int other : schedule.roles[static_cast<std::size_t>(role)].nodes)
-    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration) first = std::min(first, schedule.stage(other));
-  return schedule.stage(node) - first;
+    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration) first = std::min(first, schedule.step_stage(other));
+  return schedule.step_stage(node) - first;
 }
 
 Timeline simulate(const Graph& graph, const Schedule& schedule, int role, int trip_count) {

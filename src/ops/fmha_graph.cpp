@@ -51,7 +51,8 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   c.exp = cycles(scores / arch.fact("exp2_per_cycle"));
   // A score costs one maximum, one multiply-add and one addition before it is rounded.
   c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
-  c.softmax = c.exp + c.alu + cycles(arch.fact("barrier_cycles"));
+  // Nothing keeps the consumers' exponentials apart, so a consumer may have to share the unit with all others.
+  c.softmax = std::max(c.exp + c.alu, tile.consumers * c.exp) + cycles(arch.fact("shared_unit_cycles"));
   // Half a conversion a score (two at a time); the correction is skipped unless a maximum moved far.
   c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
   c.copy = cycles(block_kb * arch.fact("copy_cycles_per_kb"));
@@ -174,7 +175,7 @@ class Builder {
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     auto& node = graph_.nodes[static_cast<std::size_t>(softmax)];
     node.has_fast_variant = true;
-    node.reservations.push_back({unit("EXP"), costs_.alu, costs_.exp, 1});
+    node.reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
     const int store = add(of_consumer("store", c, Scope::tile_end));

@@ -1,4 +1,5 @@
 // Launch parameters of fmha; see fmha.hpp. On the hot path: allocates nothing.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -72,7 +73,10 @@ void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan
   p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
   p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());
   p.sign = scale < 0 ? -1.0f : 1.0f;
-  plan.blocks = static_cast<unsigned>(p.tiles);
+  // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
+  // each is a block of its own and the hardware hands out the longest first.
+  const auto tiles = static_cast<unsigned>(p.tiles);
+  plan.blocks = args.causal || plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count);
 }
 
 }  // namespace tj::ops

@@ -52,6 +52,7 @@ struct LaunchPlan {
   std::array<Map, kMaxMaps> maps{};
   std::size_t map_count = 0;
   unsigned blocks = 0;
+  unsigned sm_count = 0;  ///< of the device, set before plan() is called
 };
 
 class Op {

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Cycles of the attention node bodies on the GPU at hand: the source of the cost facts in src/arch/.
+
+Compiles small kernels around the shipped node bodies with NVRTC, runs one block a multiprocessor, and prints the
+cycles of one call as clock64 counts them: alone (one warpgroup) and with as many warpgroups as a kernel has consumers.
+Needs an NVIDIA driver, NVRTC and a device of compute capability 9.0. Usage: tests/gpu/node_cycles.py [--json FILE]
+"""
+import argparse
+import ctypes
+import ctypes.util
+import json
+import pathlib
+import random
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEMPLATES = ROOT / "kernel_templates"
+REPEATS = 64
+
+KERNEL = """
+#include "arch/sm90.cuh"
+#include "pipeline.cuh"
+#include "ops/fmha_sm90.cuh"
+namespace {
+namespace dev = tj::dev;
+using namespace tj::ops::fmha;
+struct Config {
+  using Element = tj::dev::F16;
+  static constexpr int kHeadDim = %(head_dim)d, kBlockN = %(block_n)d, kRowsPerBlock = %(rows)d;
+  static constexpr bool kCausal = false, kGeneralScale = false;
+};
+}
+TJ_KERNEL(measure, %(threads)d, tj::ops::fmha::Params, params) {
+  const unsigned shared = dev::shared_base();
+  unsigned state = threadIdx.x * 2654435761u + static_cast<unsigned>(params.keys);
+  for (unsigned at = threadIdx.x * 4; at < %(smem)du; at += blockDim.x * 4) {
+    state = state * 1664525u + 1013904223u;
+    const unsigned half_pair = (state & 0x83ff83ffu) | 0x38003800u;  // two halves of magnitude 0.5 to 1
+    asm volatile("st.shared.u32 [%%0], %%1;" ::"r"(shared + at), "r"(half_pair));
+  }
+  dev::proxy_fence<1>();
+  dev::block_sync();
+  Tile tile = tile_at<Config>(params, 0);
+  Consumer<Config> consumer(params, 0);
+  begin(consumer, tile);
+  for (int i = 0; i < Config::kBlockN / 2; ++i) consumer.scores[i] = static_cast<float>((threadIdx.x * 37 + i * 11) %% 64) * 0.1f;
+  for (auto& w : consumer.weights) w = 0x38003900u;
+  const unsigned q = shared, kv = shared + Config::kRowsPerBlock * Config::kHeadDim * 2;
+  long long best = 1ll << 62;
+  float keep = 0;  // what makes every call's result needed
+  const int member = static_cast<int>(threadIdx.x / 128);
+  for (int round = 0; round < 4; ++round) {
+    dev::block_sync();
+    if (%(groups)d > 1 && member == %(groups)d - 1 && round == 0) dev::named_arrive<10>(1, 256);
+    const long long start = clock64();
+#pragma unroll 1
+    for (int i = 0; i < %(repeats)d; ++i) {
+      %(body)s
+      dev::hold(consumer.scores);
+    }
+    const long long cycles = clock64() - start;
+    best = cycles < best ? cycles : best;
+  }
+  keep += consumer.row_sum[0] + consumer.row_max[1];
+  for (float x : consumer.scores) keep += x;
+  for (float x : consumer.output) keep += x;
+  for (unsigned x : consumer.weights) keep += static_cast<float>(x & 1u);
+  if (keep == 123.456f) params.lse[0] = keep;
+  if (threadIdx.x %% 128 == 0 && blockIdx.x == 0) static_cast<long long*>(params.o)[threadIdx.x / 128] = best;
+}
+"""
+
+BODIES = {
+    "softmax": "softmax(consumer, tile, i, dev::Fast{});",
+    "softmax_general": "softmax(consumer, tile, 0, dev::General{});",
+    "softmax_rescale": "softmax(consumer, tile, i, dev::Fast{}); rescale(consumer, tile, i); dev::hold(consumer.weights);",
+    "qk": "dev::matrix_fence<2>(); qk(consumer, tile, i, q, kv + (i & 1) * 1024); dev::matrix_commit<3>(); dev::matrix_wait<4, 0>(); "
+          "qk_done(consumer); for (float x : consumer.scores) keep += x;",
+    "pv": "dev::matrix_fence<2>(); pv(consumer, tile, i, kv); dev::matrix_commit<3>(); dev::matrix_wait<4, 0>(); pv_done(consumer);",
+    "qk_pv": "dev::matrix_fence<2>(); qk(consumer, tile, i, q, kv + (i & 1) * 1024); dev::matrix_commit<3>(); dev::matrix_fence<5>(); "
+             "pv(consumer, tile, i, kv); dev::matrix_commit<6>(); dev::matrix_wait<4, 0>(); qk_done(consumer); pv_done(consumer); "
+             "for (float x : consumer.scores) keep += x;",
+}
+TURN = "if (%(groups)d > 1) dev::named_%(act)s<%(site)d>(1 + (member + %(ahead)d) %% %(groups)d, 256);"
+QK = "dev::matrix_fence<2>(); qk(consumer, tile, i, q, kv); dev::matrix_commit<3>();"
+PV = "dev::matrix_fence<5>(); pv(consumer, tile, i, kv); dev::matrix_commit<6>();"
+# One step of the steady state without copies: what II is on this machine, for both orders of the products.
+STEPS = {
+    "step": ["sync", QK, PV, "arrive", "dev::matrix_wait<4, 1>(); qk_done(consumer); softmax(consumer, tile, i, dev::Fast{});",
+             "dev::matrix_wait<7, 0>(); pv_done(consumer); rescale(consumer, tile, i);"],
+    "step_pv_first": ["sync", PV, QK, "arrive", "dev::matrix_wait<4, 0>(); qk_done(consumer); pv_done(consumer);",
+                      "softmax(consumer, tile, i, dev::Fast{}); rescale(consumer, tile, i);"],
+}
+
+
+def body_text(name, groups):
+    if name in BODIES:
+        return BODIES[name]
+    turns = {"sync": TURN % dict(groups=groups, act="sync", site=8, ahead=0), "arrive": TURN % dict(groups=groups, act="arrive", site=9, ahead=1)}
+    return " ".join(turns.get(part, part) for part in STEPS[name])
+
+
+class Params(ctypes.Structure):
+    _fields_ = [("maps", ctypes.c_uint64 * 48), ("o", ctypes.c_void_p), ("lse", ctypes.c_void_p), ("strides", ctypes.c_longlong * 6),
+                ("sizes", ctypes.c_int * 8), ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("sign", ctypes.c_float)]
+
+
+def check(status, call):
+    if status != 0:
+        raise RuntimeError(f"{call} returned {status}")
+
+
+def load_library(names, what):
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    sys.exit(f"{what} was not found; searched {', '.join(names)}")
+
+
+def compile_kernel(nvrtc, text):
+    program = ctypes.c_void_p()
+    check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"measure.cu", 0, None, None), "nvrtcCreateProgram")
+    options = [b"--gpu-architecture=sm_90a", b"-std=c++17", b"-I" + str(TEMPLATES).encode()]
+    status = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    if status != 0:
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        sys.exit(log.value.decode())
+    check(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)), "nvrtcGetCUBINSize")
+    cubin = ctypes.create_string_buffer(size.value)
+    check(nvrtc.nvrtcGetCUBIN(program, cubin), "nvrtcGetCUBIN")
+    return cubin
+
+
+def measure(cuda, nvrtc, head_dim, block_n, body, groups, blocks, seed):
+    smem = groups * 64 * head_dim * 2 + block_n * head_dim * 2 + 1024
+    text = KERNEL % dict(head_dim=head_dim, block_n=block_n, rows=64 * groups, threads=128 * groups, smem=smem, repeats=REPEATS, body=body_text(body, groups), groups=groups)
+    module, function, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    check(cuda.cuModuleLoadData(ctypes.byref(module), compile_kernel(nvrtc, text)), "cuModuleLoadData")
+    check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"measure"), "cuModuleGetFunction")
+    check(cuda.cuFuncSetAttribute(function, 8, smem), "cuFuncSetAttribute")  # 8: dynamic shared memory limit
+    check(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4096)), "cuMemAlloc")
+    params = Params(o=memory.value, lse=memory.value + 2048, scale=0.1, scale_log2=0.1442695, sign=1.0)
+    params.sizes[:] = [1, 1, 1, 64 * groups, seed, 1, 1, 1]
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
+    check(cuda.cuLaunchKernel(function, blocks, 1, 1, 128 * groups, 1, 1, smem, None, arguments, None), "cuLaunchKernel")
+    check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
+    result = (ctypes.c_longlong * groups)()
+    check(cuda.cuMemcpyDtoH_v2(result, memory, ctypes.sizeof(result)), "cuMemcpyDtoH")
+    cuda.cuMemFree_v2(memory)
+    cuda.cuModuleUnload(module)
+    return max(result) / REPEATS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", help="also write the numbers to this file")
+    options = parser.parse_args()
+    cuda = load_library(["libcuda.so.1"], "the NVIDIA driver")
+    nvrtc = load_library(["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"], "NVRTC")
+    device, context, sms = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int()
+    check(cuda.cuInit(0), "cuInit")
+    check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    check(cuda.cuDeviceGetAttribute(ctypes.byref(sms), 16, device), "cuDeviceGetAttribute")
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    seed = random.randrange(1, 1 << 30)
+    print(f"seed {seed}, {sms.value} multiprocessors; cycles of one call, best of 4 rounds of {REPEATS}")
+    rows = []
+    for head_dim, block_n, consumers in ((128, 128, 2), (128, 160, 2), (128, 176, 2), (64, 128, 3), (64, 128, 2), (64, 176, 2)):
+        for body in [*BODIES, *STEPS]:
+            alone = measure(cuda, nvrtc, head_dim, block_n, body, 1, sms.value, seed)
+            together = measure(cuda, nvrtc, head_dim, block_n, body, consumers, sms.value, seed)
+            rows.append(dict(head_dim=head_dim, block_n=block_n, body=body, alone=alone, consumers=consumers, together=together))
+            print(f"D {head_dim:3d} N {block_n:3d} {body:16s} alone {alone:8.1f}   {consumers} together {together:8.1f}", flush=True)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(dict(seed=seed, rows=rows), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
