@@ -218,6 +218,12 @@ def parse():
     return options
 
 
+def command_line():
+    """What was run, from the repository's root, without this machine's folders."""
+    words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
+    return shlex.join(["python3", os.path.relpath(os.path.abspath(__file__), ROOT), *words])
+
+
 def main():
     options = parse()
     if options.self_test:
@@ -231,7 +237,7 @@ def main():
     library = binding.Library(path)
     print(f"seed {options.seed}", flush=True)
     document = {"what": options.what, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-                "command": shlex.join(["python3", os.path.relpath(os.path.abspath(sys.argv[0]), ROOT)] + sys.argv[1:]), "machine": machine(torch, library)}
+                "command": command_line(), "machine": machine(torch, library)}
     with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
         device = binding.Device(binding.CUDA, 0)
         if options.shapes > 0:
