@@ -1,0 +1,32 @@
+// The CPU model as a driver, with the options that only checkers and tests set.
+//
+// Decides nothing about a kernel. See kernel_templates/model/README.md for what the model does and what it reports.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/driver.hpp"
+
+namespace tj::launch {
+
+struct ModelOptions {
+  std::uint64_t seed = 1;           ///< of the order of warps and of asynchronous completions; equal seeds, equal runs
+  std::vector<int> disabled_sites;  ///< site ids whose wait, arrive, fence or announcement is skipped
+  unsigned workers = 0;             ///< threads that run blocks, one block each; 0: as the machine has, at most 8
+  std::map<int, std::string> site_names;  ///< for reports; ids alone where a name is missing
+};
+
+class ModelDriver : public Driver {
+ public:
+  /// For launches that begin afterwards. Thread safe.
+  virtual void set_options(ModelOptions options) = 0;
+};
+
+/// What open_model() returns, with its options.
+std::shared_ptr<ModelDriver> open_model_driver();
+
+}  // namespace tj::launch

@@ -1,0 +1,94 @@
+// The calls of a unit: from plain C into the block of the calling thread.
+//
+// Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread is
+// left where it is, and the launch throws. Invariant: called on a fiber of the model only.
+#include <exception>
+#include <type_traits>
+
+#include "launch/model_block.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+template <class Work>
+auto guarded(Work&& work) -> std::invoke_result_t<Work, Thread&, Block&> {
+  Thread& thread = *current_thread();
+  std::exception_ptr error;
+  try {
+    return work(thread, *thread.block);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // Not inside the handler: what it keeps for this OS thread must not outlive a switch.
+  thread.block->scheduler.abandon(thread, std::move(error));
+}
+
+template <class Work>
+void at_site(int site, Work&& work) {
+  if (!current_thread()->block->launch.off(site)) guarded(work);
+}
+
+const tj_model_thread* self() { return &current_thread()->self; }
+
+std::uint32_t meet_warp(WarpUnit::Kind kind, std::uint32_t value, std::uint32_t operand) {
+  return guarded([=](Thread& t, Block& b) { return b.warps[t.warp()].meet(b.scheduler, t, kind, value, operand); });
+}
+void block_sync() { guarded([](Thread& t, Block& b) { b.named.sync_block(t); }); }
+void warp_sync() { meet_warp(WarpUnit::Kind::sync, 0, 0); }
+unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
+int any_in_warp(int value) { return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0)); }
+
+void named_barrier(int site, unsigned id, unsigned threads, int wait) {
+  at_site(site, [=](Thread& t, Block& b) { b.named.meet(t, site, id, threads, wait != 0); });
+}
+
+void mbarrier_init(unsigned barrier, unsigned arrivals) {
+  guarded([=](Thread& t, Block& b) { b.mbarriers.init(t, barrier, arrivals); });
+}
+void mbarrier_init_done() {}
+void mbarrier_arrive(int site, unsigned barrier) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.arrive(t, barrier); });
+}
+void mbarrier_expect(int site, unsigned barrier, unsigned bytes) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, bytes); });
+}
+void mbarrier_wait(int site, unsigned barrier, unsigned parity) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, parity); });
+}
+// Memory is one here and a register count binds nobody: the calls keep their place for a checker.
+void proxy_fence(int) {}
+void registers(int, int, int) {}
+
+void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) { b.copies.issue(t, destination, map, barrier, coordinates, rank); });
+}
+
+void matrix_fence(int) {}
+void matrix_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).commit(t); });
+}
+void matrix_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.matrix_of(t).wait(t, site, pending); });
+}
+void matrix_multiply(const tj_model_matrix* instruction) {
+  guarded([=](Thread& t, Block& b) { b.matrix_of(t).issue(t, *instruction); });
+}
+
+void misaligned(const void* address, unsigned bytes) {
+  guarded([=](Thread& t, Block&) {
+    fault(t, support::cat("access of ", bytes, " bytes at global address ", hex(reinterpret_cast<std::uint64_t>(address)), ", which is no multiple of ", bytes));
+  });
+}
+
+}  // namespace
+
+const tj_model_api& api() {
+  static constexpr tj_model_api kApi = {
+      TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle_xor,  &any_in_warp, &named_barrier,
+      &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
+      &copy_box,            &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
+  return kApi;
+}
+
+}  // namespace tj::launch::model

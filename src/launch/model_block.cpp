@@ -1,0 +1,68 @@
+// See model_block.hpp.
+#include "launch/model_block.hpp"
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+void enter(void* argument) {
+  Thread& thread = *static_cast<Thread*>(argument);
+  thread.block->launch.kernel->run(thread.block->launch.params);
+  thread.block->scheduler.end(thread);
+}
+
+}  // namespace
+
+Block::Block(const Launch& common, StackPool& pool)
+    : launch(common), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler), copies(shared, mbarriers),
+      warps(common.threads / kWarpThreads) {
+  units_.push_back(&copies);
+  for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
+    matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared));
+    units_.push_back(matrix.back().get());
+  }
+}
+
+MatrixUnit& Block::matrix_of(const Thread& thread) {
+  if (thread.group() >= matrix.size())
+    fault(thread, cat("matrix instruction in an incomplete warpgroup; the block has ", scheduler.size(), " threads, groups have ", kGroupThreads));
+  return *matrix[thread.group()];
+}
+
+void Block::reset(unsigned index) {
+  shared.reset(launch.smem_bytes);
+  mbarriers.reset();
+  named.reset();
+  copies.reset();
+  for (WarpUnit& warp : warps) warp.reset();
+  for (auto& unit : matrix) unit->reset();
+  for (unsigned i = 0; i < scheduler.size(); ++i) {
+    Thread& thread = scheduler.thread(i);
+    thread.self = {i, index, launch.grid_blocks, SharedMemory::kBase};
+    thread.block = this;
+  }
+}
+
+void Block::run(unsigned index) {
+  reset(index);
+  scheduler.start(launch.options.seed * 0x9e3779b97f4a7c15ull + index, &enter);
+  bool all_ended = false;
+  try {
+    all_ended = scheduler.run(units_, [this](Thread& thread) {
+      if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
+    });
+    if (all_ended && copies.ready() != 0)
+      fault(cat("block ", index, " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
+  } catch (const Error& e) {
+    support::fail(e.stage, e.code, e.message, waiting_report(*this));
+  }
+  if (!all_ended)
+    support::fail(Stage::model, Code::deadlock,
+                  cat("deadlock in block ", index, " at step ", scheduler.step(), ": no thread can run and nothing is under way; the log says who waits for what"),
+                  waiting_report(*this));
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,64 @@
+// One block of the model: threads, shared memory, barriers and asynchronous units together.
+//
+// Decides what belongs to a block and how a launch's blocks share nothing. Not thread safe: one OS thread runs one block,
+// then may run the next with the same object. Invariant: run() leaves nothing under way.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/model.hpp"
+#include "launch/model_barrier.hpp"
+#include "launch/model_copy.hpp"
+#include "launch/model_matrix.hpp"
+#include "launch/model_scheduler.hpp"
+#include "launch/model_shared.hpp"
+#include "launch/model_warp.hpp"
+
+namespace tj::launch::model {
+
+/// What all blocks of a launch have in common; outlives them.
+struct Launch {
+  const tj_model_kernel* kernel = nullptr;
+  const void* params = nullptr;
+  unsigned grid_blocks = 1, threads = 0;
+  std::size_t smem_bytes = 0;
+  ModelOptions options;
+  std::vector<bool> disabled;  ///< by site id
+
+  bool off(int site) const { return site >= 0 && static_cast<std::size_t>(site) < disabled.size() && disabled[static_cast<std::size_t>(site)]; }
+};
+
+class Block {
+ public:
+  Block(const Launch& launch, StackPool& pool);
+
+  /// Runs block `index` to its end. Throws tj::Error(model, model_fault or deadlock) with the state of all threads as log.
+  void run(unsigned index);
+
+  const Launch& launch;
+  SharedMemory shared;
+  Scheduler scheduler;
+  Mbarriers mbarriers;
+  NamedBarriers named;
+  CopyEngine copies;
+  std::vector<WarpUnit> warps;
+  std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
+
+  MatrixUnit& matrix_of(const Thread& thread);
+
+ private:
+  void reset(unsigned index);
+
+  std::vector<AsyncUnit*> units_;
+};
+
+/// One line for each set of threads that waits for the same thing: warps, lanes, barrier, what is missing, since when.
+std::string waiting_report(const Block& block);
+
+/// The calls that a unit makes; the table serves every block of every thread.
+const tj_model_api& api();
+
+}  // namespace tj::launch::model

@@ -1,0 +1,64 @@
+// Bulk tensor copies of the model: boxes of a tensor into shared memory, finished later than they are issued.
+//
+// Decides the bytes of a tensor map, the layout that a box gets, and that the destination is poison until the copy is
+// done. Does not decide when that is. Invariant: nothing outside the tensor is read; elements outside become zero.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "launch/model_barrier.hpp"
+#include "launch/model_scheduler.hpp"
+#include "launch/model_shared.hpp"
+#include "support/tensor_map.hpp"
+
+namespace tj::launch::model {
+
+/// What the model's driver writes into the opaque bytes: self-contained.
+struct TensorMap {
+  static constexpr std::uint64_t kMagic = 0x70616d2d6c646d74ull;
+  std::uint64_t magic;
+  std::uint64_t base;
+  std::array<std::uint64_t, 5> dims;
+  std::array<std::uint64_t, 4> stride_bytes;  ///< of dimensions 1 to 4
+  std::array<std::uint16_t, 5> box;
+  std::uint8_t rank, element_bytes, swizzle_bytes;
+};
+static_assert(sizeof(TensorMap) <= support::kTensorMapBytes);
+
+/// `desc` obeys the rules of check_tensor_map().
+void encode(const support::TensorMapDesc& desc, void* out);
+
+/// Where the byte at this address of an unswizzled layout lies: address bits 4 and up are exclusive-or'ed with bits 7 and
+/// up, 3 bits for 128-byte swizzle, 2 for 64, 1 for 32. Source: CUDA driver API manual, CUtensorMapSwizzle; PTX ISA 8.7.
+constexpr std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_bytes) {
+  return swizzle_bytes == 0 ? address : address ^ ((address >> 3) & (swizzle_bytes - 16u));
+}
+
+class CopyEngine final : public AsyncUnit {
+ public:
+  CopyEngine(SharedMemory& shared, Mbarriers& barriers) : shared_(shared), barriers_(barriers) {}
+  void reset() { pending_.clear(); }
+
+  /// Throws tj::Error(model_fault) for a bad map, rank, destination or barrier.
+  void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
+
+  std::size_t ready() const override { return pending_.size(); }
+  void complete(std::size_t which) override;
+
+ private:
+  struct Copy {
+    TensorMap map;
+    std::uint32_t destination, barrier, bytes;
+    std::array<std::int64_t, 5> origin;
+  };
+  void write_box(const Copy& copy);
+  void write_row(const Copy& copy, const std::array<std::int64_t, 5>& at, std::uint32_t address);
+
+  SharedMemory& shared_;
+  Mbarriers& barriers_;
+  std::vector<Copy> pending_;
+};
+
+}  // namespace tj::launch::model

@@ -1,0 +1,213 @@
+// The CPU model behind the driver interface.
+//
+// Decides what its device looks like and how a launch's blocks are spread over OS threads. What a thread does is in
+// model_block.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the first one is reported.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "launch/cuda_tensor_map.hpp"
+#include "launch/model.hpp"
+#include "launch/model_block.hpp"
+#include "launch/model_object.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr std::size_t kAllocationAlignment = 256;
+constexpr unsigned kMaxWorkers = 8;
+// Shared memory a block may have on sm_90: CUDA C++ programming guide, table of compute capabilities, 227 KB.
+constexpr std::int64_t kSmemPerBlock = 232448;
+// Few, so that persistent kernels walk several tiles even for small tensors.
+constexpr int kSmCount = 4;
+
+class ModelKernel final : public Kernel {
+ public:
+  ModelKernel(std::string_view bytes, const std::string& symbol) : object(bytes, symbol, model::api()) {}
+  const model::Object object;
+};
+
+// The parameter as the kernel sees it: by value, aligned.
+class Params {
+ public:
+  Params(const void* from, std::size_t bytes, std::size_t alignment)
+      : alignment_(std::max(alignment, sizeof(void*))), memory_(::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(alignment_))) {
+    if (bytes > 0) std::memcpy(memory_, from, bytes);
+  }
+  ~Params() { ::operator delete(memory_, std::align_val_t(alignment_)); }
+  Params(const Params&) = delete;
+  Params& operator=(const Params&) = delete;
+  const void* get() const noexcept { return memory_; }
+
+ private:
+  std::size_t alignment_;
+  void* memory_;
+};
+
+void check_launch(const tj_model_kernel& kernel, const LaunchConfig& config, std::size_t params_bytes) {
+  if (config.grid[1] != 1 || config.grid[2] != 1 || config.grid[0] == 0)
+    fail(Stage::launch, Code::unsupported, cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2], "; the CPU model takes grids of one dimension"));
+  if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % model::kWarpThreads != 0)
+    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of 32 up to ", model::kMaxThreads));
+  if (config.threads > kernel.threads)
+    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
+  if (config.smem_bytes < 0 || config.smem_bytes > kSmemPerBlock)
+    fail(Stage::launch, Code::invalid_argument, cat("smem_bytes is ", config.smem_bytes, "; a block has at most ", kSmemPerBlock));
+  if (params_bytes != kernel.params_bytes)
+    fail(Stage::launch, Code::invalid_argument, cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
+}
+
+// Blocks in order, each by one worker. After a fault no new block begins; those that began earlier end, so that the fault
+// that is reported does not depend on the number of workers.
+class Grid {
+ public:
+  Grid(const model::Launch& launch, model::StackPool& pool) : launch_(launch), pool_(pool) {}
+
+  void run(unsigned workers) {
+    std::vector<std::thread> others;
+    try {
+      for (unsigned w = 1; w < workers; ++w) others.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // fewer workers then
+    }
+    work();
+    for (std::thread& other : others) other.join();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void work() {
+    try {
+      model::Block block(launch_, pool_);
+      for (;;) {
+        const unsigned index = next_.fetch_add(1);
+        if (index >= launch_.grid_blocks || stop_.load()) return;
+        run_one(block, index);
+      }
+    } catch (...) {
+      keep(launch_.grid_blocks, std::current_exception());
+    }
+  }
+  void run_one(model::Block& block, unsigned index) {
+    try {
+      block.run(index);
+    } catch (...) {
+      keep(index, std::current_exception());
+    }
+  }
+  void keep(unsigned index, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_ || index < error_index_) {
+      error_ = std::move(error);
+      error_index_ = index;
+    }
+    stop_.store(true);
+  }
+
+  const model::Launch& launch_;
+  model::StackPool& pool_;
+  std::atomic<unsigned> next_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  unsigned error_index_ = 0;
+};
+
+class Model final : public ModelDriver {
+ public:
+  int device_count() override { return 1; }
+  DeviceInfo device_info(int device) override {
+    check(device);
+    return {"cpu", "CPU model", 0, 0, kSmCount, kSmemPerBlock};
+  }
+
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t) override {
+    check(device);
+    return std::make_shared<ModelKernel>(bytes, symbol);
+  }
+
+  void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) override {
+    check(device);
+    check_tensor_map(desc, out);
+    model::encode(desc, out);
+  }
+
+  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream) override {
+    check(device);
+    const tj_model_kernel& entry = static_cast<const ModelKernel&>(kernel).object.kernel();
+    check_launch(entry, config, params_bytes);
+    const Params by_value(params, params_bytes, entry.params_alignment);
+    model::Launch launch;
+    launch.kernel = &entry;
+    launch.params = by_value.get();
+    launch.grid_blocks = config.grid[0];
+    launch.threads = config.threads;
+    launch.smem_bytes = static_cast<std::size_t>(config.smem_bytes);
+    launch.options = options();
+    for (int site : launch.options.disabled_sites) {
+      if (site < 0) continue;
+      if (static_cast<std::size_t>(site) >= launch.disabled.size()) launch.disabled.resize(static_cast<std::size_t>(site) + 1);
+      launch.disabled[static_cast<std::size_t>(site)] = true;
+    }
+    Grid(launch, stacks_).run(std::min(launch.grid_blocks, workers(launch.options)));
+  }
+
+  bool capturing(int, Stream) override { return false; }
+
+  std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
+    check(device);
+    const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+    void* memory = whole < bytes ? nullptr : std::aligned_alloc(kAllocationAlignment, whole);
+    if (memory == nullptr) fail(Stage::load, Code::out_of_memory, cat("cannot allocate ", bytes, " bytes of host memory for the CPU model"));
+    return {memory, [](void* pointer) { std::free(pointer); }};
+  }
+  void copy(int device, void* dst, bool, const void* src, bool, std::size_t bytes) override {
+    check(device);
+    if (bytes > 0) std::memmove(dst, src, bytes);
+  }
+  void synchronize(int device, Stream) override { check(device); }
+  double time_ms(int device, const std::function<void()>& work) override {
+    check(device);
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  void set_options(ModelOptions options) override {
+    const std::lock_guard lock(mutex_);
+    options_ = std::move(options);
+  }
+
+ private:
+  static void check(int device) {
+    if (device != 0) fail(Stage::argument, Code::invalid_argument, cat("device cpu:", device, " does not exist; the CPU model is cpu:0"));
+  }
+  static unsigned workers(const ModelOptions& options) {
+    return options.workers != 0 ? options.workers : std::clamp(std::thread::hardware_concurrency(), 1u, kMaxWorkers);
+  }
+  ModelOptions options() {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
+
+  model::StackPool stacks_;
+  std::mutex mutex_;
+  ModelOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<ModelDriver> open_model_driver() { return std::make_shared<Model>(); }
+std::shared_ptr<Driver> open_model() { return open_model_driver(); }
+
+}  // namespace tj::launch

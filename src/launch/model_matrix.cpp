@@ -1,0 +1,204 @@
+// See model_matrix.hpp. Rules: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions".
+#include "launch/model_matrix.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+constexpr std::uint32_t kInFlight = 0x7fc0dead;  // a NaN that says where it comes from
+
+bool in_flight(const float* d, int count) {
+  return std::all_of(d, d + count, [](const float& value) { return std::memcmp(&value, &kInFlight, sizeof(value)) == 0; });
+}
+
+void mark_in_flight(float* d, int count) {
+  for (int i = 0; i < count; ++i) std::memcpy(d + i, &kInFlight, sizeof(float));
+}
+
+}  // namespace
+
+void MatrixUnit::reset() {
+  operations_.clear();
+  first_ = executed_ = 0;
+  for (ThreadState& state : threads_) state = {};
+  waiting_.clear();
+  left_.resize(kMatrixRows * kMatrixDepth);
+  right_.resize(kMaxMatrixColumns * kMatrixDepth);
+  transposed_.resize(kMaxMatrixColumns * kMatrixDepth);
+}
+
+// ---- issue --------------------------------------------------------------------------------------------------------------
+
+void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
+  if (instruction.columns < 8 || instruction.columns > kMaxMatrixColumns || instruction.columns % 8 != 0)
+    fault(thread, cat("matrix_multiply with ", instruction.columns, " columns; allowed are multiples of 8 up to ", kMaxMatrixColumns));
+  ThreadState& state = threads_[thread.in_group()];
+  const auto same_registers = [&](const Owned& owned) { return owned.d == instruction.d; };
+  const auto found = std::find_if(state.owned.rbegin(), state.owned.rend(), same_registers);
+  const Owned* chain = found == state.owned.rend() ? nullptr : &*found;
+  Operation& operation = operation_at(thread, instruction, chain);
+  take(thread, operation, instruction, chain != nullptr);
+  state.owned.push_back({state.issued, instruction.d, instruction.a});
+  ++state.issued;
+}
+
+MatrixUnit::Operation& MatrixUnit::operation_at(Thread& thread, const tj_model_matrix& instruction, const Owned* chain) {
+  const std::uint64_t index = threads_[thread.in_group()].issued;
+  if (index < first_ + operations_.size()) {
+    check_alike(thread, at(index), instruction, chain);
+    return at(index);
+  }
+  Operation operation{};
+  operation.instruction = instruction;
+  operation.left_in_registers = instruction.a != nullptr;
+  operation.continues = chain != nullptr;
+  if (chain != nullptr) {
+    operation.sums = at(chain->operation).sums;
+    if (operation.sums->columns != instruction.columns)
+      fault(thread, cat("matrix_multiply with ", instruction.columns, " columns on accumulators in flight for ", operation.sums->columns));
+  } else {
+    operation.sums = std::make_shared<Accumulators>();
+    operation.sums->columns = instruction.columns;
+    operation.sums->values.resize(static_cast<std::size_t>(kMatrixRows * instruction.columns));
+  }
+  if (operation.left_in_registers) operation.left.resize(kGroupThreads);
+  operations_.push_back(std::move(operation));
+  return operations_.back();
+}
+
+void MatrixUnit::check_alike(const Thread& thread, const Operation& operation, const tj_model_matrix& instruction, const Owned* chain) const {
+  const tj_model_matrix& first = operation.instruction;
+  const char* what = nullptr;
+  if (first.element != instruction.element) what = "the element type";
+  else if (first.columns != instruction.columns) what = "the number of columns";
+  else if (first.transpose_b != instruction.transpose_b) what = "the order of the right operand";
+  else if (first.accumulate != instruction.accumulate) what = "whether to accumulate";
+  else if (operation.left_in_registers != (instruction.a != nullptr)) what = "the place of the left operand";
+  else if (first.descriptor_a != instruction.descriptor_a) what = "the left descriptor";
+  else if (first.descriptor_b != instruction.descriptor_b) what = "the right descriptor";
+  else if (operation.continues != (chain != nullptr)) what = "whether the accumulators are in flight";
+  else if (chain != nullptr && at(chain->operation).sums != operation.sums) what = "which accumulators continue";
+  if (what != nullptr)
+    fault(thread, cat("matrix_multiply: the threads of warpgroup ", thread.group(), " disagree on ", what, "; all 128 must issue the same instruction"));
+}
+
+void MatrixUnit::take(const Thread& thread, Operation& operation, const tj_model_matrix& instruction, bool chained) {
+  const unsigned place = thread.in_group();
+  const int count = instruction.columns / 2;
+  if (!chained && instruction.accumulate) {
+    for (int i = 0; i < count; ++i) {
+      const AccumulatorPlace at_place = accumulator_place(place, i);
+      operation.sums->values[static_cast<std::size_t>(at_place.row * instruction.columns + at_place.column)] = instruction.d[i];
+    }
+  }
+  if (!chained) mark_in_flight(instruction.d, count);
+  if (instruction.a != nullptr) std::memcpy(operation.left[place].data(), instruction.a, sizeof(operation.left[place]));
+  ++operation.issued;
+}
+
+void MatrixUnit::commit(Thread& thread) {
+  ThreadState& state = threads_[thread.in_group()];
+  state.groups.push_back(state.issued);
+}
+
+// ---- execution ------------------------------------------------------------------------------------------------------------
+
+std::size_t MatrixUnit::ready() const {
+  const std::size_t next = static_cast<std::size_t>(executed_ - first_);
+  return next < operations_.size() && operations_[next].issued == kGroupThreads ? 1 : 0;
+}
+
+void MatrixUnit::load_operands(const Operation& operation) {
+  const tj_model_matrix& instruction = operation.instruction;
+  const int columns = instruction.columns;
+  if (operation.left_in_registers) {
+    load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element, left_.data());
+  } else {
+    load_k_major(shared_, MatrixOperand::decode(instruction.descriptor_a), instruction.element, kMatrixRows, left_.data());
+  }
+  const MatrixOperand right = MatrixOperand::decode(instruction.descriptor_b);
+  if (instruction.transpose_b) {
+    load_mn_major(shared_, right, instruction.element, columns, right_.data());
+    return;
+  }
+  load_k_major(shared_, right, instruction.element, columns, transposed_.data());
+  for (int k = 0; k < kMatrixDepth; ++k)
+    for (int j = 0; j < columns; ++j)
+      right_[static_cast<std::size_t>(k * columns + j)] = transposed_[static_cast<std::size_t>(j * kMatrixDepth + k)];
+}
+
+void MatrixUnit::complete(std::size_t) {
+  Operation& operation = at(executed_);
+  load_operands(operation);
+  std::vector<float>& sums = operation.sums->values;
+  if (!operation.instruction.accumulate) std::fill(sums.begin(), sums.end(), 0.0f);
+  multiply(left_.data(), right_.data(), sums.data(), operation.instruction.columns);
+  ++executed_;
+  const auto done = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.until > executed_; });
+  for (auto w = done; w != waiting_.end(); ++w) scheduler_.wake(*w->thread);
+  waiting_.erase(done, waiting_.end());
+}
+
+// ---- completion -------------------------------------------------------------------------------------------------------------
+
+void MatrixUnit::wait(Thread& thread, int site, int pending) {
+  ThreadState& state = threads_[thread.in_group()];
+  const auto groups = state.groups.size(), keep = static_cast<std::size_t>(std::max(pending, 0));
+  if (groups <= keep) return;
+  const std::uint64_t until = state.groups[groups - keep - 1];
+  if (executed_ < until) {
+    waiting_.push_back({&thread, until});
+    scheduler_.park(thread, {WaitKind::matrix, site, thread.group(), static_cast<std::uint32_t>(pending), 0});
+  }
+  state.groups.erase(state.groups.begin(), state.groups.begin() + static_cast<std::ptrdiff_t>(groups - keep));
+  retire(thread, until);
+}
+
+void MatrixUnit::retire(Thread& thread, std::uint64_t until) {
+  ThreadState& state = threads_[thread.in_group()];
+  while (!state.owned.empty() && state.owned.front().operation < until) {
+    const Owned owned = state.owned.front();
+    state.owned.pop_front();
+    const bool last = std::none_of(state.owned.begin(), state.owned.end(), [&](const Owned& later) { return later.d == owned.d; });
+    retire_one(thread, owned, last);
+    ++at(owned.operation).retired;
+  }
+  while (!operations_.empty() && operations_.front().retired == kGroupThreads) {
+    operations_.pop_front();
+    ++first_;
+  }
+}
+
+void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_of_chain) {
+  const Operation& operation = at(owned.operation);
+  const unsigned place = thread.in_group();
+  if (owned.a != nullptr && std::memcmp(operation.left[place].data(), owned.a, sizeof(operation.left[place])) != 0)
+    fault(thread, "registers of a matrix instruction's left operand changed between its issue and its wait");
+  if (!last_of_chain) return;
+  const int columns = operation.instruction.columns;
+  if (!in_flight(owned.d, columns / 2)) fault(thread, "accumulators of a matrix instruction changed between its issue and its wait");
+  for (int i = 0; i < columns / 2; ++i) {
+    const AccumulatorPlace from = accumulator_place(place, i);
+    owned.d[i] = operation.sums->values[static_cast<std::size_t>(from.row * columns + from.column)];
+  }
+}
+
+void MatrixUnit::ended(const Thread& thread) const {
+  const ThreadState& state = threads_[thread.in_group()];
+  if (!state.owned.empty())
+    fault(thread, cat("ends while ", state.owned.size(), " matrix instructions have not been waited for"));
+}
+
+MatrixUnit::Progress MatrixUnit::progress(const Thread& thread) const {
+  std::uint64_t complete = executed_;
+  while (complete < first_ + operations_.size() && at(complete).issued == kGroupThreads) ++complete;
+  return {threads_[thread.in_group()].issued, complete, executed_};
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,49 @@
+// The arithmetic of warpgroup matrix instructions: operands out of shared memory or registers, product into f32.
+//
+// Decides how descriptors and fragments name elements. Does not decide when an instruction runs.
+// Invariant: an element is found through the descriptor's bits alone, as the hardware does.
+#pragma once
+
+#include <cstdint>
+
+#include "launch/model_shared.hpp"
+#include "model/abi.h"
+
+namespace tj::launch::model {
+
+inline constexpr int kMatrixRows = 64;
+inline constexpr int kMatrixDepth = 16;
+inline constexpr int kMaxMatrixColumns = 256;
+
+/// A shared-memory operand, unpacked: PTX ISA 8.7, "Matrix Descriptor Format".
+struct MatrixOperand {
+  std::uint32_t address = 0, leading_bytes = 0, stride_bytes = 0;
+  std::uint32_t swizzle_bytes = 0;  ///< 0, 32, 64, 128
+  /// Throws tj::Error(model_fault) for bits that this model does not know.
+  static MatrixOperand decode(std::uint64_t descriptor);
+};
+
+/// out[i * kMatrixDepth + k] = element (i, k) of a K-major operand, count rows.
+void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out);
+/// out[k * count + i] = element (i, k) of an MN-major operand.
+void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out);
+/// The left operand from registers: fragment of 128 threads, four registers each, out[i * kMatrixDepth + k].
+void load_fragments(const std::uint32_t (*registers)[4], tj_model_element element, float* out);
+
+/// Row and column of accumulator `index` of a thread of the warpgroup.
+struct AccumulatorPlace {
+  int row, column;
+};
+constexpr AccumulatorPlace accumulator_place(unsigned thread_in_group, int index) {
+  const int warp = static_cast<int>(thread_in_group / 32), lane = static_cast<int>(thread_in_group % 32);
+  return {16 * warp + lane / 4 + 8 * (index % 4 / 2), 8 * (index / 4) + 2 * (lane % 4) + index % 2};
+}
+
+/// c[i * columns + j] += sum over k of a[i * kMatrixDepth + k] * b[k * columns + j]; 64 rows, columns a multiple of 8.
+/// Needs a CPU with AVX2, FMA and F16C, as every unit of the model does.
+void multiply(const float* a, const float* b, float* c, int columns);
+
+/// The halves of 16-bit elements to f32, both exact.
+float to_float(std::uint16_t bits, tj_model_element element);
+
+}  // namespace tj::launch::model

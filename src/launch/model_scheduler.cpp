@@ -1,0 +1,131 @@
+// See model_scheduler.hpp.
+#include "launch/model_scheduler.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+thread_local Thread* running = nullptr;
+
+unsigned nth_bit(std::uint32_t bits, unsigned n) {
+  for (; n > 0; --n) bits &= bits - 1;
+  return static_cast<unsigned>(std::countr_zero(bits));
+}
+
+}  // namespace
+
+Thread* current_thread() noexcept { return running; }
+
+std::string name_of(const Thread& thread) {
+  return support::cat("block ", thread.self.block, ", warp ", thread.warp(), ", lane ", thread.lane());
+}
+
+void fault(const std::string& message) { support::fail(Stage::model, Code::model_fault, message); }
+void fault(const Thread& thread, const std::string& message) { fault(support::cat(name_of(thread), ": ", message)); }
+
+std::string hex(std::uint64_t value) {
+  std::ostringstream out;
+  out << "0x" << std::hex << value;
+  return out.str();
+}
+
+Scheduler::Scheduler(StackPool& pool, unsigned threads) : runnable_lanes_((threads + kWarpThreads - 1) / kWarpThreads) {
+  threads_.reserve(threads);
+  for (unsigned i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>(pool));
+}
+
+void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
+  state_ = seed;
+  step_ = 0;
+  error_ = nullptr;
+  // How long completions lag behind: from at once to when nothing else can run.
+  static constexpr std::uint64_t kPatience[] = {1, 2, 8, 32, 256};
+  patience_ = kPatience[random() % std::size(kPatience)];
+  alive_ = size();
+  runnable_warps_ = 0;
+  for (unsigned i = 0; i < size(); ++i) {
+    threads_[i]->fiber.prepare(entry, threads_[i].get());
+    wake(*threads_[i]);
+  }
+}
+
+// SplitMix64.
+std::uint64_t Scheduler::random() {
+  std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+bool Scheduler::run(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
+  while (alive_ > 0) {
+    ++step_;
+    if ((runnable_warps_ == 0 || random() % patience_ == 0) && complete_one(units)) continue;
+    if (runnable_warps_ == 0) return false;
+    const auto count = static_cast<unsigned>(std::popcount(runnable_warps_));
+    run_warp(nth_bit(runnable_warps_, static_cast<unsigned>(random() % count)), ended);
+  }
+  return true;
+}
+
+bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units) {
+  std::size_t total = 0;
+  for (const AsyncUnit* unit : units) total += unit->ready();
+  if (total == 0) return false;
+  std::size_t which = random() % total;
+  for (AsyncUnit* unit : units) {
+    if (const std::size_t ready = unit->ready(); which >= ready) {
+      which -= ready;
+      continue;
+    }
+    unit->complete(which);
+    return true;
+  }
+  return false;
+}
+
+void Scheduler::run_warp(unsigned warp, const std::function<void(Thread&)>& ended) {
+  // Lanes that become runnable on the way wait for the next turn, so that the lanes stay together.
+  for (std::uint32_t lanes = std::exchange(runnable_lanes_[warp], 0); lanes != 0; lanes &= lanes - 1) {
+    Thread& thread = *threads_[warp * kWarpThreads + static_cast<unsigned>(std::countr_zero(lanes))];
+    running = &thread;
+    thread.fiber.resume();
+    running = nullptr;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (thread.state != ThreadState::done) continue;
+    --alive_;
+    ended(thread);
+  }
+  if (runnable_lanes_[warp] == 0) runnable_warps_ &= ~(1u << warp);
+}
+
+void Scheduler::park(Thread& thread, Wait wait) {
+  wait.since = step_;
+  thread.wait = wait;
+  thread.state = ThreadState::waiting;
+  thread.fiber.suspend();
+}
+
+void Scheduler::wake(Thread& thread) {
+  thread.state = ThreadState::runnable;
+  thread.wait = {};
+  runnable_lanes_[thread.warp()] |= 1u << thread.lane();
+  runnable_warps_ |= 1u << thread.warp();
+}
+
+void Scheduler::abandon(Thread& thread, std::exception_ptr error) {
+  error_ = std::move(error);
+  thread.state = ThreadState::done;
+  thread.fiber.finish();
+}
+
+void Scheduler::end(Thread& thread) {
+  thread.state = ThreadState::done;
+  thread.fiber.finish();
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,60 @@
+// One thread of a block, and what it waits for.
+//
+// Decides what is known about a thread at any moment; who runs next is the scheduler's business.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launch/model_fiber.hpp"
+#include "model/abi.h"
+
+namespace tj::launch::model {
+
+inline constexpr unsigned kWarpThreads = 32;
+inline constexpr unsigned kGroupWarps = 4;
+inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
+inline constexpr unsigned kMaxThreads = 1024;
+
+enum class WaitKind { none, block, warp, named, mbarrier, matrix };
+
+/// Why a thread does not run. Which numbers count depends on the kind.
+struct Wait {
+  WaitKind kind = WaitKind::none;
+  int site = 0;
+  std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup
+  std::uint32_t detail = 0;  ///< named: threads; mbarrier: parity; matrix: groups that may stay pending
+  std::uint64_t since = 0;   ///< scheduler step
+};
+
+enum class ThreadState { runnable, waiting, done };
+
+class Block;
+
+struct Thread {
+  explicit Thread(StackPool& pool) : fiber(pool) {}
+
+  unsigned index() const noexcept { return self.thread; }
+  unsigned warp() const noexcept { return self.thread / kWarpThreads; }
+  unsigned lane() const noexcept { return self.thread % kWarpThreads; }
+  unsigned group() const noexcept { return self.thread / kGroupThreads; }
+  unsigned in_group() const noexcept { return self.thread % kGroupThreads; }
+
+  tj_model_thread self{};
+  Block* block = nullptr;
+  ThreadState state = ThreadState::done;
+  Wait wait;
+  Fiber fiber;
+};
+
+/// "block 3, warp 4, lane 2".
+std::string name_of(const Thread& thread);
+
+/// Throws tj::Error(model, model_fault): who, what, and what is allowed.
+[[noreturn]] void fault(const std::string& message);
+[[noreturn]] void fault(const Thread& thread, const std::string& message);
+
+/// "0x1c408".
+std::string hex(std::uint64_t value);
+
+}  // namespace tj::launch::model

@@ -1,0 +1,48 @@
+// See model_warp.hpp.
+#include "launch/model_warp.hpp"
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+const char* name(WarpUnit::Kind kind) {
+  switch (kind) {
+    case WarpUnit::Kind::sync: return "warp_sync";
+    case WarpUnit::Kind::shuffle_xor: return "shuffle_xor";
+    case WarpUnit::Kind::any: return "any_in_warp";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand) {
+  const unsigned lane = thread.lane();
+  if (arrived_ == 0) kind_ = kind;
+  else if (kind_ != kind)
+    fault(thread, support::cat("executes ", name(kind), " while other lanes of its warp are in ", name(kind_), "; all 32 lanes must execute the same"));
+  if (kind == Kind::shuffle_xor && operand >= kWarpThreads)
+    fault(thread, support::cat("shuffle_xor with mask ", operand, "; allowed are 0 to 31"));
+  value_[lane] = value;
+  operand_[lane] = operand;
+  arrived_ |= 1u << lane;
+  if (arrived_ != 0xffffffffu) {
+    scheduler.park(thread, {WaitKind::warp, 0, arrived_, 0, 0});
+    return result_[lane];
+  }
+  finish();
+  for (unsigned other = 0; other < kWarpThreads; ++other)
+    if (other != lane) scheduler.wake(scheduler.thread(thread.warp() * kWarpThreads + other));
+  return result_[lane];
+}
+
+void WarpUnit::finish() {
+  std::uint32_t any = 0;
+  for (unsigned lane = 0; lane < kWarpThreads; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
+  for (unsigned lane = 0; lane < kWarpThreads; ++lane)
+    result_[lane] = kind_ == Kind::shuffle_xor ? value_[lane ^ operand_[lane]] : any;
+  arrived_ = 0;
+}
+
+}  // namespace tj::launch::model
