@@ -90,7 +90,7 @@ bool Search::pick_pair(const State& state, std::vector<Branch>& branches) const 
     const int below = previous_allowed(pair, ii_, distance);
     const int room_up = -state.closure.at(pair.j + 1, pair.i + 1) - above;
     const int room_down = below - state.closure.at(pair.i + 1, pair.j + 1);
-    const int score = std::max(room_up, room_down);
+    const int score = room_up + room_down;
     if (any && score >= best) continue;
     any = true;
     best = score;

@@ -1,7 +1,7 @@
 // Order barriers: where the schedule itself makes roles alternate on one unit, the code may hold them to it.
 //
 // Decides whether a turn can be told by counting alone: each role's nodes form one run a step, all runs execute equally
-// often, and the k-th runs of all roles fit in one period. Everything else gets no barrier. Changes no cycle.
+// often, and the k-th runs of all roles fit in one period. The first such unit gets a barrier, no other. Changes no cycle.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -97,6 +97,7 @@ void find_order_barriers(const Graph& graph, Schedule& schedule) {
       barrier.nodes.push_back(std::move(run.nodes));
     }
     schedule.order_barriers.push_back(std::move(barrier));
+    return;  // a role's steps are cut where its turn begins, which only one unit can ask for
   }
 }
 

@@ -52,7 +52,13 @@ class Verifier {
   int nodes() const { return static_cast<int>(g_.nodes.size()); }
   bool loops(int i) const { return node(i).scope == Scope::iteration; }
   std::int64_t cycle(int i) const { return s_.cycle[static_cast<std::size_t>(i)]; }
-  std::int64_t stage_of(int i) const { return cycle(i) / s_.ii; }
+  /// A role's steps begin at its own cycle of the period; which step a node runs in, and when after that step's begin.
+  std::int64_t begin_of(int r) const { return s_.roles[static_cast<std::size_t>(r)].origin; }
+  std::int64_t step_of(int i) const {
+    const std::int64_t since = cycle(i) - begin_of(role(i));
+    return since >= 0 ? since / s_.ii : -((-since + s_.ii - 1) / s_.ii);
+  }
+  std::int64_t within(int i) const { return cycle(i) - begin_of(role(i)) - step_of(i) * s_.ii; }
   int role(int i) const { return s_.role[static_cast<std::size_t>(i)]; }
   const std::vector<int>& list(int r) const { return s_.roles[static_cast<std::size_t>(r)].nodes; }
 
@@ -61,6 +67,8 @@ class Verifier {
     if (s_.ii < 1) report("II is ", s_.ii, ", must be at least 1");
     if (s_.cycle.size() != g_.nodes.size()) report("cycles are given for ", s_.cycle.size(), " of ", g_.nodes.size(), " nodes");
     if (s_.role.size() != g_.nodes.size()) report("roles are given for ", s_.role.size(), " of ", g_.nodes.size(), " nodes");
+    for (std::size_t i = 0; i < s_.role.size(); ++i)
+      if (s_.role[i] < 0 || s_.role[i] >= static_cast<int>(s_.roles.size())) report("node ", i, " belongs to role ", s_.role[i], ", which does not exist");
     return problems_.empty();
   }
 
@@ -130,6 +138,8 @@ class Verifier {
   void roles() {
     std::vector<int> seen(g_.nodes.size(), 0);
     for (std::size_t r = 0; r < s_.roles.size(); ++r) {
+      if (s_.roles[r].origin < 0 || s_.roles[r].origin >= s_.ii)
+        report("role ", s_.roles[r].name, " begins its steps at cycle ", s_.roles[r].origin, ", allowed are 0 to ", s_.ii - 1);
       bool producer = false, consumer = false;
       for (const int n : s_.roles[r].nodes) {
         if (n < 0 || n >= nodes()) {
@@ -157,14 +167,14 @@ class Verifier {
         const int n = list(r)[p];
         place[n] = p;
         if (!loops(n)) continue;
-        if (cycle(n) % s_.ii < last) report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(n), " out of the order of its cycles");
-        last = cycle(n) % s_.ii;
+        if (within(n) < last) report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(n), " out of the order of its cycles");
+        last = within(n);
       }
       for (const Edge& edge : g_.edges) {
         if (role(edge.src) != r || role(edge.dst) != r || edge.src == edge.dst || edge.delay < 0) continue;
         const bool both = loops(edge.src) && loops(edge.dst), same_scope = node(edge.src).scope == node(edge.dst).scope;
         if (!same_scope) continue;
-        const std::int64_t steps = both ? stage_of(edge.dst) + edge.distance - stage_of(edge.src) : 0;
+        const std::int64_t steps = both ? step_of(edge.dst) + edge.distance - step_of(edge.src) : 0;
         if (steps < 0 || (steps == 0 && place[edge.src] > place[edge.dst]))
           report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(edge.dst), " before ", name(edge.src), ", on which it depends");
       }
@@ -287,21 +297,20 @@ class Verifier {
     std::vector<std::vector<std::int64_t>> depth;
     for (std::size_t k = 0; k < barrier.roles.size(); ++k) {
       if (barrier.nodes[k].empty()) return report("order barrier of ", unit, ": a role has no nodes");
-      std::int64_t least = -1, last = -1;
       depth.emplace_back();
+      std::int64_t last = -1;
       for (const int n : barrier.nodes[k]) {
         if (n < 0 || n >= nodes() || !loops(n) || role(n) != barrier.roles[k] || node(n).async != Async::matrix || !listed.insert(n).second)
           return report("order barrier of ", unit, " lists a node that is not an asynchronous node of its role, or twice");
-        if (cycle(n) % s_.ii < last) report("order barrier of ", unit, ": ", name(n), " is out of issue order");
-        last = cycle(n) % s_.ii;
-        least = least < 0 ? stage_of(n) : std::min(least, stage_of(n));
-        depth.back().push_back(stage_of(n));
+        if (within(n) < last) report("order barrier of ", unit, ": ", name(n), " is out of issue order");
+        last = within(n);
+        depth.back().push_back(step_of(n));
       }
+      const std::int64_t least = *std::min_element(depth.back().begin(), depth.back().end());
       for (auto& each : depth.back()) each -= least;
-      std::sort(depth.back().begin(), depth.back().end());
       if (depth.back() != depth.front()) report("order barrier of ", unit, ": the roles' runs do not execute equally often");
-      begin.push_back(least * s_.ii + cycle(barrier.nodes[k].front()) % s_.ii);
-      end.push_back(least * s_.ii + last);
+      begin.push_back(least * s_.ii + begin_of(barrier.roles[k]) + within(barrier.nodes[k].front()));
+      end.push_back(least * s_.ii + begin_of(barrier.roles[k]) + last);
       if (k > 0 && begin[k] <= end[k - 1]) report("order barrier of ", unit, ": the runs of two roles overlap or are out of order");
     }
     if (begin.front() + s_.ii <= end.back()) report("order barrier of ", unit, ": the runs take more than one period");

@@ -1,0 +1,152 @@
+// Protects roles, registers, ring depths and turns: what the emitted kernel is made of besides cycles.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "attention_graph.hpp"
+#include "graph/examples.hpp"
+#include "sched/schedule.hpp"
+
+namespace {
+
+using namespace tj;
+
+int slots(const graph::Graph& graph, const sched::Schedule& schedule, const char* name) {
+  for (const auto& ring : schedule.rings)
+    if (graph.values[static_cast<std::size_t>(ring.value)].name == name) return ring.slots;
+  return 0;
+}
+
+std::string message_of(const graph::Graph& graph, const sched::Options& options = {}) {
+  try {
+    sched::schedule(graph, options);
+  } catch (const Error& e) {
+    return e.message;
+  }
+  return {};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("copies go to the load role, each copy of the rest to its own") {
+  const graph::Graph graph = test::attention_graph();
+  const sched::Schedule schedule = sched::schedule(graph);
+  REQUIRE(schedule.roles.size() == 3);
+  CHECK(schedule.roles[0].name == "load");
+  CHECK(schedule.roles[0].warps == 1);
+  CHECK(schedule.roles[1].name == "compute0");
+  CHECK(schedule.roles[2].name == "compute1");
+  CHECK(schedule.role[static_cast<std::size_t>(graph.node_index("load_q"))] == 0);
+  CHECK(schedule.role[static_cast<std::size_t>(graph.node_index("pv.1"))] == 2);
+  // Tile-scope nodes follow the iteration nodes.
+  CHECK(schedule.roles[0].nodes.back() == graph.node_index("load_q"));
+}
+
+TEST_CASE("registers move from the loads to the consumers") {
+  for (const auto& [copies, load, compute] : {std::array{2, 24, 240}, std::array{3, 32, 160}}) {
+    graph::Graph graph = test::attention_graph({copies, 16 * 1024, 227 * 1024, true});
+    for (auto& node : graph.nodes) node.registers = std::min(node.registers, 160);
+    const sched::Schedule schedule = sched::schedule(graph);
+    CHECK(schedule.roles[0].registers == load);
+    CHECK(schedule.roles[1].registers == compute);
+    CHECK(schedule.roles.back().registers == compute);
+  }
+  CHECK(sched::schedule(test::attention_graph({2, 16 * 1024, 227 * 1024, false})).roles[1].registers == 0);
+  CHECK(has(message_of(test::attention_graph({3, 16 * 1024, 227 * 1024, true})), "needs 200 registers a thread, role 'compute0' gets 160"));
+}
+
+TEST_CASE("rings take what memory allows, evenly") {
+  const graph::Graph wide = test::attention_graph({2, 32 * 1024, 227 * 1024, true});
+  const sched::Schedule deep = sched::schedule(wide);
+  CHECK(slots(wide, deep, "q") == 1);
+  CHECK(slots(wide, deep, "k") == 3);
+  CHECK(slots(wide, deep, "v") == 3);
+  sched::Options options;
+  options.max_slots = 2;
+  CHECK(slots(wide, sched::schedule(wide, options), "k") == 2);
+  const graph::Graph small = test::attention_graph({2, 8 * 1024, 227 * 1024, true});
+  CHECK(slots(small, sched::schedule(small), "k") == 4);  // the value's own limit
+}
+
+TEST_CASE("too little memory for the shortest schedule gives another legal one, too little for any a named error") {
+  const graph::Graph two_each = test::attention_graph({2, 32 * 1024, (32 + 4 * 32) * 1024 + 256, true});
+  const sched::Schedule fits = sched::schedule(two_each);
+  CHECK(sched::verify(two_each, fits).empty());
+  const graph::Graph one_each = test::attention_graph({2, 32 * 1024, (32 + 2 * 32) * 1024 + 256, true});
+  const sched::Schedule slow = sched::schedule(one_each);
+  CHECK(sched::verify(one_each, slow).empty());
+  CHECK(slots(one_each, slow, "k") == 1);
+  CHECK(slow.ii > fits.ii);
+  const graph::Graph none = test::attention_graph({2, 32 * 1024, 64 * 1024, true});
+  CHECK(has(message_of(none), "bytes of SMEM, machine 'test machine' has 65536"));
+  sched::Options options;
+  options.max_slots = 1;
+  graph::Graph needs_two = test::attention_graph();
+  needs_two.values[1].min_slots = 2;
+  CHECK(has(message_of(needs_two, options), "max_slots is 1, but value 'k'"));
+}
+
+TEST_CASE("slots stay within limits for every stage limit") {
+  for (int stages = 0; stages <= 3; ++stages)
+    for (int limit = 1; limit <= 3; ++limit) {
+      const graph::Graph graph = test::attention_graph();
+      sched::Options options;
+      options.max_stages = stages;
+      options.max_slots = limit;
+      const sched::Schedule schedule = sched::schedule(graph, options);
+      CHECK(slots(graph, schedule, "k") <= limit);
+      CHECK(slots(graph, schedule, "v") <= limit);
+      CHECK(sched::verify(graph, schedule).empty());
+    }
+}
+
+TEST_CASE("two consumers take turns on the matrix unit, one does not") {
+  const graph::Graph graph = test::attention_graph();
+  const sched::Schedule schedule = sched::schedule(graph);
+  REQUIRE(schedule.order_barriers.size() == 1);
+  CHECK(graph.machine.units[static_cast<std::size_t>(schedule.order_barriers[0].unit)].name == "TC");
+  CHECK(schedule.order_barriers[0].roles.size() == 2);
+  sched::Options options;
+  options.order_barriers = false;
+  CHECK(sched::schedule(graph, options).order_barriers.empty());
+  CHECK(sched::schedule(test::attention_graph({1, 32 * 1024, 227 * 1024, true})).order_barriers.empty());
+}
+
+TEST_CASE("an edge that must stay in one role but cannot is named") {
+  graph::Graph graph = test::attention_graph();
+  graph.edges.push_back({graph.node_index("qk.0"), graph.node_index("softmax.1"), 1, 0, false, -1, 0, true});
+  CHECK(has(message_of(graph), "'qk.0' -> 'softmax.1' must stay in one role"));
+}
+
+TEST_CASE("a spill between roles lengthens its edge") {
+  graph::Graph graph = graph::fa_hopper();
+  const int before = sched::schedule(graph).length;
+  graph.edges[0].spill_cycles = 3;  // K_load -> S, between load and compute
+  const sched::Schedule schedule = sched::schedule(graph);
+  CHECK(schedule.length == before + 3);
+  CHECK(sched::verify(graph, schedule).empty());
+}
+
+TEST_CASE("JSON has the documented keys") {
+  const graph::Graph graph = test::attention_graph();
+  const auto json = nlohmann::json::parse(sched::to_json(graph, sched::schedule(graph)));
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate", "roles"})
+    CHECK(json.contains(key));
+  CHECK(json["nodes"].size() == graph.nodes.size());
+  for (const char* key : {"name", "cycle", "stage", "role"}) CHECK(json["nodes"][0].contains(key));
+  CHECK(json["rings"][0]["value"] == "q");
+}
+
+TEST_CASE("prediction counts overhead, steady state and one length") {
+  graph::Graph graph = test::attention_graph();
+  const sched::Schedule schedule = sched::schedule(graph);
+  const double cycles = 3000 + 9.0 * schedule.ii + schedule.length;
+  CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 10) == doctest::Approx(graph.flops_per_iteration * 10 / cycles * 2.0 * 100 / 1e3));
+  CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 0) == 0);
+}

@@ -1,0 +1,88 @@
+// Protects tj-schedule's interface: keys, exit codes, errors that name the flag, nothing but JSON with --json.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tools/schedule.hpp"
+
+namespace {
+
+struct Result {
+  int code = 0;
+  std::string out, err;
+};
+
+Result run(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  const int code = tj::tools::schedule(words, out, err);
+  return {code, out.str(), err.str()};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an op as JSON") {
+  const Result result = run({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--json"});
+  CHECK(result.err.empty());
+  REQUIRE(result.code == 0);
+  const auto json = nlohmann::json::parse(result.out);
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate", "roles", "predicted_tflops"})
+    CHECK_MESSAGE(json.contains(key), key);
+  CHECK(json["ii"].get<int>() >= json["res_mii"].get<int>());
+  CHECK(json["proven_ii"] == true);
+  CHECK(json["predicted_tflops"].get<double>() > 0);
+}
+
+TEST_CASE("a flag without a value is true, and stage limits reach the scheduler") {
+  const Result result = run({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal", "--dtype", "bf16", "--max-stages", "1", "--json"});
+  REQUIRE(result.code == 0);
+  const auto json = nlohmann::json::parse(result.out);
+  CHECK(has(json["kernel"], "causal"));
+  for (const auto& node : json["nodes"]) CHECK(node["stage"] == 0);
+}
+
+TEST_CASE("example graphs as text and as JSON") {
+  const Result text = run({"--graph-example", "fa_hopper"});
+  CHECK(text.code == 0);
+  CHECK(has(text.out, "II 4 (proven), length 9 (proven)"));
+  const Result json = run({"--graph-example", "simple_gemm", "--streaming-latency", "0", "--json"});
+  REQUIRE(json.code == 0);
+  CHECK(nlohmann::json::parse(json.out)["length"] == 3);
+  const Result unproven = run({"--graph-example", "fa_hopper", "--budget", "1", "--json"});
+  REQUIRE(unproven.code == 0);
+  CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
+}
+
+TEST_CASE("bad use names the flag") {
+  const auto refused = [](const std::vector<std::string>& words, const char* part) {
+    const Result result = run(words);
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK_MESSAGE(has(result.err, part), result.err);
+  };
+  refused({}, "--op");
+  refused({"--op", "fmha", "--graph-example", "fa_hopper"}, "--graph-example");
+  refused({"--op", "nothing"}, "--op is 'nothing'");
+  refused({"--op", "fmha", "--target", "sm_1"}, "--target");
+  refused({"--op", "fmha", "--head-dim", "80"}, "--head-dim");
+  refused({"--op", "fmha", "--dtype", "f16,bf16"}, "--dtype has several values");
+  refused({"--op", "fmha", "--flavour", "salty"}, "--flavour");
+  refused({"--op", "fmha", "loose"}, "loose");
+  refused({"--op", "fmha", "--max-stages", "-1"}, "--max-stages");
+  refused({"--graph-example", "nothing"}, "simplified_fa");
+  refused({"--graph-example", "fa_hopper", "--streaming-latency", "5"}, "--streaming-latency");
+  refused({"--graph-example", "fa_hopper", "--dtype", "f16"}, "--dtype");
+  refused({"--graph-example", "fa_hopper", "--target", "sm_90a"}, "--target");
+}
+
+TEST_CASE("what cannot be scheduled is a failure, not bad use") {
+  const Result result = run({"--op", "fmha", "--head-dim", "128", "--max-slots", "1"});
+  CHECK(result.code == 1);
+  CHECK(has(result.err, "max_slots"));
+}
+
+TEST_CASE("help is not an error") { CHECK(run({"--help"}).code == 0); }
