@@ -1,0 +1,160 @@
+// Protects what a role does for every trip count: no value is read before it arrived, no slot is kept or handed back
+// twice, turns balance between roles, and the pattern that the text is made of is the simulation for every trip count.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "arch/arch.hpp"
+#include "codegen/timeline.hpp"
+#include "ops/fmha.hpp"
+#include "sched/schedule.hpp"
+
+using namespace tj;
+using codegen::Event;
+using codegen::EventKind;
+using codegen::Timeline;
+
+namespace {
+
+struct Scheduled {
+  graph::Graph graph;
+  sched::Schedule schedule;
+};
+
+std::vector<Scheduled> cases() {
+  std::vector<Scheduled> list;
+  const arch::Arch& arch = *arch::find("sm_90a");
+  for (const ops::FmhaTile tile : {ops::FmhaTile{2, 128}, ops::FmhaTile{3, 128}, ops::FmhaTile{2, 176}}) {
+    const FmhaConfig config{DType::f16, tile.consumers == 3 ? 64 : 128, true, false};
+    for (const int max_stages : {0, 1, 2}) {
+      sched::Options options;
+      options.max_stages = max_stages;
+      auto graph = ops::fmha_graph(config, tile, arch);
+      auto schedule = sched::schedule(graph, options);
+      list.push_back({std::move(graph), std::move(schedule)});
+    }
+  }
+  return list;
+}
+
+std::vector<Event> flat(const Timeline& timeline) {
+  std::vector<Event> events = timeline.tile_begin;
+  for (const auto& step : timeline.steps) events.insert(events.end(), step.begin(), step.end());
+  events.insert(events.end(), timeline.tile_end.begin(), timeline.tile_end.end());
+  return events;
+}
+
+int count(const std::vector<Event>& events, EventKind kind, int ring = -1) {
+  int found = 0;
+  for (const Event& event : events) found += event.kind == kind && (ring < 0 || event.ring == ring);
+  return found;
+}
+
+// Replays a role: what a call needs must have been observed before it.
+void check_order(const Scheduled& s, const std::vector<Event>& events) {
+  std::set<std::pair<int, int>> arrived, done, called;  // (ring or node, iteration)
+  for (const Event& event : events) {
+    if (event.kind == EventKind::wait_full) arrived.insert({event.ring, event.iteration});
+    if (event.kind == EventKind::done) done.insert({event.node, event.iteration});
+    if (event.kind == EventKind::release) CHECK(arrived.count({event.ring, event.iteration}) == 1);
+    if (event.kind != EventKind::call || event.iteration < 0) continue;
+    called.insert({event.node, event.iteration});
+    for (const auto& edge : s.graph.edges) {
+      if (edge.dst != event.node) continue;
+      const auto& source = s.graph.nodes[static_cast<std::size_t>(edge.src)];
+      if (edge.value >= 0) {
+        const bool tile_scope = source.scope == graph::Scope::tile_begin;
+        for (std::size_t r = 0; r < s.schedule.rings.size(); ++r)
+          if (s.schedule.rings[r].value == edge.value) CHECK(arrived.count({static_cast<int>(r), tile_scope ? -1 : event.iteration}) == 1);
+      }
+      if (edge.blocking && source.async == graph::Async::matrix && event.iteration - edge.distance >= 0)
+        CHECK(done.count({edge.src, event.iteration - edge.distance}) == 1);
+    }
+  }
+}
+
+std::vector<Event> shifted(std::vector<Event> events, int origin) {
+  for (Event& event : events)
+    if (event.kind != EventKind::matrix_wait && event.kind != EventKind::order_wait && event.kind != EventKind::order_arrive) event.iteration += origin;
+  return events;
+}
+
+// The text's structure, run for a trip count.
+std::vector<Event> expand(const codegen::Pattern& pattern, int n) {
+  std::vector<Event> events = pattern.tile_begin;
+  const auto append = [&](const std::vector<Event>& more) { events.insert(events.end(), more.begin(), more.end()); };
+  if (n >= std::max(1, pattern.peel)) {
+    for (const auto& step : pattern.prologue) append(step);
+    for (int s = pattern.peel; s < n; ++s) append(shifted(pattern.steady, s));
+    for (const auto& step : pattern.drain) append(shifted(step, n));
+    append(shifted(pattern.drain_end, n));
+  } else if (n > 0) {
+    const Timeline& timeline = pattern.shorter[static_cast<std::size_t>(n)];
+    for (const auto& step : timeline.steps) append(step);
+    for (const Event& event : timeline.tile_end)
+      if (event.iteration >= 0 || event.kind == EventKind::matrix_wait) events.push_back(event);
+  }
+  append(pattern.tile_end);
+  return events;
+}
+
+bool same(const std::vector<Event>& a, const std::vector<Event>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool numbered = a[i].kind != EventKind::matrix_wait && a[i].kind != EventKind::order_wait && a[i].kind != EventKind::order_arrive;
+    if (a[i].kind != b[i].kind || a[i].node != b[i].node || a[i].ring != b[i].ring || a[i].pending != b[i].pending || a[i].order != b[i].order) return false;
+    if (numbered && a[i].iteration != b[i].iteration) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("for every trip count, each role waits before it reads and hands back every slot once") {
+  for (const Scheduled& s : cases()) {
+    CAPTURE(sched::to_text(s.graph, s.schedule));
+    for (int n = 0; n <= 7; ++n) {
+      CAPTURE(n);
+      std::map<int, int> turns;  // order barrier waits, by barrier, of the first role seen
+      for (std::size_t r = 0; r < s.schedule.roles.size(); ++r) {
+        const auto events = flat(codegen::simulate(s.graph, s.schedule, static_cast<int>(r), n));
+        check_order(s, events);
+        for (std::size_t ring = 0; ring < s.schedule.rings.size(); ++ring) {
+          const int fillings = s.graph.values[static_cast<std::size_t>(s.schedule.rings[ring].value)].scope == graph::Scope::iteration ? n : 1;
+          const int index = static_cast<int>(ring);
+          const bool consumes = count(events, EventKind::wait_full, index) > 0 || count(events, EventKind::release, index) > 0;
+          const bool produces = count(events, EventKind::wait_empty, index) > 0;
+          if (consumes) CHECK(count(events, EventKind::wait_full, index) == fillings);
+          if (consumes) CHECK(count(events, EventKind::release, index) == fillings);
+          if (produces) CHECK(count(events, EventKind::wait_empty, index) == fillings);
+          if (produces) CHECK(count(events, EventKind::expect_full, index) == fillings);
+          if (fillings > 0) CHECK(consumes != produces);
+        }
+        CHECK(count(events, EventKind::order_wait) == count(events, EventKind::order_arrive));
+        for (std::size_t b = 0; b < s.schedule.order_barriers.size(); ++b) {
+          int waits = 0;
+          bool member = false;
+          for (const int role : s.schedule.order_barriers[b].roles) member = member || role == static_cast<int>(r);
+          for (const Event& event : events) waits += event.kind == EventKind::order_wait && event.order == static_cast<int>(b);
+          if (member && !turns.count(static_cast<int>(b))) turns[static_cast<int>(b)] = waits;
+          if (member) CHECK(waits == turns[static_cast<int>(b)]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the pattern expands to the simulation for every trip count") {
+  for (const Scheduled& s : cases()) {
+    CAPTURE(sched::to_text(s.graph, s.schedule));
+    for (std::size_t r = 0; r < s.schedule.roles.size(); ++r) {
+      const auto pattern = codegen::find_pattern(s.graph, s.schedule, static_cast<int>(r));
+      for (int n = 0; n <= 9; ++n) {
+        CAPTURE(n);
+        CHECK(same(expand(pattern, n), flat(codegen::simulate(s.graph, s.schedule, static_cast<int>(r), n))));
+      }
+    }
+  }
+}
