@@ -1,6 +1,7 @@
 // See pipeline.hpp.
 #include "pipeline.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -32,6 +33,26 @@ std::vector<compile::Header> headers_for(const arch::Target& target) {
     }
   }
   return headers;
+}
+
+bool embedded(const std::vector<compile::Header>& headers, const std::string& name) {
+  return std::any_of(headers.begin(), headers.end(), [&](const compile::Header& header) { return header.name == name; });
+}
+
+// A graph may be schedulable for an arch that nobody wrote node bodies for.
+void require_bodies(const ops::Op& op, const graph::Graph& graph, const arch::Arch& arch) {
+  const auto headers = headers_for({&arch, false});
+  for (const std::string& include : graph.includes)
+    if (!embedded(headers, include))
+      support::fail(Stage::target, Code::unsupported,
+                    cat("op '", op.name(), "' has no kernel for the arch family '", arch.family, "' of '", arch.name, "': there is no kernel_templates/", include));
+}
+
+void require_primitives(const arch::Target& target) {
+  const std::string file = cat("arch/", target.arch->primitives, ".cuh");
+  if (!embedded(headers_for(target), file))
+    support::fail(Stage::target, Code::unsupported,
+                  cat("target '", target.name(), "' has no primitives: there is no kernel_templates/", target.model ? kModelPrefix : "", file));
 }
 
 // Where people look when a compile fails. Never fails itself: a dump is a help, not a result.
@@ -99,6 +120,7 @@ Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& 
   double best_rate = 0;
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
     try {
+      require_bodies(op, candidate.graph, arch);
       sched::Schedule schedule = sched::schedule(candidate.graph, options);
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops / cycles;
@@ -121,13 +143,14 @@ Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target
   report.name = request.name;
   report.target = target.name();
 
+  require_primitives(target);
   auto start = Clock::now();
   const Choice choice = choose(op, request, *target.arch);
   report.schedule_ms = ms_since(start);
   report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 
   start = Clock::now();
-  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->family);
+  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives);
   report.codegen_ms = ms_since(start);
   const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);

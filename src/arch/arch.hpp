@@ -27,7 +27,8 @@ struct Fact {
 struct Arch {
   std::string name;       ///< "sm_90a"
   std::string vendor;     ///< "nvidia", "amd"
-  std::string family;     ///< template suffix: "sm90"
+  std::string family;     ///< which node bodies serve it, the suffix of kernel_templates/ops/: "sm90"
+  std::string primitives; ///< its file of kernel_templates/arch/, without the suffix: "sm90"
   std::string compiler;   ///< "nvrtc", "hiprtc"
   int device_major = 0, device_minor = 0;  ///< compute capability that runs it
   std::vector<Unit> units;
@@ -42,6 +43,8 @@ struct Arch {
   int sm_count = 0;        ///< of the usual product, for predictions only
   double clock_ghz = 0;    ///< sustained, for predictions only
 
+  bool has_unit(std::string_view unit) const;
+  bool has_fact(std::string_view fact_name) const;
   /// The fact's value; throws tj::Error(target, internal) naming arch and fact when absent.
   double fact(std::string_view name) const;
 };
@@ -57,12 +60,18 @@ struct Target {
 const std::vector<const Arch*>& all();
 /// Null when unknown.
 const Arch* find(std::string_view name);
+/// What an op asks of an arch that it can be scheduled for.
+struct Needs {
+  std::vector<std::string> units, facts;
+};
+/// "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all.
+std::string lacks(const Arch& arch, const Needs& needs);
+/// Throws tj::Error(target, unsupported) when something is lacking, naming it and the archs that have all.
+void require(const Arch& arch, std::string_view op, const Needs& needs);
+
 /// The arch for a device's compute capability (or gcnArchName through `name`); null when none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);
 /// "sm_90a" or "model:sm_90a". Throws tj::Error(target) that lists what is allowed.
 Target parse_target(std::string_view text);
-
-// One per data-only file.
-Arch make_sm90a();
 
 }  // namespace tj::arch

@@ -1,18 +1,28 @@
 // The list of archs and how text becomes a target.
-#include <array>
+#include <algorithm>
 
 #include "arch/arch.hpp"
 #include "support/fail.hpp"
 
+// One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
+#define TJ_ARCHS(ARCH) \
+  ARCH(sm90a)          \
+  /* in this order; the first is what the CPU model stands for when nothing else is asked */
+
 namespace tj::arch {
+
+#define TJ_DECLARE(name) Arch make_##name();
+TJ_ARCHS(TJ_DECLARE)
+#undef TJ_DECLARE
+
 namespace {
 
 constexpr std::string_view kModelPrefix = "model:";
 
 const std::vector<Arch>& storage() {
-  static const std::vector<Arch> archs = {
-      make_sm90a(),
-  };
+#define TJ_MAKE(name) make_##name(),
+  static const std::vector<Arch> archs = {TJ_ARCHS(TJ_MAKE)};
+#undef TJ_MAKE
   return archs;
 }
 
@@ -23,6 +33,12 @@ std::string allowed() {
 }
 
 }  // namespace
+
+bool Arch::has_unit(std::string_view unit) const {
+  return std::any_of(units.begin(), units.end(), [&](const Unit& each) { return each.name == unit; });
+}
+
+bool Arch::has_fact(std::string_view fact_name) const { return facts.count(std::string(fact_name)) != 0; }
 
 double Arch::fact(std::string_view fact_name) const {
   const auto found = facts.find(std::string(fact_name));
@@ -50,6 +66,26 @@ const Arch* for_device(std::string_view vendor, int major, int minor) {
   for (const Arch* arch : all())
     if (arch->vendor == vendor && arch->device_major == major && arch->device_minor == minor) return arch;
   return nullptr;
+}
+
+std::string lacks(const Arch& arch, const Needs& needs) {
+  std::string list;
+  const auto add = [&](const char* kind, const std::string& name) { list += support::cat(list.empty() ? "" : ", ", kind, " '", name, "'"); };
+  for (const std::string& unit : needs.units)
+    if (!arch.has_unit(unit)) add("unit", unit);
+  for (const std::string& fact : needs.facts)
+    if (!arch.has_fact(fact)) add("fact", fact);
+  return list;
+}
+
+void require(const Arch& arch, std::string_view op, const Needs& needs) {
+  const std::string missing = lacks(arch, needs);
+  if (missing.empty()) return;
+  std::string served;
+  for (const Arch* other : all())
+    if (lacks(*other, needs).empty()) served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
+  support::fail(Stage::target, Code::unsupported,
+                support::cat(op, " does not run on '", arch.name, "', which lacks ", missing, "; it runs on ", served.empty() ? "no arch of this version" : served));
 }
 
 Target parse_target(std::string_view text) {

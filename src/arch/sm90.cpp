@@ -12,6 +12,7 @@ Arch make_sm90a() {
   a.name = "sm_90a";
   a.vendor = "nvidia";
   a.family = "sm90";
+  a.primitives = "sm90";
   a.compiler = "nvrtc";
   a.device_major = 9;
   a.device_minor = 0;

@@ -100,13 +100,13 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
 
 }  // namespace
 
-Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& arch_family) {
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives) {
   refuse_inexpressible(graph, schedule);
   const Layout layout = make_layout(graph, schedule);
   Writer w;
   Sites sites;
   write_banner(w, graph, schedule);
-  w.line("#include \"arch/", arch_family, ".cuh\"");
+  w.line("#include \"arch/", primitives, ".cuh\"");
   w.line("#include \"pipeline.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();

@@ -26,7 +26,8 @@ struct Unit {
   std::vector<Site> sites;
 };
 
-/// Throws tj::Error(codegen) when the schedule cannot be expressed, naming node and reason.
-Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& arch_family);
+/// `primitives` names the file of kernel_templates/arch/ without its suffix. Throws tj::Error(codegen) when the schedule
+/// cannot be expressed, naming node and reason.
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives);
 
 }  // namespace tj::codegen

@@ -25,6 +25,11 @@ constexpr int kRowsPerConsumer = 64;
 constexpr int kElementBytes = 2;
 constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 
+// Every unit and fact that is read below.
+const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
+                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
+                             "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "barrier_cycles"}};
+
 int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
@@ -225,8 +230,7 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  if (arch.family != "sm90")
-    support::fail(Stage::target, Code::unsupported, cat("fmha has no kernel for '", arch.name, "'; it runs on sm_90a and model:sm_90a"));
+  arch::require(arch, "fmha", kNeeds);
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and some 40 more.
   static constexpr FmhaTile kWide[] = {{2, 176}, {2, 160}, {2, 128}};
   static constexpr FmhaTile kNarrow[] = {{3, 128}, {2, 176}, {2, 128}};

@@ -1,13 +1,21 @@
 // The list of ops: one line each.
-#include "ops/fmha.hpp"
 #include "ops/op.hpp"
+
+// One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
+#define TJ_OPS(OP) \
+  OP(fmha)         \
+  /* in this order: it is that of listings */
 
 namespace tj::ops {
 
+#define TJ_DECLARE(name) const Op& name##_op();
+TJ_OPS(TJ_DECLARE)
+#undef TJ_DECLARE
+
 const std::vector<const Op*>& all() {
-  static const std::vector<const Op*> ops = {
-      &fmha_op(),
-  };
+#define TJ_LIST(name) &name##_op(),
+  static const std::vector<const Op*> ops = {TJ_OPS(TJ_LIST)};
+#undef TJ_LIST
   return ops;
 }
 

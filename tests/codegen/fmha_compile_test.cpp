@@ -24,7 +24,7 @@ TEST_CASE("shipped configurations: no spill, no serialised matrix instruction, r
   for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"both"}}, {"dtype", {"f16"}}})) {
     CAPTURE(request.name);
     const Choice choice = choose(ops::fmha_op(), request, arch);
-    const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.family);
+    const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
     compile::Job job;
     job.name = request.name + ".cu";
     job.text = unit.text;

@@ -1,0 +1,82 @@
+// Protects the data-driven refusal: an arch that lacks what an op reads is refused by name, before anything is computed
+// from it, and with a word on where the op does run.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/fmha.hpp"
+
+using namespace tj;
+
+namespace {
+
+const FmhaConfig kConfig{DType::f16, 128, false, false};
+
+/// The message of the refusal; empty when nothing was refused.
+std::string refusal(const arch::Arch& arch) {
+  try {
+    ops::fmha_candidates(kConfig, arch);
+  } catch (const Error& e) {
+    CHECK(e.stage == Stage::target);
+    CHECK(e.code == Code::unsupported);
+    return e.message;
+  }
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an arch without a unit is refused, naming the unit and the archs that serve the op") {
+  arch::Arch lacking = *arch::find("sm_90a");
+  lacking.name = "sm_0";
+  std::erase_if(lacking.units, [](const arch::Unit& unit) { return unit.name == "TC"; });
+  const std::string message = refusal(lacking);
+  CHECK(contains(message, "'sm_0'"));
+  CHECK(contains(message, "unit 'TC'"));
+  CHECK(contains(message, "sm_90a, model:sm_90a"));
+}
+
+TEST_CASE("no fact that the graph reads is missing from the needs: without any one, the arch is served or refused, never a defect") {
+  const arch::Arch& whole = *arch::find("sm_90a");
+  int refused = 0;
+  for (const auto& [name, fact] : whole.facts) {
+    arch::Arch lacking = whole;
+    lacking.facts.erase(name);
+    const std::string message = refusal(lacking);
+    if (message.empty()) continue;
+    CHECK(contains(message, "fact '" + name + "'"));
+    ++refused;
+  }
+  CHECK(refused > 0);
+  CHECK(refusal(whole).empty());
+}
+
+TEST_CASE("a target that nobody knows is refused with the list of those that are known") {
+  try {
+    arch::parse_target("model:sm_0");
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    CHECK(e.stage == Stage::target);
+    CHECK(contains(e.message, "model:sm_0"));
+    for (const arch::Arch* arch : arch::all()) CHECK(contains(e.message, "model:" + arch->name));
+  }
+}
+
+TEST_CASE("every arch names its files and gives each fact a source") {
+  for (const arch::Arch* arch : arch::all()) {
+    CHECK(!arch->family.empty());
+    CHECK(!arch->primitives.empty());
+    CHECK(!arch->compiler.empty());
+    for (const auto& [name, fact] : arch->facts) {
+      CAPTURE(name);
+      CHECK(fact.value > 0);
+      CHECK(!fact.source.empty());
+    }
+  }
+}

@@ -1,0 +1,97 @@
+// Protects the pipeline's refusals where an op and an arch do not meet: no node bodies for the family, no primitives for the
+// arch. Both come before any compiler is asked.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "pipeline.hpp"
+
+using namespace tj;
+
+namespace {
+
+/// An op whose every candidate asks for the given file of node bodies.
+class Asking final : public ops::Op {
+ public:
+  explicit Asking(std::vector<std::string> includes) : includes_(std::move(includes)) {}
+  std::string_view name() const override { return "asking"; }
+  void validate(const void*, bool) const override {}
+  Device device_of(const void*) const override { return {}; }
+  std::uint64_t small_key(const void*) const override { return 0; }
+  ops::Request request_of(const void*) const override { return {"asking", {}, "asking"}; }
+  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {request_of(nullptr)}; }
+  std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch& arch) const override {
+    std::vector<ops::Candidate> list;
+    for (const std::string& include : includes_) {
+      ops::Candidate candidate;
+      candidate.graph.name = include;
+      candidate.graph.machine.name = arch.name;
+      candidate.graph.includes = {include};
+      graph::Node node;
+      node.name = node.body = "work";
+      node.context = "Worker";
+      candidate.graph.nodes = {node};
+      candidate.useful_flops = 1;
+      list.push_back(candidate);
+    }
+    return list;
+  }
+  ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
+  void plan(const void*, const std::vector<std::int64_t>&, ops::LaunchPlan&) const override {}
+
+ private:
+  std::vector<std::string> includes_;
+};
+
+class Unasked final : public compile::Compiler {
+ public:
+  compile::Identity identity() const override { return {}; }
+  std::vector<std::string> base_options(std::string_view) const override { return {}; }
+  std::string version() override { return {}; }
+  compile::Binary compile(const compile::Job&) override {
+    FAIL("the compiler was asked");
+    return {};
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an op without node bodies for the arch's family is refused by name") {
+  const Asking op({"ops/asking_sm90.cuh"});
+  try {
+    choose(op, op.request_of(nullptr), *arch::find("sm_90a"));
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    CHECK(e.stage == Stage::target);
+    CHECK(e.code == Code::unsupported);
+    CHECK(contains(e.message, "op 'asking' has no kernel for the arch family 'sm90'"));
+    CHECK(contains(e.message, "kernel_templates/ops/asking_sm90.cuh"));
+  }
+}
+
+TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
+  const Asking op({"ops/asking_sm90.cuh", "ops/fmha_sm90.cuh"});
+  CHECK(choose(op, op.request_of(nullptr), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha_sm90.cuh");
+}
+
+TEST_CASE("an arch without primitives is refused, on the device and on the model") {
+  arch::Arch bare = *arch::find("sm_90a");
+  bare.name = "sm_0";
+  bare.primitives = "sm0";
+  const Asking op({"ops/fmha_sm90.cuh"});
+  Unasked compiler;
+  for (const bool model : {false, true}) {
+    try {
+      make(op, op.request_of(nullptr), {&bare, model}, compiler, {}, support::Log(LogLevel::off, {}));
+      FAIL("was accepted");
+    } catch (const Error& e) {
+      CHECK(e.stage == Stage::target);
+      CHECK(e.code == Code::unsupported);
+      CHECK(contains(e.message, model ? "kernel_templates/model/arch/sm0.cuh" : "kernel_templates/arch/sm0.cuh"));
+    }
+  }
+}
