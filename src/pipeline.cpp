@@ -121,7 +121,9 @@ Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& 
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
     try {
       require_bodies(op, candidate.graph, arch);
-      sched::Schedule schedule = sched::schedule(candidate.graph, options);
+      sched::Options own = options;
+      own.order_barriers = options.order_barriers && candidate.turns;
+      sched::Schedule schedule = sched::schedule(candidate.graph, own);
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops / cycles;
       if (best && rate <= best_rate) continue;

@@ -24,6 +24,7 @@ bool fmha_needs_general_scale(float scale);
 struct FmhaTile {
   int consumers = 2;  ///< roles of 64 query rows each
   int block_n = 128;  ///< keys an iteration
+  bool turns = true;  ///< order barriers between the consumers
 };
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.

@@ -34,6 +34,7 @@ struct Candidate {
   graph::Graph graph;
   double typical_iterations = 1;  ///< of a tile, at the op's typical size
   double useful_flops = 0;        ///< of that tile
+  bool turns = true;              ///< hold roles that alternate on a unit to their turns
 };
 
 /// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.
