@@ -113,6 +113,31 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+// ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
+/// T is u32 or float.
+template <class T>
+TJ_DEVICE T load_shared(u32 address);
+template <>
+TJ_DEVICE u32 load_shared<u32>(u32 address) {
+  u32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+template <>
+TJ_DEVICE float load_shared<float>(u32 address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+TJ_DEVICE void load_shared(u32 address, float (&v)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(address) : "memory");
+}
+TJ_DEVICE void store_shared(u32 address, u32 value) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory"); }
+TJ_DEVICE void store_shared(u32 address, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory"); }
+TJ_DEVICE void store_shared(u32 address, const float (&v)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]) : "memory");
+}
+
 // ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
 template <int Site>
 TJ_DEVICE void matrix_fence() {

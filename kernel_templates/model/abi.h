@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 1u
+#define TJ_MODEL_ABI_VERSION 2u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -51,6 +51,8 @@ typedef struct tj_model_api {
   void (*registers)(int site, int registers, int grow);
 
   void (*copy_box)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
+  void (*shared_load)(unsigned address, void* to, unsigned bytes);
+  void (*shared_store)(unsigned address, const void* from, unsigned bytes);
 
   void (*matrix_fence)(int site);
   void (*matrix_commit)(int site);

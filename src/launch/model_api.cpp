@@ -2,6 +2,7 @@
 //
 // Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread is
 // left where it is, and the launch throws. Invariant: called on a fiber of the model only.
+#include <cstring>
 #include <exception>
 #include <type_traits>
 
@@ -63,6 +64,12 @@ void registers(int, int, int) {}
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) { b.copies.issue(t, destination, map, barrier, coordinates, rank); });
 }
+void shared_load(unsigned address, void* to, unsigned bytes) {
+  guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_access(t, address, bytes, "load_shared"), bytes); });
+}
+void shared_store(unsigned address, const void* from, unsigned bytes) {
+  guarded([=](Thread& t, Block& b) { std::memcpy(b.ordinary_access(t, address, bytes, "store_shared"), from, bytes); });
+}
 
 void matrix_fence(int) {}
 void matrix_commit(int site) {
@@ -87,7 +94,7 @@ const tj_model_api& api() {
   static constexpr tj_model_api kApi = {
       TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle_xor,  &any_in_warp, &named_barrier,
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
-      &copy_box,            &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
+      &copy_box,            &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
   return kApi;
 }
 

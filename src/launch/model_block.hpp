@@ -49,6 +49,10 @@ class Block {
 
   MatrixUnit& matrix_of(const Thread& thread);
 
+  /// Where a thread's own load or store finds its bytes. Throws tj::Error(model_fault) when they are outside, misaligned, or
+  /// being copied to.
+  std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
+
  private:
   void reset(unsigned index);
 

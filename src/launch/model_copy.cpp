@@ -57,6 +57,11 @@ void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* ma
   pending_.push_back(copy);
 }
 
+bool CopyEngine::under_way(std::uint32_t address, std::uint32_t bytes) const noexcept {
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [&](const Copy& copy) { return address < copy.destination + copy.bytes && copy.destination < address + bytes; });
+}
+
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));

@@ -44,6 +44,9 @@ class CopyEngine final : public AsyncUnit {
   /// Throws tj::Error(model_fault) for a bad map, rank, destination or barrier.
   void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
 
+  /// Is any of these bytes the destination of a copy that is not complete?
+  bool under_way(std::uint32_t address, std::uint32_t bytes) const noexcept;
+
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
 

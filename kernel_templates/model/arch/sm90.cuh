@@ -118,6 +118,20 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
+// ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
+/// T is u32 or float.
+template <class T>
+TJ_DEVICE T load_shared(u32 address) {
+  static_assert(sizeof(T) == 4, "one word");
+  T value;
+  detail::api.shared_load(address, &value, 4);
+  return value;
+}
+TJ_DEVICE void load_shared(u32 address, float (&values)[4]) { detail::api.shared_load(address, values, 16); }
+TJ_DEVICE void store_shared(u32 address, u32 value) { detail::api.shared_store(address, &value, 4); }
+TJ_DEVICE void store_shared(u32 address, float value) { detail::api.shared_store(address, &value, 4); }
+TJ_DEVICE void store_shared(u32 address, const float (&values)[4]) { detail::api.shared_store(address, values, 16); }
+
 // ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
 template <int Site>
 TJ_DEVICE void matrix_fence() {
