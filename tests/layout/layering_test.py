@@ -27,6 +27,8 @@ PLANTS = [
     ("src/arch/planted.cpp", '#include <nlohmann/json.hpp>\n#include <CLI/CLI.hpp>\n', "CLI/CLI.hpp may be included in tools"),
     ("src/ops/planted.cpp", '#include <cuda.h>\n', "cuda.h may be included in launch"),
     ("src/ops/planted.cpp", '#include "nowhere.hpp"\n', "nowhere.hpp names no file"),
+    ("src/launch/planted.cpp", '#include "pipeline.cuh"\n', "pipeline.cuh is device code; launch may read model/abi.h only"),
+    ("src/sched/planted.cpp", '#include "types.cuh"\n', "sched includes types.cuh"),
     ("include/tilejit/planted.hpp", '#include "support/hash.hpp"\n', "a public header includes support/hash.hpp"),
     ("src/codegen/planted.cpp", "// as fmha does it\n", "names an op or a node: fmha"),
     ("src/codegen/planted.cpp", 'const char* k = "softmax";\n', "names an op or a node: softmax"),
