@@ -1,0 +1,105 @@
+// Protects the recipe "new op" at run time: the op is listed, scheduled, emitted, and right on the CPU model, on the GPU's
+// compiler where there is one, and refused by name where it must be. Arguments choose the part: model or compile.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <tilejit/tilejit.hpp>
+
+#include "pipeline.hpp"
+#include "support/scratch.hpp"
+
+using namespace tj;
+
+namespace {
+
+constexpr float kPoison = -12345.5f;
+
+struct Matrix {
+  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t pitch) : memory(static_cast<std::size_t>(rows * pitch + 4), kPoison) {
+    float* begin = memory.data();
+    while (reinterpret_cast<std::uintptr_t>(begin) % 16 != 0) ++begin;
+    view = Tensor::strided(begin, {DeviceKind::cpu, 0}, DType::f32, {rows, columns}, {pitch, 1});
+  }
+  float& at(std::int64_t row, std::int64_t column) { return static_cast<float*>(view.data)[row * view.strides[0] + column]; }
+  std::vector<float> memory;
+  Tensor view;
+};
+
+Options options(const testing::Scratch& scratch, const char* target) {
+  Options o;
+  o.cache_dir = scratch.path() + "/cache";
+  o.target = target;
+  return o;
+}
+
+Choice chosen(const sched::Options& how = {}) {
+  const ops::Op& op = *ops::find("affine");
+  return choose(op, op.request_of(nullptr), *arch::find("sm_90a"), how);
+}
+
+std::string emitted(const Choice& choice) { return codegen::emit(choice.candidate.graph, choice.schedule, arch::find("sm_90a")->primitives).text; }
+
+}  // namespace
+
+TEST_CASE("schedule: verified, deterministic, and the text follows it") {
+  const Choice first = chosen(), again = chosen();
+  CHECK(sched::verify(first.candidate.graph, first.schedule).empty());
+  CHECK(emitted(first) == emitted(again));
+  sched::Options one;
+  one.max_slots = 1;
+  const Choice narrow = chosen(one);
+  CHECK(sched::verify(narrow.candidate.graph, narrow.schedule).empty());
+  CHECK(emitted(first) != emitted(narrow));
+  REQUIRE(first.schedule.roles.size() == 3);
+  CHECK(first.schedule.rings.size() == 2);
+}
+
+TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch, TJ_RECIPE_TARGET));
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  for (const auto& [rows, columns] : {std::pair{1, 1}, {32, 32}, {33, 31}, {31, 96}, {64, 200}, {500, 321}, {int(random() % 300) + 1, int(random() % 300) + 1}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    Matrix x(rows, columns, (columns + 3) / 4 * 4), y(rows, columns, (columns + 3) / 4 * 4 + 8);
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) x.at(r, c) = normal(random);
+    const AffineArgs args{x.view, y.view, normal(random), normal(random)};
+    runtime.run_op("affine", &args);
+    int wrong = 0;
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) wrong += y.at(r, c) != std::fma(args.a, x.at(r, c), args.b);
+    CHECK(wrong == 0);
+    int untouched = 0;
+    for (float value : y.memory) untouched += value == kPoison;
+    CHECK(untouched == static_cast<int>(y.memory.size()) - rows * columns);
+  }
+}
+
+TEST_CASE("model: bad arguments are refused by name") {
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch, TJ_RECIPE_TARGET));
+  Matrix x(4, 4, 4), y(4, 5, 8);
+  const AffineArgs args{x.view, y.view};
+  CHECK_THROWS_AS(runtime.run_op("affine", &args), Error);
+  CHECK_THROWS_AS(runtime.run_op("afine", &args), Error);
+}
+
+TEST_CASE("compile: NVRTC makes a kernel of it without spills") {
+  const testing::Scratch scratch;
+  std::string warnings;
+  Options o = options(scratch, "sm_90a");
+  o.log_sink = [&](LogLevel, std::string_view text) { warnings += text; };
+  Runtime runtime(o);
+  const KernelReport report = runtime.warm_op(ops::find("affine")->request_of(nullptr), "sm_90a");
+  CHECK(report.origin == KernelOrigin::compiled);
+  CHECK(warnings.empty());
+}

@@ -1,0 +1,20 @@
+"""Protects the recipe "new op": its files, one line in the registry and its descriptor are enough for an op that is
+scheduled, emitted, compiled and right on the CPU model. The op's loads and stores of shared memory are ordinary ones, in
+roles of different sizes, which attention has nowhere."""
+import unittest
+
+import new_op
+from recipe import run
+
+
+class NewOp(unittest.TestCase):
+    def test_on_the_model(self):
+        recipe, program = new_op.build("model:sm_90a")
+        try:
+            print(run([program, "-tce=compile*"]))
+        finally:
+            recipe.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
