@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxBytes = (1 << 20) - 1;
 
 void Mbarriers::init(Thread& thread, std::uint32_t address, std::uint32_t arrivals) {
   if (address % kBarrierBytes != 0) fault(thread, cat("mbarrier_init at ", hex(address), "; the address must be a multiple of 8"));
-  if (!shared_.contains(address, kBarrierBytes)) shared_.at(address, kBarrierBytes, "mbarrier_init");
+  shared_.at(thread, address, kBarrierBytes, "mbarrier_init");
   if (arrivals == 0 || arrivals > kMaxArrivals)
     fault(thread, cat("mbarrier_init at ", hex(address), " with ", arrivals, " arrivals; allowed are 1 to ", kMaxArrivals));
   Mbarrier& barrier = barriers_[address];

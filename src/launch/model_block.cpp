@@ -21,7 +21,7 @@ Block::Block(const Launch& common, StackPool& pool)
       warps(common.threads / kWarpThreads) {
   units_.push_back(&copies);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
-    matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared));
+    matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared, group));
     units_.push_back(matrix.back().get());
   }
 }

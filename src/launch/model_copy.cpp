@@ -51,7 +51,7 @@ void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* ma
   if (destination % kDestinationAlignment != 0)
     fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kDestinationAlignment));
   // A missing wait shows: until the copy is done its destination is neither the old nor the new content.
-  std::memset(shared_.at(destination, copy.bytes, "copy_box: a destination"), SharedMemory::kPoison, copy.bytes);
+  std::memset(shared_.at(thread, destination, copy.bytes, "copy_box: a destination"), SharedMemory::kPoison, copy.bytes);
   barriers_.check(thread, barrier);
   for (int d = 0; d < rank; ++d) copy.origin[static_cast<std::size_t>(d)] = coordinates[d];
   pending_.push_back(copy);

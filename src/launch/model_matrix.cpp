@@ -114,23 +114,33 @@ std::size_t MatrixUnit::ready() const {
   return next < operations_.size() && operations_[next].issued == kGroupThreads ? 1 : 0;
 }
 
-void MatrixUnit::load_operands(const Operation& operation) {
+void MatrixUnit::load_left(const Operation& operation) {
+  const tj_model_matrix& instruction = operation.instruction;
+  if (operation.left_in_registers)
+    return load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element, left_.data());
+  load_k_major(shared_, MatrixOperand::decode(instruction.descriptor_a), instruction.element, kMatrixRows, left_.data());
+}
+
+void MatrixUnit::load_right(const Operation& operation) {
   const tj_model_matrix& instruction = operation.instruction;
   const int columns = instruction.columns;
-  if (operation.left_in_registers) {
-    load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element, left_.data());
-  } else {
-    load_k_major(shared_, MatrixOperand::decode(instruction.descriptor_a), instruction.element, kMatrixRows, left_.data());
-  }
-  const MatrixOperand right = MatrixOperand::decode(instruction.descriptor_b);
-  if (instruction.transpose_b) {
-    load_mn_major(shared_, right, instruction.element, columns, right_.data());
-    return;
-  }
-  load_k_major(shared_, right, instruction.element, columns, transposed_.data());
+  const MatrixOperand operand = MatrixOperand::decode(instruction.descriptor_b);
+  if (instruction.transpose_b) return load_mn_major(shared_, operand, instruction.element, columns, right_.data());
+  load_k_major(shared_, operand, instruction.element, columns, transposed_.data());
   for (int k = 0; k < kMatrixDepth; ++k)
     for (int j = 0; j < columns; ++j)
       right_[static_cast<std::size_t>(k * columns + j)] = transposed_[static_cast<std::size_t>(j * kMatrixDepth + k)];
+}
+
+void MatrixUnit::load_operands(const Operation& operation) {
+  const char* side = "left";
+  try {
+    load_left(operation);
+    side = "right";
+    load_right(operation);
+  } catch (const Error& e) {
+    fault(cat("block ", scheduler_.thread(0).self.block, ", warpgroup ", group_, ", matrix instruction ", executed_, ", ", side, " operand: ", e.message));
+  }
 }
 
 void MatrixUnit::complete(std::size_t) {

@@ -19,7 +19,7 @@ namespace tj::launch::model {
 
 class MatrixUnit final : public AsyncUnit {
  public:
-  MatrixUnit(Scheduler& scheduler, SharedMemory& shared) : scheduler_(scheduler), shared_(shared) {}
+  MatrixUnit(Scheduler& scheduler, SharedMemory& shared, unsigned group) : scheduler_(scheduler), shared_(shared), group_(group) {}
   void reset();
 
   /// All throw tj::Error(model_fault) for misuse.
@@ -68,11 +68,14 @@ class MatrixUnit final : public AsyncUnit {
   void retire(Thread& thread, std::uint64_t until);
   void retire_one(const Thread& thread, const Owned& owned, bool last_of_chain);
   void load_operands(const Operation& operation);
+  void load_left(const Operation& operation);
+  void load_right(const Operation& operation);
   Operation& at(std::uint64_t index) { return operations_[static_cast<std::size_t>(index - first_)]; }
   const Operation& at(std::uint64_t index) const { return operations_[static_cast<std::size_t>(index - first_)]; }
 
   Scheduler& scheduler_;
   SharedMemory& shared_;
+  unsigned group_;
   std::deque<Operation> operations_;
   std::uint64_t first_ = 0, executed_ = 0;
   std::array<ThreadState, kGroupThreads> threads_;

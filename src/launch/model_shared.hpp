@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <string>
 #include <vector>
 
 #include "launch/model_thread.hpp"
@@ -26,17 +26,22 @@ class SharedMemory {
   bool contains(std::uint64_t address, std::uint64_t bytes) const noexcept {
     return address >= kBase && address - kBase <= bytes_.size() && bytes <= bytes_.size() - (address - kBase);
   }
-  /// Throws tj::Error(model_fault) naming `what`, the range and the window.
+  /// Throws tj::Error(model_fault) naming `what`, the range and the window; the second form also who.
   std::byte* at(std::uint64_t address, std::uint64_t bytes, const char* what) {
     if (!contains(address, bytes)) [[unlikely]]
-      out_of_bounds(address, bytes, what);
+      fault(out_of_bounds(address, bytes, what));
+    return bytes_.data() + (address - kBase);
+  }
+  std::byte* at(const Thread& thread, std::uint64_t address, std::uint64_t bytes, const char* what) {
+    if (!contains(address, bytes)) [[unlikely]]
+      fault(thread, out_of_bounds(address, bytes, what));
     return bytes_.data() + (address - kBase);
   }
 
  private:
-  [[noreturn]] void out_of_bounds(std::uint64_t address, std::uint64_t bytes, const char* what) const {
-    fault(support::cat(what, " of ", bytes, " bytes at shared address ", hex(address), " is out of bounds; the block has ",
-                       hex(kBase), " to ", hex(kBase + bytes_.size())));
+  std::string out_of_bounds(std::uint64_t address, std::uint64_t bytes, const char* what) const {
+    return support::cat(what, " of ", bytes, " bytes at shared address ", hex(address), " is out of bounds; the block has ",
+                        hex(kBase), " to ", hex(kBase + bytes_.size()));
   }
 
   std::vector<std::byte> bytes_;

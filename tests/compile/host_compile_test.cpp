@@ -1,0 +1,123 @@
+// Protects the host compiler backend: which compiler is taken, what it is given, what its refusal becomes, and that
+// nothing stays behind.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "compile/backends.hpp"
+#include "compile/host_process.hpp"
+#include "launch/model_unit.hpp"
+#include "support/environment.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+using tj::Code;
+using tj::Error;
+using tj::Stage;
+using tj::testing::contains;
+using tj::testing::error_of;
+
+/// A variable of this process, put back afterwards.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() {
+    if (before_) ::setenv(name_, before_->c_str(), 1);
+    else ::unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+tj::compile::Job job(std::string text) {
+  tj::compile::Job result;
+  result.name = "some_unit.cpp";
+  result.text = std::move(text);
+  return result;
+}
+
+TEST_CASE("a unit sees its headers by their names and becomes a shared object") {
+  const tj::testing::Scratch scratch;
+  const Variable temporary("TMPDIR", scratch.path());
+  const auto compiler = tj::compile::make_host();
+  auto unit = job("#include \"a/b.h\"\nextern \"C\" __attribute__((visibility(\"default\"))) int answer() { return kAnswer; }\n");
+  unit.headers = {{"a/b.h", "#include \"c.h\"\n"}, {"a/c.h", "enum { kAnswer = 42 };\n"}};
+  const tj::compile::Binary binary = compiler->compile(unit);
+  CHECK(binary.bytes.substr(0, 4) == "\177ELF");
+  CHECK(contains(binary.bytes, "answer"));
+  CHECK(binary.log.empty());
+  CHECK(binary.milliseconds > 0);
+  CHECK(tj::testing::names_in(scratch.path()).empty());
+}
+
+TEST_CASE("a refused unit is an error with the first line and the whole log") {
+  const tj::testing::Scratch scratch;
+  const Variable temporary("TMPDIR", scratch.path());
+  const Error e = error_of([] { tj::compile::make_host()->compile(job("int f() { return undefined_name; }\n")); });
+  CHECK(e.stage == Stage::compile);
+  CHECK(e.code == Code::compile_failed);
+  CHECK(contains(e.message, "some_unit.cpp"));
+  CHECK(contains(e.log, "undefined_name"));
+  CHECK(tj::testing::names_in(scratch.path()).empty());
+}
+
+TEST_CASE("without a compiler the error says what was searched and what to install") {
+  const tj::testing::Scratch scratch;
+  const Variable path("PATH", scratch.path() + ":relative");
+  const auto compiler = tj::compile::make_host();
+  CHECK_FALSE(compiler->identity().present());
+  const Error e = error_of([&] { compiler->compile(job("")); });
+  CHECK(e.code == Code::not_found);
+  CHECK(contains(e.message, scratch.path()));
+  CHECK(contains(e.message, "apt-get install g++"));
+}
+
+TEST_CASE("identity names a real file and changes with it; the options of the key are fixed") {
+  const auto compiler = tj::compile::make_host();
+  const auto identity = compiler->identity();
+  REQUIRE(identity.present());
+  CHECK(identity.kind == "host");
+  CHECK(identity.size > 0);
+  CHECK_FALSE(compiler->version().empty());
+  const auto options = compiler->base_options("sm_90a");
+  CHECK(std::find(options.begin(), options.end(), "-march=x86-64-v3") != options.end());
+  CHECK(options == compiler->base_options("another"));
+
+  const tj::testing::Scratch scratch;
+  tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\n");
+  ::chmod((scratch / "c++").c_str(), 0700);
+  const Variable path("PATH", scratch.path());
+  CHECK(compiler->identity().path != identity.path);
+}
+
+TEST_CASE("a compiler that crashes or says nothing is reported") {
+  const tj::testing::Scratch scratch;
+  tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\nkill -9 $$\n");
+  ::chmod((scratch / "c++").c_str(), 0700);
+  const Variable path("PATH", scratch.path());
+  const Error killed = error_of([] { tj::compile::make_host()->compile(job("")); });
+  CHECK(killed.code == Code::compile_failed);
+  CHECK(contains(killed.message, "was ended by signal 9"));
+  tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\nexit 0\n");
+  ::chmod((scratch / "c++").c_str(), 0700);
+  CHECK(error_of([] { tj::compile::make_host()->compile(job("")); }).code == Code::compile_failed);
+}
+
+TEST_CASE("the environment of a caller does not reach the compiler") {
+  const Variable cpath("CPATH", "/nonexistent"), options("CXXFLAGS", "-DBROKEN");
+  const tj::compile::PrivateDirectory directory;
+  const auto result = tj::compile::run_process({"/usr/bin/env"}, directory);
+  CHECK(result.status == 0);
+  CHECK(contains(result.output, "LC_ALL=C"));
+  CHECK_FALSE(contains(result.output, "CPATH"));
+  CHECK_FALSE(contains(result.output, "BROKEN"));
+  CHECK(error_of([&] { tj::compile::run_process({"/nonexistent/c++"}, directory); }).code == Code::io);
+}
+
+}  // namespace

@@ -1,0 +1,290 @@
+// Protects the model's warpgroup matrix instructions: descriptors, fragments and types against a plain product in double,
+// through boxes in swizzled shared memory as a kernel lays them out; and what is visible before a wait.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "launch/model_matrix_math.hpp"
+#include "launch/model_unit.hpp"
+#include "types.cuh"
+
+namespace {
+
+using tj::Code;
+using tj::Error;
+using tj::launch::model::to_float;
+using tj::testing::contains;
+using tj::testing::error_of;
+
+constexpr int kRows = 64, kDepth = 64;
+
+struct alignas(64) Params {
+  tj::TensorMap a, b;
+  const unsigned* fragments;  ///< [16-wide step][thread][4]
+  float* out;                 ///< 64 x columns; also what c holds before
+  int columns, bf16, in_registers, transposed, accumulate, which;
+};
+
+constexpr const char* kUnit = R"(
+struct alignas(64) Params {
+  tj::TensorMap a, b;
+  const unsigned* fragments;
+  float* out;
+  int columns, bf16, in_registers, transposed, accumulate, which;
+};
+constexpr u32 kA = 0, kB = 8192, kBarrier = 8192 + 256 * 128;
+
+static u32 row() { return 16 * warp_index() + lane_index() / 4; }
+template <int Half>
+static void read(float (&d)[Half], const float* from) {
+  for (int i = 0; i < Half; ++i) d[i] = from[(row() + 8 * (i % 4 / 2)) * 2 * Half + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2];
+}
+template <int Half>
+static void write(const float (&d)[Half], float* to) {
+  for (int i = 0; i < Half; ++i) to[(row() + 8 * (i % 4 / 2)) * 2 * Half + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2] = d[i];
+}
+
+static void load(const Params& p) {
+  const u32 shared = shared_base();
+  if (thread_index() == 0) {
+    mbarrier_init(shared + kBarrier, 1);
+    mbarrier_init_done();
+    const int blocks = p.transposed ? (p.columns + 63) / 64 : 1;
+    mbarrier_expect<1>(shared + kBarrier, 8192u + (p.transposed ? blocks * 8192u : p.columns * 128u));
+    copy_box_4d(shared + kA, &p.a, shared + kBarrier, 0, 0, 0, 0);
+    for (int b = 0; b < blocks; ++b) copy_box_4d(shared + kB + b * 8192, &p.b, shared + kBarrier, 64 * b, 0, 0, 0);
+  }
+  block_sync();
+  mbarrier_wait<2>(shared + kBarrier, 0);
+}
+
+template <int N, class Tag, bool Transposed>
+static void product(const Params& p) {
+  const u32 shared = shared_base();
+  float d[N / 2];
+  read(d, p.out);
+  u32 a[16];
+  for (int i = 0; i < 16; ++i) a[i] = p.fragments[(i / 4 * 128 + static_cast<int>(thread_index())) * 4 + i % 4];
+  hold(d);
+  const u64 left = matrix_operand(shared + kA, 16, 1024);
+  const u64 right = matrix_operand(shared + kB, Transposed ? 8192 : 16, 1024);
+  matrix_fence<3>();
+  for (u32 k = 0; k < 4; ++k) {
+    const u64 step = operand_advance(right, k * (Transposed ? 2048 : 32));
+    if (p.in_registers) matrix_multiply<Transposed>(Tag{}, d, a + 4 * k, step, p.accumulate || k > 0);
+    else matrix_multiply<Transposed>(Tag{}, d, operand_advance(left, k * 32), step, p.accumulate || k > 0);
+  }
+  matrix_commit<4>();
+  if (p.which == 1) a[3] += 1;
+  if (p.which == 2) d[5] = 0.0f;
+  if (p.which != 3) matrix_wait<5, 0>();
+  hold(d);
+  hold(a);
+  write(d, p.out);
+}
+
+template <int N>
+static void by_type(const Params& p) {
+  if (p.bf16) p.transposed ? product<N, Bf16, true>(p) : product<N, Bf16, false>(p);
+  else p.transposed ? product<N, F16, true>(p) : product<N, F16, false>(p);
+}
+
+TJ_KERNEL(kernel, 128, Params, p) {
+  load(p);
+  switch (p.columns) {
+    case 64: by_type<64>(p); break;
+    case 128: by_type<128>(p); break;
+    case 160: by_type<160>(p); break;
+    case 176: by_type<176>(p); break;
+    case 192: by_type<192>(p); break;
+    case 256: by_type<256>(p); break;
+  }
+}
+
+// Two groups in flight: the wait for the first shows the first only. out: 6 values a thread.
+TJ_KERNEL(groups, 128, Params, p) {
+  load(p);
+  const u32 shared = shared_base();
+  const u64 left = matrix_operand(shared + kA, 16, 1024), right = matrix_operand(shared + kB, 16, 1024);
+  float first[32], second[32];
+  float* out = p.out + thread_index() * 6;
+  matrix_multiply<false>(F16{}, first, left, right, false);
+  matrix_commit<11>();
+  matrix_multiply<false>(F16{}, second, p.which == 4 && thread_index() == 77 ? left + 2 : left, right, false);
+  matrix_commit<12>();
+  out[0] = first[0]; out[1] = second[0];
+  matrix_wait<13, 1>();
+  out[2] = first[0]; out[3] = second[0];
+  if (p.which == 5 && warp_index() == 3) return;
+  matrix_wait<14, 0>();
+  out[4] = first[0]; out[5] = second[0];
+  if (p.which == 6) { if (warp_index() < 3) matrix_multiply<false>(F16{}, first, left, right, false); matrix_commit<15>(); matrix_wait<16, 0>(); }
+  if (p.which == 7) { matrix_multiply<false>(F16{}, first, left, operand_advance(right, 60000), false); matrix_commit<17>(); matrix_wait<18, 0>(); }
+}
+)";
+
+tj::testing::ModelUnit& unit() {
+  static tj::testing::ModelUnit made(kUnit);
+  return made;
+}
+
+/// Operands of one product, and its result in double.
+struct Problem {
+  int columns;
+  bool bf16, transposed;
+  std::vector<std::uint16_t> a = std::vector<std::uint16_t>(kRows * kDepth), b;
+  std::vector<unsigned> fragments = std::vector<unsigned>(4 * 128 * 4);
+  std::vector<float> c, out;
+  Params params{};
+
+  Problem(int n, bool is_bf16, bool is_transposed, unsigned seed) : columns(n), bf16(is_bf16), transposed(is_transposed), b(static_cast<std::size_t>(n) * kDepth), c(static_cast<std::size_t>(kRows * n)) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (auto& v : a) v = rounded(normal(random));
+    for (auto& v : b) v = rounded(normal(random));
+    for (auto& v : c) v = normal(random);
+    out = c;
+    for (int step = 0; step < 4; ++step)
+      for (int thread = 0; thread < 128; ++thread)
+        for (int r = 0; r < 4; ++r) {
+          // PTX ISA, fragment of A of m64k16: registers go down 8 rows, then right 8 columns.
+          const int row = 16 * (thread / 32) + thread % 32 / 4 + 8 * (r % 2), k = 16 * step + 2 * (thread % 4) + 8 * (r / 2);
+          fragments[static_cast<std::size_t>((step * 128 + thread) * 4 + r)] = at(a, row, k) | static_cast<unsigned>(at(a, row, k + 1)) << 16;
+        }
+    map(&params.a, a.data(), kDepth, kRows, 64);
+    if (transposed) map(&params.b, b.data(), columns, kDepth, 64);
+    else map(&params.b, b.data(), kDepth, columns, columns);
+    params.fragments = fragments.data();
+    params.out = out.data();
+    params.columns = columns;
+    params.bf16 = bf16;
+    params.transposed = transposed;
+  }
+  static std::uint16_t at(const std::vector<std::uint16_t>& m, int row, int k) { return m[static_cast<std::size_t>(row * kDepth + k)]; }
+  tj_model_element element() const { return bf16 ? TJ_MODEL_BF16 : TJ_MODEL_F16; }
+  /// Any 16 bits near the value will do: what they mean is read back.
+  std::uint16_t rounded(float value) const {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    if (bf16) return static_cast<std::uint16_t>(bits >> 16);
+    if (std::fabs(value) < 1e-3f) return 0;
+    return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits & 0x7fffffffu) >> 13) - (112u << 10)));
+  }
+  void map(tj::TensorMap* out_map, void* base, int inner, int outer, int box_rows) {
+    tj::support::TensorMapDesc desc;
+    desc.base = base;
+    desc.rank = 4;
+    desc.dims = {static_cast<std::uint64_t>(inner), static_cast<std::uint64_t>(outer), 1, 1};
+    const auto pitch = static_cast<std::uint64_t>(inner) * 2;
+    desc.stride_bytes = {2, pitch, pitch * static_cast<std::uint64_t>(outer), pitch * static_cast<std::uint64_t>(outer)};
+    desc.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1};
+    unit().driver->encode_tensor_map(0, desc, out_map);
+  }
+  double expected(int row, int column) const {
+    double sum = params.accumulate ? c[static_cast<std::size_t>(row * columns + column)] : 0.0;
+    for (int k = 0; k < kDepth; ++k) {
+      const std::uint16_t right = transposed ? b[static_cast<std::size_t>(k * columns + column)] : at(b, column, k);
+      sum += static_cast<double>(to_float(at(a, row, k), element())) * static_cast<double>(to_float(right, element()));
+    }
+    return sum;
+  }
+  double worst() const {
+    double largest = 0;
+    for (int row = 0; row < kRows; ++row)
+      for (int column = 0; column < columns; ++column) {
+        const double difference = std::fabs(static_cast<double>(out[static_cast<std::size_t>(row * columns + column)]) - expected(row, column));
+        if (!(difference <= largest)) largest = std::isnan(difference) ? 1e9 : difference;
+      }
+    return largest;
+  }
+  void run(const char* symbol = "kernel") { unit().run(symbol, params, 128, 8192 + 256 * 128 + 8); }
+};
+
+TEST_CASE("products of every width, type, order and operand place agree with double") {
+  unsigned seed = 0;
+  for (int columns : {64, 128, 160, 176, 192, 256})
+    for (int form = 0; form < 16; ++form) {
+      Problem problem(columns, form & 1, form & 2, ++seed);
+      problem.params.in_registers = (form & 4) != 0;
+      problem.params.accumulate = (form & 8) != 0;
+      unit().options({seed, {}, 1, {}});
+      problem.run();
+      CAPTURE(columns);
+      CAPTURE(form);
+      CHECK(problem.worst() < 1e-4);
+    }
+  unit().options({});
+}
+
+TEST_CASE("16-bit elements mean what IEEE says") {
+  CHECK(to_float(0x3c00, TJ_MODEL_F16) == 1.0f);
+  CHECK(to_float(0xc500, TJ_MODEL_F16) == -5.0f);
+  CHECK(to_float(0x0001, TJ_MODEL_F16) == 0x1p-24f);
+  CHECK(to_float(0x7bff, TJ_MODEL_F16) == 65504.0f);
+  CHECK(std::isinf(to_float(0x7c00, TJ_MODEL_F16)));
+  CHECK(to_float(0x3fc0, TJ_MODEL_BF16) == 1.5f);
+}
+
+TEST_CASE("accumulators are NaN from issue to the wait that covers them") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    unit().options({seed, {}, 1, {}});
+    Problem problem(64, false, false, static_cast<unsigned>(seed));
+    std::vector<float> seen(128 * 6);
+    problem.params.out = seen.data();
+    problem.run("groups");
+    int wrong = 0;
+    for (std::size_t t = 0; t < 128; ++t) {
+      const float* s = &seen[t * 6];
+      wrong += !std::isnan(s[0]) + !std::isnan(s[1]) + std::isnan(s[2]) + !std::isnan(s[3]) + std::isnan(s[5]) + (s[4] != s[2]);
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("switching a wait off shows as NaN, and the copy's wait as poison") {
+  Problem without_wait(64, false, false, 3), without_copy_wait(64, false, false, 3);
+  std::vector<float> seen(128 * 6);
+  without_wait.params.out = seen.data();
+  unit().options({1, {13}, 1, {}});
+  without_wait.run("groups");
+  CHECK(std::isnan(seen[2]));
+  bool shown = false;
+  for (std::uint64_t seed = 1; seed <= 20 && !shown; ++seed) {
+    unit().options({seed, {2}, 1, {}});
+    const Error e = error_of([&] { without_copy_wait.run(); });
+    shown = e.code == Code::model_fault || without_copy_wait.worst() > 1;
+  }
+  CHECK(shown);
+  unit().options({});
+}
+
+TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
+  struct Case {
+    int which;
+    const char* symbol;
+    Code code;
+    const char* says;
+  };
+  for (const Case& c : {Case{1, "kernel", Code::model_fault, "left operand changed between its issue and its wait"},
+                        Case{2, "kernel", Code::model_fault, "accumulators of a matrix instruction changed"},
+                        Case{3, "kernel", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
+                        Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
+                        Case{5, "groups", Code::model_fault, "have not been waited for"},
+                        Case{6, "groups", Code::deadlock, "deadlock in block 0"},
+                        Case{7, "groups", Code::model_fault, "right operand: a matrix operand's read of 16 bytes at shared address"}}) {
+    CAPTURE(c.which);
+    Problem problem(64, false, false, 9);
+    std::vector<float> seen(128 * 64);
+    problem.params.out = seen.data();
+    problem.params.which = c.which;
+    problem.params.in_registers = 1;
+    const Error e = error_of([&] { problem.run(c.symbol); });
+    CHECK(e.code == c.code);
+    CHECK(contains(e.message, c.says));
+    if (c.code == Code::deadlock) CHECK(contains(e.log, "by all 128 threads 2, done 2"));
+  }
+}
+
+}  // namespace
