@@ -102,13 +102,13 @@ void compare(const test::RandomShape& shape, int graphs, std::uint64_t first_see
 
 }  // namespace
 
-TEST_CASE("units of one instance agree with enumeration") { compare({4, 2, 1, 3, 4, 0, 1}, 120, 1000); }
+TEST_CASE("units of one instance agree with enumeration") { compare({4, 2, 1, 3, 4, 0, 1}, 100, 1000); }
 
-TEST_CASE("nodes with two reservations agree with enumeration") { compare({4, 2, 1, 2, 3, 60, 1}, 120, 2000); }
+TEST_CASE("nodes with two reservations agree with enumeration") { compare({4, 2, 1, 2, 3, 60, 1}, 100, 2000); }
 
-TEST_CASE("units of several instances agree with enumeration") { compare({5, 2, 3, 3, 3, 40, 2}, 120, 3000); }
+TEST_CASE("units of several instances agree with enumeration") { compare({5, 2, 3, 3, 3, 40, 2}, 50, 3000); }
 
 TEST_CASE("a limit on stages agrees with enumeration") {
-  compare({4, 2, 2, 2, 3, 30, 1}, 60, 4000, 1);
-  compare({4, 2, 1, 2, 3, 0, 2}, 60, 5000, 2);
+  compare({4, 2, 2, 2, 3, 30, 1}, 40, 4000, 1);
+  compare({4, 2, 1, 2, 3, 0, 2}, 40, 5000, 2);
 }
