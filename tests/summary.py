@@ -1,6 +1,12 @@
-"""Reads ctest's JUnit file: one line a test, "passed|failed|skipped name[: reason]"."""
+"""Reads ctest's JUnit file: one line a test on standard output, "passed|failed|skipped name[: reason]".
+
+What a failed test printed goes to standard error, its last lines only.
+"""
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+LINES_OF_A_FAILURE = 60
 
 
 def reason(case):
@@ -20,6 +26,8 @@ def main():
             print("passed", name)
         elif status == "fail":
             print("failed", name)
+            output = (case.findtext("system-out") or "").rstrip().splitlines()[-LINES_OF_A_FAILURE:]
+            print(f"\n-- {name} failed:", *output, sep="\n   ", file=sys.stderr)
         else:
             print("skipped", f"{name}: {reason(case)}")
 
