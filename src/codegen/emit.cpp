@@ -1,6 +1,8 @@
 // The frame of a unit: includes, configuration, rings, one branch per role; see emit.hpp.
 #include "codegen/emit.hpp"
 
+#include <algorithm>
+
 #include "codegen/layout.hpp"
 #include "codegen/role_text.hpp"
 #include "codegen/writer.hpp"
@@ -23,6 +25,10 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
       fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' and '", sink.name, "' share registers and must share a role"));
     if (crosses && edge.value < 0)
       fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' crosses roles without a value in shared memory"));
+    const auto is_ring = [&](const sched::Ring& ring) { return ring.value == edge.value; };
+    if (edge.value >= 0 && std::none_of(schedule.rings.begin(), schedule.rings.end(), is_ring))
+      fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' hands value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' to '", sink.name,
+           "' inside one role; allowed are values with a reader in another role, and registers of one context, which need no value"));
     if (edge.value >= 0 && edge.distance != 0)
       fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' carries a ring's value over ", edge.distance, " iterations; allowed is 0"));
   }

@@ -125,8 +125,10 @@ class RoleWriter {
       w_.next("else if (n == ", n, ")");
       const Timeline& timeline = pattern_.shorter[static_cast<std::size_t>(n)];
       for (const auto& step : timeline.steps) events(step, {"short", ""});
-      for (const Event& event : timeline.tile_end)
-        if (event.iteration >= 0 || event.kind == EventKind::matrix_wait) write_event(event, {"short", ""});
+      for (const Event& event : timeline.tile_end) {
+        if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
+        write_event(event, {"short", ""});
+      }
     }
     w_.close();
   }
@@ -187,7 +189,8 @@ class RoleWriter {
       case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
       case EventKind::release: w_.line("dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
       case EventKind::wait_empty:
-        if (fills_alone(event.node)) w_.open("if (", leader(), ")");
+        if (fills_alone(event.node) && !leader_only_) w_.open("if (", leader(), ")");
+        leader_only_ = fills_alone(event.node);
         w_.line("dev::wait_empty<", site(section, cat("wait ring ", value, " empty")), ", ", arguments);
         return;
       default: w_.line("dev::expect_full<", site(section, cat("expect bytes of ring ", value)), ", ", arguments); return;
@@ -218,7 +221,8 @@ class RoleWriter {
     text += ");";
     if (n.scope == Scope::iteration) text += cat("  // ", placed(event.node), ", ", section.name);
     w_.line(text);
-    if (fills_alone(event.node)) w_.close();
+    if (leader_only_) w_.close();
+    leader_only_ = false;
   }
 
   // "name: cycle 800, stage 0" for every member.
@@ -241,6 +245,7 @@ class RoleWriter {
   std::vector<int> family_;
   int role_;  ///< the first of the family
   Pattern pattern_;
+  bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
 };
 
 }  // namespace
@@ -254,7 +259,7 @@ bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int f
     if (m.scope == Scope::iteration && role_stage(graph, schedule, a.nodes[i]) != role_stage(graph, schedule, b.nodes[i])) return false;
     std::multiset<int> reads, also_reads;
     for (const auto& edge : graph.edges) {
-      if (edge.src == a.nodes[i] && edge.value >= 0) return false;  // each fills a ring of its own
+      if ((edge.src == a.nodes[i] || edge.src == b.nodes[i]) && edge.value >= 0) return false;  // each fills a ring of its own
       if (edge.dst == a.nodes[i]) reads.insert(edge.value);
       if (edge.dst == b.nodes[i]) also_reads.insert(edge.value);
     }

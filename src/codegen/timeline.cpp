@@ -2,7 +2,7 @@
 #include "codegen/timeline.hpp"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -56,14 +56,15 @@ class Simulator {
 
   void push(Event event) { out_->push_back(event); }
 
-  // The consumer side acquires tile-scope values once, before anything that may read them.
+  Scope scope_of(int value) const { return graph_.values[static_cast<std::size_t>(value)].scope; }
+
+  // Once a tile, before the first that may read: a loop of no iteration waits and hands back all the same.
   void run_tile_begin(std::vector<Event>& out) {
     out_ = &out;
     for (int index : nodes(Scope::tile_begin)) run_instance(index, -1);
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].scope != Scope::tile_begin || readers(static_cast<int>(v)).empty()) continue;
-      push({.kind = EventKind::wait_full, .ring = ring_of(static_cast<int>(v))});
-    }
+    if (!pending_.empty()) observe(pending_.size() - 1);
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
+      if (scope_of(v) == Scope::tile_begin && !readers(v).empty()) acquire(v, -1, -1);
   }
 
   void run_step(int step, std::vector<Event>& out) {
@@ -81,11 +82,11 @@ class Simulator {
   void finish(std::vector<Event>& out) {
     out_ = &out;
     if (!pending_.empty()) observe(pending_.size() - 1);
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].scope != Scope::tile_begin || readers(static_cast<int>(v)).empty()) continue;
-      push({.kind = EventKind::release, .ring = ring_of(static_cast<int>(v))});
-    }
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
+      if (scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
+        push({.kind = EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
+    if (!pending_.empty()) observe(pending_.size() - 1);
   }
 
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
@@ -114,8 +115,9 @@ class Simulator {
     bool needed = false;
     for (const Edge& edge : graph_.edges) {
       if (edge.dst != index || !edge.blocking || !in_role(edge.src) || node(edge.src).async != Async::matrix) continue;
-      if (node(index).scope != Scope::iteration) continue;  // finish() has waited
-      const Instance source{edge.src, iteration - edge.distance};
+      const bool in_loop = node(edge.src).scope == Scope::iteration;
+      if (in_loop && node(index).scope != Scope::iteration) continue;  // finish() has waited
+      const Instance source{edge.src, in_loop ? iteration - edge.distance : -1};
       const auto found = std::find(pending_.begin(), pending_.end(), source);
       if (found == pending_.end()) continue;  // before the loop, or observed already
       newest = std::max(newest, static_cast<std::size_t>(found - pending_.begin()));
@@ -133,32 +135,34 @@ class Simulator {
     for (const auto& [index, iteration] : finished) complete(index, iteration);
   }
 
-  // Nodes of this role that read a value.
-  std::vector<int> readers(int value) const {
+  // Nodes of this role that read a value; those of one scope only where it is given.
+  std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
     std::vector<int> found;
     for (const Edge& edge : graph_.edges)
-      if (edge.value == value && in_role(edge.dst) && std::find(found.begin(), found.end(), edge.dst) == found.end())
+      if (edge.value == value && in_role(edge.dst) && (!scope || node(edge.dst).scope == *scope) && std::find(found.begin(), found.end(), edge.dst) == found.end())
         found.push_back(edge.dst);
     return found;
   }
 
+  void acquire(int value, int index, int iteration) {
+    if (acquired_.insert({value, iteration}).second)
+      push({.kind = EventKind::wait_full, .node = index, .ring = ring_of(value), .iteration = iteration});
+  }
   void acquire_values(int index, int iteration) {
-    for (const Edge& edge : graph_.edges) {
-      if (edge.dst != index || edge.value < 0) continue;
-      if (graph_.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
-      if (acquired_.insert({edge.value, iteration}).second)
-        push({.kind = EventKind::wait_full, .node = index, .ring = ring_of(edge.value), .iteration = iteration});
-    }
+    for (const Edge& edge : graph_.edges)
+      if (edge.dst == index && edge.value >= 0) acquire(edge.value, index, scope_of(edge.value) == Scope::iteration ? iteration : -1);
   }
 
-  // All readers of a slot in this role are complete: hand it back.
+  // All readers of a slot in this role are complete: hand it back. Of what is filled once a tile, only the readers at its end
+  // can be the last; without one, finish() hands it back.
   void complete(int index, int iteration) {
     completed_.insert({index, iteration});
     std::set<int> seen;
     for (const Edge& edge : graph_.edges) {
       if (edge.dst != index || edge.value < 0 || !seen.insert(edge.value).second) continue;
-      if (graph_.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
-      const auto all = readers(edge.value);
+      const bool every_iteration = scope_of(edge.value) == Scope::iteration;
+      if (!every_iteration && node(index).scope != Scope::tile_end) continue;
+      const auto all = every_iteration ? readers(edge.value) : readers(edge.value, Scope::tile_end);
       if (std::all_of(all.begin(), all.end(), [&](int reader) { return completed_.count({reader, iteration}) != 0; }))
         push({.kind = EventKind::release, .ring = ring_of(edge.value), .iteration = iteration});
     }
