@@ -25,6 +25,8 @@ class FakeCuda {
     find(handle, record, "fake_cuda_record");
     find(handle, leaks, "fake_cuda_leaks");
     find(handle, set_devices, "fake_cuda_set_devices");
+    find(handle, set_capability, "fake_cuda_set_capability");
+    find(handle, last_params, "fake_cuda_last_params");
     find(handle, set_capture, "fake_cuda_set_capture");
     find(handle, set_param_bytes, "fake_cuda_set_param_bytes");
     find(handle, push, "cuCtxPushCurrent_v2");
@@ -40,6 +42,8 @@ class FakeCuda {
   decltype(&fake_cuda_record) record;
   decltype(&fake_cuda_leaks) leaks;
   decltype(&fake_cuda_set_devices) set_devices;
+  decltype(&fake_cuda_set_capability) set_capability;
+  decltype(&fake_cuda_last_params) last_params;
   decltype(&fake_cuda_set_capture) set_capture;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
 

@@ -1,6 +1,8 @@
 /* How a test steers the fake CUDA driver, beyond the driver's own calls. Thread safe, as those are. */
 #pragma once
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -15,12 +17,17 @@ const char* fake_cuda_log(void);
 void fake_cuda_record(int on);
 /* What is still held: retained contexts, modules, memory, events, this thread's context stack; empty when nothing is. */
 const char* fake_cuda_leaks(void);
-/* Devices to pretend (default 1), each sm_90 with 132 SMs. */
+/* Devices to pretend (default 1), each with 132 SMs and the compute capability below. */
 void fake_cuda_set_devices(int count);
+/* Of every device (default 9.0). */
+void fake_cuda_set_capability(int major, int minor);
 /* The CUstreamCaptureStatus that every stream reports (default none). */
 void fake_cuda_set_capture(int status);
 /* The parameter size that functions report (default 0: unknown). */
 void fake_cuda_set_param_bytes(int bytes);
+/* Copies up to that many bytes of the last recorded launch's parameter, of which the driver knows as many as
+ * fake_cuda_set_param_bytes() said; returns the number copied. */
+size_t fake_cuda_last_params(void* out, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,8 @@ struct State {
   std::atomic<int> device_count = 1;
   std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::atomic<int> param_bytes = 0;
+  std::atomic<int> major = 9, minor = 0;
+  std::string params;  // of the last launch
   std::vector<std::string> log;
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
@@ -96,6 +98,9 @@ void fake_cuda_reset(void) {
   s.device_count = 1;
   s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
   s.param_bytes = 0;
+  s.major = 9;
+  s.minor = 0;
+  s.params.clear();
   s.log.clear();
   s.calls.clear();
   s.failures.clear();
@@ -134,8 +139,18 @@ const char* fake_cuda_leaks(void) {
   return text.c_str();
 }
 void fake_cuda_set_devices(int count) { state().device_count = count; }
+void fake_cuda_set_capability(int major, int minor) {
+  state().major = major;
+  state().minor = minor;
+}
 void fake_cuda_set_capture(int status) { state().capture = status; }
 void fake_cuda_set_param_bytes(int bytes) { state().param_bytes = bytes; }
+size_t fake_cuda_last_params(void* out, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  bytes = std::min(bytes, state().params.size());
+  std::memcpy(out, state().params.data(), bytes);
+  return bytes;
+}
 
 CUresult cuGetErrorName(CUresult result, const char** text) {
   static thread_local std::string name;
@@ -170,8 +185,8 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   TJ_ENTER();
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = 9; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = 0; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = state().major; return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = state().minor; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = kSmemPerBlockBytes; return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
@@ -253,7 +268,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
   TJ_NEED_CONTEXT();
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
   const bool shaped = x > 0 && y > 0 && z > 0 && threads > 0 && threads * threads_y * threads_z <= 1024;
-  return shaped && params[0] != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!shaped || params[0] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (state().recording) {
+    const std::lock_guard lock(state().mutex);
+    state().params.assign(static_cast<const char*>(params[0]), static_cast<std::size_t>(state().param_bytes));
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {

@@ -1,0 +1,103 @@
+// An NVRTC that compiles nothing: libnvrtc.so.1 for tests of what happens around a compile.
+//
+// Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and its
+// own text, so that equal sources give equal binaries and different ones differ. Knows sm_90 only. Steered through
+// fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library finds it.
+#include <nvrtc.h>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "fake_nvrtc_control.h"
+
+namespace {
+
+struct State {
+  std::mutex mutex;
+  int compiles = 0;
+  bool refuse = false;
+  std::string refusal;
+};
+State& state() {
+  static auto* const instance = new State;  // outlives every static destructor of the tests
+  return *instance;
+}
+
+nvrtcResult copy(const std::string& from, char* to) {
+  std::memcpy(to, from.data(), from.size());
+  return NVRTC_SUCCESS;
+}
+
+}  // namespace
+
+struct _nvrtcProgram {
+  std::string text, log, code;
+};
+
+extern "C" {
+
+void fake_nvrtc_reset(void) {
+  const std::lock_guard lock(state().mutex);
+  state().compiles = 0;
+  state().refuse = false;
+}
+int fake_nvrtc_compiles(void) {
+  const std::lock_guard lock(state().mutex);
+  return state().compiles;
+}
+void fake_nvrtc_refuse(const char* log) {
+  const std::lock_guard lock(state().mutex);
+  state().refuse = log != nullptr;
+  state().refusal = log != nullptr ? log : "";
+}
+
+const char* nvrtcGetErrorString(nvrtcResult result) { return result == NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR_OF_THE_FAKE"; }
+
+nvrtcResult nvrtcVersion(int* major, int* minor) {
+  *major = 13;
+  *minor = 0;
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
+  *count = 1;
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetSupportedArchs(int* archs) {
+  archs[0] = 90;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* text, const char*, int, const char* const*, const char* const*) {
+  *program = new _nvrtcProgram{text, {}, {}};
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
+  delete *program;
+  *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
+  const std::lock_guard lock(state().mutex);
+  ++state().compiles;
+  if (state().refuse) {
+    program->log = state().refusal;
+    return NVRTC_ERROR_COMPILATION;
+  }
+  program->log = "ptxas info    : Used 168 registers, used 9 barriers\n";
+  program->code = "\177ELF" + std::string(60, '\0') + program->text;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* size) {
+  *size = program->code.size();
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* code) { return copy(program->code, code); }
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t* size) {
+  *size = program->log.size();
+  return NVRTC_SUCCESS;
+}
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char* log) { return copy(program->log, log); }
+
+}  // extern "C"
