@@ -41,9 +41,9 @@ def cached(name):
 
 class Recipe:
     def __init__(self, name):
-        for archive in ("core", "cache", "support"):
-            if not (BUILD / "lib" / f"libtilejit_{archive}.a").is_file():
-                skip(f"the build has no libtilejit_{archive}.a; build everything first")
+        for archive in ("tilejit_core", "tilejit_cache", "tilejit_support", "tj_test_main", "tj_sample_common"):
+            if not (BUILD / "lib" / f"lib{archive}.a").is_file():
+                skip(f"the build has no lib{archive}.a; build everything first")
         self.source = HERE / name
         self.folder = tempfile.TemporaryDirectory(prefix="tilejit_recipe_")
         self.copy = Path(self.folder.name)
@@ -109,7 +109,7 @@ class Recipe:
                     part = f"-I{self.copy}{folder}"
             flags.append(part)
             at += 1
-        return flags
+        return flags + ["-Werror"]
 
     def compile(self, name, like=None):
         """One source of the copy, with the flags of `like` (default: of a registry)."""
@@ -120,7 +120,8 @@ class Recipe:
         self.objects.append(output)
 
     def compile_test(self, name, **definitions):
-        flags = self.command_of(next(f for f in self.commands if f.name == "error_test.cpp" and f.parent.name == "support"))
+        """A test, with the flags of one that may use everything."""
+        flags = self.command_of(REPO / "tests/samples/fmha_reference_test.cpp")
         output = self.copy / "objects" / (name.replace("/", "_") + ".o")
         output.parent.mkdir(exist_ok=True)
         run(flags + [f'-D{key}="{value}"' for key, value in definitions.items()] + ["-c", self.copy / name, "-o", output])
@@ -137,6 +138,6 @@ class Recipe:
     def link(self, output="program"):
         lib = BUILD / "lib"
         program = self.copy / output
-        run([cached("CMAKE_CXX_COMPILER"), *self.objects, lib / "libtj_test_main.a", lib / "libtilejit_core.a", lib / "libtilejit_cache.a",
+        run([cached("CMAKE_CXX_COMPILER"), *self.objects, lib / "libtj_test_main.a", lib / "libtj_sample_common.a", lib / "libtilejit_core.a", lib / "libtilejit_cache.a",
              lib / "libtilejit_support.a", cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
         return program
