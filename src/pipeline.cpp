@@ -77,7 +77,8 @@ compile::Binary compile_unit(const codegen::Unit& unit, const ops::Request& requ
   try {
     return compiler.compile(job);
   } catch (const Error& e) {
-    const std::string next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
+    std::string next;  // when the source is to blame
+    if (e.code == Code::compile_failed) next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
     support::fail(e.stage, e.code, e.message + next, e.log, source_path);
   }
 }
@@ -180,15 +181,16 @@ cache::Entry to_entry(const Artifact& artifact) {
                     {"symbol", artifact.symbol},          {"threads", cat(artifact.threads)},
                     {"smem_bytes", cat(artifact.smem_bytes)}, {"registers", cat(artifact.report.registers)},
                     {"schedule", artifact.report.schedule_json}, {"source_sha256", artifact.source_sha256},
-                    {"compiler_version", artifact.compiler_version}};
+                    {"compiler_version", artifact.compiler_version}, {"geometry", cat(artifact.geometry.size())}};
   for (const auto& [name, value] : artifact.geometry) entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
   return entry;
 }
 
 std::optional<Artifact> from_entry(const cache::Entry& entry) {
   const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"), *schedule = entry.find("schedule");
-  const auto threads = number(entry, "threads"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers");
-  if (!name || !target || !symbol || !schedule || !threads || !smem || !registers) return std::nullopt;
+  const auto threads = number(entry, "threads"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
+             geometry = number(entry, "geometry");
+  if (!name || !target || !symbol || !schedule || !threads || !smem || !registers || !geometry) return std::nullopt;
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.symbol = *symbol;
@@ -204,6 +206,7 @@ std::optional<Artifact> from_entry(const cache::Entry& entry) {
     if (!parsed) return std::nullopt;
     artifact.geometry[key.substr(kGeometryPrefix.size())] = *parsed;
   }
+  if (artifact.geometry.size() != static_cast<std::uint64_t>(*geometry)) return std::nullopt;
   return artifact;
 }
 

@@ -7,6 +7,9 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
@@ -25,9 +28,10 @@ using support::fail;
 
 struct Runtime::Impl {
   explicit Impl(const Options& options)
-      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings),
-        store(settings.use_disk_cache ? settings.cache_dir : std::string(), settings.cache_max_size_bytes,
-              [this](LogLevel level, std::string_view message) { log(level, message); }) {}
+      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings) {
+    if (settings.use_disk_cache)
+      store.emplace(settings.cache_dir, settings.cache_max_size_bytes, [this](LogLevel level, std::string_view message) { log(level, message); });
+  }
 
   // ---- one call -----------------------------------------------------------------------------------------------------
   void run(std::string_view op_name, const void* args, Stream stream) {
@@ -68,13 +72,13 @@ struct Runtime::Impl {
     if (stream != nullptr && driver->capturing(device.index, *stream))
       fail(Stage::load, Code::cold_in_capture,
            cat("'", request.name, "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments before the capture. The capture goes on"));
-    return load(op, request, op.small_key(args), device, driver);
+    return load(op, request, op.small_key(args), device);
   }
 
-  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                           const std::shared_ptr<launch::Driver>& driver) {
+  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
     const HotKey key{&op, small_key, device};
-    const arch::Target target = backends.target(device);
+    const arch::Target target = backends.target(device);  // before the driver: a wrong target is the better thing to say
+    const auto driver = backends.driver(device);
     const Artifact artifact = get_artifact(op, request, target);
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
@@ -96,30 +100,44 @@ struct Runtime::Impl {
     compile::Compiler& compiler = backends.compiler(target);
     const cache::Key key = key_of(request, target, compiler);
     if (auto found = from_disk(key)) return std::move(*found);
-    const auto turn = turn_of(key.request_hex);
-    const std::lock_guard in_process(*turn);
-    const auto across_processes = store.lock(key);
-    if (auto found = from_disk(key)) return std::move(*found);
+    Turn& turn = turn_of(key.request_hex);
+    const std::lock_guard in_process(turn.mutex);
+    if (turn.kept) return *turn.kept;
+    const auto across_processes = store ? store->lock(key) : nullptr;
+    std::string problem;
+    if (auto found = from_disk(key, &problem)) return std::move(*found);
+    if (!problem.empty()) log(LogLevel::warn, problem);
     Artifact made = make(op, request, target, compiler, settings, log);
-    store.store(key, to_entry(made));
     log(LogLevel::info, cat(made.report.name, " for ", made.report.target, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
+    if (store && store->store(key, to_entry(made))) return made;
+    turn.kept = made;
+    turn.kept->report = without_times(made.report, KernelOrigin::memory);
     return made;
   }
 
-  std::optional<Artifact> from_disk(const cache::Key& key) {
-    const auto entry = store.load(key);
+  std::optional<Artifact> from_disk(const cache::Key& key, std::string* problem = nullptr) {
+    const auto entry = store ? store->load(key) : std::nullopt;
     if (!entry) return std::nullopt;
     auto artifact = from_entry(*entry);
-    if (!artifact) log(LogLevel::warn, cat("cache entry ", key.request_hex, " lacks fields and is made anew"));
     if (artifact) artifact->report.origin = KernelOrigin::disk;
+    else if (problem != nullptr) *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
     return artifact;
   }
 
-  std::shared_ptr<std::mutex> turn_of(const std::string& key) {
+  /// Who makes a request's kernel; the others of this process wait here.
+  struct Turn {
+    std::mutex mutex;
+    std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
+  };
+  Turn& turn_of(const std::string& key) {
     const std::lock_guard lock(turns_mutex);
-    auto& turn = turns[key];
-    if (!turn) turn = std::make_shared<std::mutex>();
-    return turn;
+    return turns[key];
+  }
+
+  static KernelReport without_times(KernelReport report, KernelOrigin origin) {
+    report.origin = origin;
+    report.schedule_ms = report.codegen_ms = report.compile_ms = report.load_ms = 0;
+    return report;
   }
 
   KernelReport prepare(const ops::Op& op, const void* args) {
@@ -128,22 +146,17 @@ struct Runtime::Impl {
     return report(op, op.request_of(args), op.small_key(args), device);
   }
   KernelReport report(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
-    if (const LoadedKernel* kernel = table.find({&op, small_key, device})) {
-      KernelReport known = kernel->report;
-      known.origin = KernelOrigin::memory;
-      known.schedule_ms = known.codegen_ms = known.compile_ms = known.load_ms = 0;
-      return known;
-    }
-    return load(op, request, small_key, device, backends.driver(device)).report;
+    if (const LoadedKernel* kernel = table.find({&op, small_key, device})) return without_times(kernel->report, KernelOrigin::memory);
+    return load(op, request, small_key, device).report;
   }
 
   support::Settings settings;
   support::Log log;
   Backends backends;
-  cache::Store store;
+  std::optional<cache::Store> store;  ///< absent: the disk is not wanted
   KernelTable table;
   std::mutex turns_mutex;
-  std::map<std::string, std::shared_ptr<std::mutex>> turns;
+  std::map<std::string, Turn> turns;
 };
 
 Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}

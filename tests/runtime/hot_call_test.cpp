@@ -1,0 +1,112 @@
+// Protects the hot call: no allocation and no driver call beyond three tensor maps, one look at the current context and the
+// launch.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+std::atomic<long> g_allocations{0};
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++g_allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  ++g_allocations;
+  const auto step = static_cast<std::size_t>(alignment);
+  if (void* memory = std::aligned_alloc(step, (bytes + step - 1) / step * step)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace {
+
+using namespace tj::test;
+using tj::FmhaArgs;
+using tj::Runtime;
+
+long allocations_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
+  machine.cuda.record(0);  // the fake's own books allocate
+  const long before = g_allocations;
+  runtime.fmha(args);
+  const long after = g_allocations;
+  machine.cuda.record(1);
+  return after - before;
+}
+
+std::string calls_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
+  const std::string before = machine.cuda.log();
+  runtime.fmha(args);
+  std::string names;
+  std::istringstream lines(std::string(machine.cuda.log()).substr(before.size()));
+  for (std::string line; std::getline(lines, line);) names += line.substr(0, line.find(' ')) + "\n";
+  return names;
+}
+
+const std::string kMaps = "cuTensorMapEncodeTiled\ncuTensorMapEncodeTiled\ncuTensorMapEncodeTiled\n";
+
+TEST_CASE("a hot call allocates nothing, whatever the arguments of the same kernel") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const Shape small{1, 1, 1, 1, 1, 128}, large{4, 32, 8, 4097, 16384, 128};
+  FmhaArgs with_lse = attention(large);
+  with_lse.lse = lse_of(large);
+  with_lse.scale = 0.5f;
+  runtime.fmha(attention(small));
+  for (const FmhaArgs& args : {attention(small), attention(large), attention(large, true, Layout::bshd), with_lse})
+    CHECK(allocations_of(machine, runtime, args) == 0);
+  // Also with several kernels to tell apart.
+  for (const tj::DType dtype : {tj::DType::f16, tj::DType::bf16})
+    for (const bool causal : {true, false})
+      for (const std::int64_t head_dim : {64, 128}) {
+        const Shape shape{2, 4, 2, 300, 500, head_dim};
+        runtime.fmha(attention(shape, causal, Layout::bhsd, dtype));
+        CHECK(allocations_of(machine, runtime, attention(shape, causal, Layout::bhsd, dtype)) == 0);
+      }
+  CHECK(allocations_of(machine, runtime, attention(small)) == 0);
+}
+
+TEST_CASE("the count sees allocations: a cold call has some") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  CHECK(allocations_of(machine, runtime, attention()) > 0);
+}
+
+TEST_CASE("a hot call makes five driver calls, two more where the context is not current") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    runtime.fmha(attention());
+    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernel\ncuCtxPopCurrent\n");
+    void* context = nullptr;
+    machine.cuda.retain(&context, 0);  // as the runtime API and PyTorch do
+    machine.cuda.push(context);
+    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuLaunchKernel\n");
+    machine.cuda.pop(&context);
+    machine.cuda.release(0);
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+TEST_CASE("a hot call does no file access: with the cache and the compiler gone it still runs") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  runtime.fmha(attention());
+  std::filesystem::remove_all(machine.cache_dir());
+  for (int i = 0; i < 3; ++i) runtime.fmha(attention());
+  CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
+  CHECK(machine.nvrtc.compiles() == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 4);
+  CHECK(machine.warnings.empty());
+}
+
+}  // namespace

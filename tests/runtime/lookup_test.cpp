@@ -1,0 +1,185 @@
+// Protects the order of look-ups: memory, disk, compiler; what a cache that is absent, damaged or unwritable changes (time,
+// never results); and what a report says of the kernel.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cache/cache.hpp"
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::KernelOrigin;
+using tj::KernelReport;
+using tj::Runtime;
+using tj::testing::names_in;
+using tj::testing::read_bytes;
+using tj::testing::write_bytes;
+
+std::string only_entry(const std::string& cache_dir) {
+  std::vector<std::string> entries;
+  for (const std::string& name : names_in(cache_dir))
+    if (name.ends_with(".tjk")) entries.push_back(cache_dir + "/" + name);
+  REQUIRE(entries.size() == 1);
+  return entries.front();
+}
+
+TEST_CASE("the first call compiles, the second finds memory, another runtime the disk") {
+  Machine machine;
+  {
+    Runtime first(machine.options());
+    CHECK(first.prepare(config_of()).origin == KernelOrigin::compiled);
+    CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
+    CHECK(first.prepare(attention()).origin == KernelOrigin::memory);  // the same kernel, asked for by arguments
+    first.fmha(attention());
+    CHECK(machine.nvrtc.compiles() == 1);
+    CHECK(first.prepare(config_of(false)).origin == KernelOrigin::compiled);
+    CHECK(machine.nvrtc.compiles() == 2);
+  }
+  Runtime second(machine.options());
+  second.fmha(attention());
+  CHECK(second.prepare(attention()).origin == KernelOrigin::memory);
+  CHECK(second.prepare(config_of(false)).origin == KernelOrigin::disk);
+  CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 2);
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("warm needs no device and fills the disk for others") {
+  Machine machine;
+  machine.cuda.set_devices(0);
+  {
+    Runtime warmer(machine.options());
+    CHECK(warmer.warm(config_of(), "sm_90a").origin == KernelOrigin::compiled);
+    CHECK(warmer.warm(config_of(), "sm_90a").origin == KernelOrigin::disk);
+  }
+  CHECK(std::string(machine.cuda.log()) == "");
+  machine.cuda.set_devices(1);
+  CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+  CHECK(machine.nvrtc.compiles() == 1);
+}
+
+TEST_CASE("a report describes the kernel, wherever it came from") {
+  Machine machine;
+  const auto check = [](const KernelReport& report) {
+    CHECK(report.name == "fmha_f16_d128_causal");
+    CHECK(report.target == "sm_90a");
+    CHECK(report.registers == 168);
+    CHECK(report.source_path == "");
+    const auto json = nlohmann::json::parse(report.schedule_json);
+    for (const char* key : {"ii", "length", "res_mii", "rec_mii", "solve_ms"}) CHECK_MESSAGE(json.at(key).is_number(), key);
+    for (const char* key : {"proven_ii", "proven_length"}) CHECK_MESSAGE(json.at(key).is_boolean(), key);
+    CHECK(json.at("certificate").is_string());
+    REQUIRE(json.at("rings").size() >= 2);
+    REQUIRE(json.at("nodes").size() >= 4);
+    for (const auto& node : json.at("nodes")) {
+      CHECK(node.at("name").is_string());
+      CHECK(node.at("role").is_string());
+      CHECK(node.at("cycle").is_number_integer());
+      CHECK(node.at("stage").is_number_integer());
+    }
+  };
+  Runtime first(machine.options());
+  const KernelReport compiled = first.prepare(config_of());
+  check(compiled);
+  CHECK(compiled.compile_ms > 0);
+  const KernelReport again = first.prepare(config_of());
+  check(again);
+  CHECK(again.schedule_ms + again.codegen_ms + again.compile_ms + again.load_ms == 0);
+  Runtime second(machine.options());
+  const KernelReport loaded = second.prepare(config_of());
+  check(loaded);
+  CHECK(loaded.schedule_ms + loaded.codegen_ms + loaded.compile_ms == 0);
+  CHECK(loaded.load_ms > 0);
+}
+
+TEST_CASE("without a disk each kernel of a runtime is still compiled once") {
+  Machine machine;
+  tj::Options options = machine.options();
+  options.use_disk_cache = false;
+  {
+    Runtime first(options);
+    CHECK(first.warm(config_of(), "sm_90a").origin == KernelOrigin::compiled);
+    CHECK(first.warm(config_of(), "sm_90a").origin == KernelOrigin::memory);
+    CHECK(first.prepare(config_of()).origin == KernelOrigin::memory);
+    first.fmha(attention());
+    CHECK(machine.nvrtc.compiles() == 1);
+  }
+  CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
+  CHECK(Runtime(options).prepare(config_of()).origin == KernelOrigin::compiled);
+  CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(machine.warnings.empty());  // it was asked for
+}
+
+TEST_CASE("a kernel is compiled once for all devices, on disk or not") {
+  Machine machine;
+  machine.cuda.set_devices(2);
+  for (const bool disk : {true, false}) {
+    CAPTURE(disk);
+    machine.nvrtc.reset();
+    tj::Options options = machine.options();
+    options.use_disk_cache = disk;
+    Runtime runtime(options);
+    runtime.prepare(config_of(), {tj::DeviceKind::cuda, 0});
+    CHECK(runtime.prepare(config_of(), {tj::DeviceKind::cuda, 1}).origin == (disk ? KernelOrigin::disk : KernelOrigin::memory));
+    CHECK(machine.nvrtc.compiles() == 1);
+  }
+}
+
+TEST_CASE("an unwritable cache costs compiles and one warning") {
+  Machine machine;
+  write_bytes(machine.scratch / "file", "in the way");
+  tj::Options options = machine.options();
+  options.cache_dir = machine.scratch / "file/cache";
+  Runtime runtime(options);
+  runtime.fmha(attention());
+  runtime.fmha(attention({}, false));
+  CHECK(runtime.prepare(config_of()).origin == KernelOrigin::memory);
+  CHECK(machine.nvrtc.compiles() == 2);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 2);
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings[0], "file/cache"), machine.warnings[0]);
+  CHECK(has(machine.warnings[0], "memory only"));
+}
+
+TEST_CASE("a damaged entry is said once, compiled again and replaced") {
+  Machine machine;
+  Runtime(machine.options()).prepare(config_of());
+  const std::string entry = only_entry(machine.cache_dir());
+  const std::string good = read_bytes(entry);
+  std::string bad = good;
+  bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
+  write_bytes(entry, bad);
+  Runtime second(machine.options());
+  second.fmha(attention());
+  CHECK(machine.nvrtc.compiles() == 2);
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings[0], entry), machine.warnings[0]);
+  CHECK(has(machine.warnings[0], "compiled again"));
+  CHECK(read_bytes(entry) != bad);
+  CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+}
+
+TEST_CASE("a whole entry that lacks a field is said once, compiled again and replaced") {
+  for (const std::string name : {"symbol", "threads", "geometry.block_n", "geometry.block_rows"}) {
+    CAPTURE(name);
+    Machine machine;
+    Runtime(machine.options()).prepare(config_of());
+    const std::string path = only_entry(machine.cache_dir());
+    const std::string file = std::filesystem::path(path).stem();
+    const tj::cache::Key key{file.substr(0, file.find('-')), file.substr(file.find('-') + 1)};
+    tj::cache::Store store(machine.cache_dir(), 0, {});
+    auto entry = store.load(key);
+    REQUIRE(entry);
+    REQUIRE(std::erase_if(entry->metadata, [&](const auto& field) { return field.first == name; }) == 1);
+    REQUIRE(store.store(key, *entry));
+    Runtime second(machine.options());
+    second.fmha(attention());
+    CHECK(machine.nvrtc.compiles() == 2);
+    CHECK(machine.warnings.size() == 1);
+    CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+  }
+}
+
+}  // namespace

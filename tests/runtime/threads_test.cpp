@@ -1,0 +1,154 @@
+// Protects what many threads do to one runtime at once: one compile a kernel, every call launched, and a table of kernels
+// whose readers never see a half-written slot.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "kernel_table.hpp"
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::HotKey;
+using tj::KernelOrigin;
+using tj::KernelTable;
+using tj::LoadedKernel;
+using tj::Runtime;
+
+constexpr int kThreads = 8;
+
+/// All threads enter `work` together; returns how many threw.
+int together(const std::function<void(int)>& work) {
+  std::barrier start(kThreads);
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      start.arrive_and_wait();
+      try {
+        work(t);
+      } catch (const std::exception&) {
+        ++failed;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return failed;
+}
+
+TEST_CASE("threads that ask for one kernel at once compile it once, with a disk cache or without") {
+  for (const bool disk : {true, false}) {
+    CAPTURE(disk);
+    Machine machine;
+    tj::Options options = machine.options();
+    options.use_disk_cache = disk;
+    Runtime runtime(options);
+    std::atomic<int> compiled{0};
+    const int failed = together([&](int t) {
+      if (t % 2 == 0 && runtime.prepare(config_of()).origin == KernelOrigin::compiled) ++compiled;
+      runtime.fmha(attention());
+    });
+    CHECK(failed == 0);
+    CHECK(machine.nvrtc.compiles() == 1);
+    CHECK(compiled <= kThreads / 2);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads);
+    CHECK(machine.warnings.empty());
+  }
+}
+
+TEST_CASE("runtimes that share a cache compile once between them") {
+  Machine machine;
+  std::vector<std::unique_ptr<Runtime>> runtimes;
+  for (int t = 0; t < kThreads; ++t) runtimes.push_back(std::make_unique<Runtime>(machine.options()));
+  CHECK(together([&](int t) { runtimes[static_cast<std::size_t>(t)]->fmha(attention()); }) == 0);
+  CHECK(machine.nvrtc.compiles() == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads);
+}
+
+TEST_CASE("different kernels at once, while others are hot") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    const int failed = together([&](int t) {
+      for (int i = 0; i < 20; ++i) {
+        const bool causal = (t + i) % 2 == 0;
+        const std::int64_t head_dim = (t + i) % 4 < 2 ? 64 : 128;
+        runtime.fmha(attention({2, 4, 2, 300, 500, head_dim}, causal));
+      }
+    });
+    CHECK(failed == 0);
+    CHECK(machine.nvrtc.compiles() == 4);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads * 20);
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+TEST_CASE("a refused compile fails in every thread and leaves the kernel to the next caller") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  machine.nvrtc.refuse("error: no");
+  CHECK(together([&](int) { runtime.fmha(attention()); }) == kThreads);
+  machine.nvrtc.refuse(nullptr);
+  runtime.fmha(attention());
+  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+}
+
+HotKey key_of(int i) {
+  static const int ops[2] = {};
+  return {&ops[i % 2], static_cast<std::uint64_t>(i / 4), {tj::DeviceKind::cuda, i / 2 % 2}};
+}
+
+std::unique_ptr<LoadedKernel> kernel_of(int i) {
+  auto kernel = std::make_unique<LoadedKernel>();
+  kernel->smem_bytes = i;
+  return kernel;
+}
+
+TEST_CASE("a table finds what was put in, and nothing else") {
+  KernelTable table;
+  CHECK(table.find(key_of(0)) == nullptr);
+  constexpr int kKeys = 400;
+  for (int i = 0; i < kKeys; ++i) table.insert(key_of(i), kernel_of(i));
+  for (int i = 0; i < kKeys; ++i) {
+    const LoadedKernel* found = table.find(key_of(i));
+    REQUIRE(found != nullptr);
+    CHECK(found->smem_bytes == i);
+  }
+  for (int i = kKeys; i < 2 * kKeys; ++i) CHECK(table.find(key_of(i)) == nullptr);
+}
+
+TEST_CASE("the first kernel of a key stays") {
+  KernelTable table;
+  const LoadedKernel* first = table.insert(key_of(1), kernel_of(1));
+  CHECK(table.insert(key_of(1), kernel_of(2)) == first);
+  CHECK(table.find(key_of(1)) == first);
+  CHECK(first->smem_bytes == 1);
+}
+
+TEST_CASE("readers beside writers see whole kernels or none, and what they saw stays") {
+  KernelTable table;
+  constexpr int kKeys = 64;
+  std::atomic<int> wrong{0};
+  const int failed = together([&](int t) {
+    std::vector<const LoadedKernel*> seen(kKeys, nullptr);
+    for (int round = 0; round < 20; ++round)
+      for (int i = 0; i < kKeys; ++i) {
+        const int k = (i * 7 + t * 13 + round) % kKeys;
+        const LoadedKernel*& known = seen[static_cast<std::size_t>(k)];
+        const LoadedKernel* found = table.find(key_of(k));
+        if (known != nullptr && found != known) ++wrong;
+        if (found == nullptr && (k + t) % 2 == 0) found = table.insert(key_of(k), kernel_of(k));
+        if (found != nullptr && found->smem_bytes != k) ++wrong;
+        known = found;
+      }
+  });
+  CHECK(failed == 0);
+  CHECK(wrong == 0);
+  for (int i = 0; i < kKeys; ++i) CHECK(table.find(key_of(i)) != nullptr);
+}
+
+}  // namespace
