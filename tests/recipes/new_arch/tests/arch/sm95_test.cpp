@@ -78,7 +78,11 @@ TEST_CASE("attention on its model is right") {
   };
   const Tensor4 q = random(2, queries, 1), k = random(1, keys, 2), v = random(1, keys, 3);
   const Tensor4 o(2, queries, std::vector<std::uint16_t>(static_cast<std::size_t>(2 * queries * 64), 0x7e00));
-  FmhaArgs args{q.view, k.view, v.view, o.view};
+  FmhaArgs args;
+  args.q = q.view;
+  args.k = k.view;
+  args.v = v.view;
+  args.o = o.view;
   args.causal = true;
   CHECK(runtime.target_of({DeviceKind::cpu, 0}) == "model:sm_95z");
   runtime.fmha(args);
