@@ -1,8 +1,10 @@
-// The warpgroup matrix instruction for every width that a kernel here uses, SS and RS operand forms.
+// The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the left
+// one in registers (RS), one or four k16 steps a statement.
 //
-// Decides nothing: asm needs each accumulator register written out. d += a b with f32 accumulators of m64nN: warp w holds
-// rows 16w to 16w+15; lane l rows l/4 (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}.
-// `accumulate` false overwrites d. Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
+// Decides nothing: asm needs each accumulator register written out, and one statement for four steps halves the time that
+// the compiler spends on them. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l rows l/4
+// (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}. `accumulate` false overwrites d.
+// Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
 #pragma once
 
 // Operand place holders %0 to %127, eight a name, so that a width is a concatenation.
@@ -39,54 +41,129 @@
 #define TJ_REGS_192(d) TJ_REGS_176(d), TJ_R8(d, 11)
 #define TJ_REGS_256(d) TJ_REGS_192(d), TJ_R8(d, 12), TJ_R8(d, 13), TJ_R8(d, 14), TJ_R8(d, 15)
 
-// Place holders after the accumulators: descriptors or A registers, then the predicate's source.
-#define TJ_WGMMA_SS(Tag, type, N, a, b, p, transpose)                                                              \
-  TJ_DEVICE void wgmma_ss_##transpose(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {              \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " p ", 0;\n"                                                    \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" TJ_LIST_##N "}, " a ", " b     \
-                 ", p, 1, 1, 0, " #transpose ";\n}\n"                                                              \
-                 : TJ_REGS_##N(d)                                                                                  \
-                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)));                                      \
+// One instruction: operands as text, `sum` the predicate that keeps d.
+#define TJ_MMA(type, N, left, right, sum, tail) \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" TJ_LIST_##N "}, " left ", " right ", " sum ", 1, 1" tail ";\n"
+#define TJ_BEGIN(sum) "{\n.reg .pred first, more;\n.reg .b64 a, b;\nsetp.ne.b32 first, " sum ", 0;\nsetp.ne.b32 more, 1, 0;\n"
+#define TJ_NEXT(x, from, step) "add.s64 " x ", " from ", " step ";\n"
+
+// Place holders after the accumulators, in this order: left, right, accumulate, and for four steps left and right step.
+#define TJ_SS(Tag, type, N, T, o0, o1, o2, o3, o4)                                                                   \
+  TJ_DEVICE void wgmma_ss1_##T(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                       \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", 0, " #T) "}\n"                                     \
+                 : TJ_REGS_##N(d)                                                                                    \
+                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)));                                        \
+  }                                                                                                                  \
+  template <int LeftStep, int RightStep>                                                                             \
+  TJ_DEVICE void wgmma_ss4_##T(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                       \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", 0, " #T)                                           \
+                 TJ_NEXT("a", o0, o3) TJ_NEXT("b", o1, o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T)             \
+                 TJ_NEXT("a", "a", o3) TJ_NEXT("b", "b", o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T)           \
+                 TJ_NEXT("a", "a", o3) TJ_NEXT("b", "b", o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T) "}\n"     \
+                 : TJ_REGS_##N(d)                                                                                    \
+                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftStep), "n"(RightStep));         \
   }
-#define TJ_WGMMA_RS(Tag, type, N, a0, a1, a2, a3, b, p, transpose)                                                 \
-  TJ_DEVICE void wgmma_rs_##transpose(Tag, float (&d)[N / 2], u32 left0, u32 left1, u32 left2, u32 left3, u64 right, \
-                                      bool accumulate) {                                                           \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " p ", 0;\n"                                                    \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" TJ_LIST_##N "}, {" a0 ", " a1  \
-                 ", " a2 ", " a3 "}, " b ", p, 1, 1, " #transpose ";\n}\n"                                         \
-                 : TJ_REGS_##N(d)                                                                                  \
-                 : "r"(left0), "r"(left1), "r"(left2), "r"(left3), "l"(right), "r"(static_cast<u32>(accumulate))); \
+
+// After the accumulators: right, accumulate, right step, then the left registers, four a step.
+#define TJ_A(a0, a1, a2, a3) "{" a0 ", " a1 ", " a2 ", " a3 "}"
+#define TJ_RS(Tag, type, N, T, o0, o1, o2, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
+  TJ_DEVICE void wgmma_rs1_##T(Tag, float (&d)[N / 2], const u32* left, u64 right, bool accumulate) {                \
+    asm volatile(TJ_BEGIN(o1) TJ_MMA(type, N, TJ_A(a0, a1, a2, a3), o0, "first", ", " #T) "}\n"                      \
+                 : TJ_REGS_##N(d)                                                                                    \
+                 : "l"(right), "r"(static_cast<u32>(accumulate)), "n"(0), "r"(left[0]), "r"(left[1]), "r"(left[2]),  \
+                   "r"(left[3]));                                                                                    \
+  }                                                                                                                  \
+  template <int RightStep>                                                                                           \
+  TJ_DEVICE void wgmma_rs4_##T(Tag, float (&d)[N / 2], const u32* left, u64 right, bool accumulate) {                \
+    asm volatile(TJ_BEGIN(o1) TJ_MMA(type, N, TJ_A(a0, a1, a2, a3), o0, "first", ", " #T)                            \
+                 TJ_NEXT("b", o0, o2) TJ_MMA(type, N, TJ_A(b0, b1, b2, b3), "b", "more", ", " #T)                    \
+                 TJ_NEXT("b", "b", o2) TJ_MMA(type, N, TJ_A(c0, c1, c2, c3), "b", "more", ", " #T)                   \
+                 TJ_NEXT("b", "b", o2) TJ_MMA(type, N, TJ_A(d0, d1, d2, d3), "b", "more", ", " #T) "}\n"             \
+                 : TJ_REGS_##N(d)                                                                                    \
+                 : "l"(right), "r"(static_cast<u32>(accumulate)), "n"(RightStep), "r"(left[0]), "r"(left[1]),        \
+                   "r"(left[2]), "r"(left[3]), "r"(left[4]), "r"(left[5]), "r"(left[6]), "r"(left[7]), "r"(left[8]), \
+                   "r"(left[9]), "r"(left[10]), "r"(left[11]), "r"(left[12]), "r"(left[13]), "r"(left[14]),          \
+                   "r"(left[15]));                                                                                   \
   }
-#define TJ_WGMMA(N, o0, o1, o2, o3, o4, o5)                        \
-  TJ_WGMMA_SS(F16, "f16", N, o0, o1, o2, 0)                        \
-  TJ_WGMMA_SS(F16, "f16", N, o0, o1, o2, 1)                        \
-  TJ_WGMMA_SS(Bf16, "bf16", N, o0, o1, o2, 0)                      \
-  TJ_WGMMA_SS(Bf16, "bf16", N, o0, o1, o2, 1)                      \
-  TJ_WGMMA_RS(F16, "f16", N, o0, o1, o2, o3, o4, o5, 0)            \
-  TJ_WGMMA_RS(F16, "f16", N, o0, o1, o2, o3, o4, o5, 1)            \
-  TJ_WGMMA_RS(Bf16, "bf16", N, o0, o1, o2, o3, o4, o5, 0)          \
-  TJ_WGMMA_RS(Bf16, "bf16", N, o0, o1, o2, o3, o4, o5, 1)
+
+// The next place holders of each width, by name: TJ_O_64 is "%32", "%33", ...
+#define TJ_S_64 "%32", "%33", "%34", "%35", "%36"
+#define TJ_O_64 \
+  "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", \
+  "%42", "%43", "%44", "%45", "%46", "%47", "%48", "%49", "%50"
+#define TJ_S_128 "%64", "%65", "%66", "%67", "%68"
+#define TJ_O_128 \
+  "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", \
+  "%74", "%75", "%76", "%77", "%78", "%79", "%80", "%81", "%82"
+#define TJ_S_160 "%80", "%81", "%82", "%83", "%84"
+#define TJ_O_160 \
+  "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", \
+  "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", "%98"
+#define TJ_S_176 "%88", "%89", "%90", "%91", "%92"
+#define TJ_O_176 \
+  "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", \
+  "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106"
+#define TJ_S_192 "%96", "%97", "%98", "%99", "%100"
+#define TJ_O_192 \
+  "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", \
+  "%106", "%107", "%108", "%109", "%110", "%111", "%112", "%113", "%114"
+#define TJ_S_256 "%128", "%129", "%130", "%131", "%132"
+#define TJ_O_256 \
+  "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", \
+  "%138", "%139", "%140", "%141", "%142", "%143", "%144", "%145", "%146"
+
+#define TJ_EXPAND(macro, ...) macro(__VA_ARGS__)
+#define TJ_WGMMA(N)                                  \
+  TJ_EXPAND(TJ_SS, F16, "f16", N, 0, TJ_S_##N)       \
+  TJ_EXPAND(TJ_SS, F16, "f16", N, 1, TJ_S_##N)       \
+  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, 0, TJ_S_##N)     \
+  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, 1, TJ_S_##N)     \
+  TJ_EXPAND(TJ_RS, F16, "f16", N, 0, TJ_O_##N)       \
+  TJ_EXPAND(TJ_RS, F16, "f16", N, 1, TJ_O_##N)       \
+  TJ_EXPAND(TJ_RS, Bf16, "bf16", N, 0, TJ_O_##N)     \
+  TJ_EXPAND(TJ_RS, Bf16, "bf16", N, 1, TJ_O_##N)
 
 namespace tj::dev {
 
-TJ_WGMMA(64, "%32", "%33", "%34", "%35", "%36", "%37")
-TJ_WGMMA(128, "%64", "%65", "%66", "%67", "%68", "%69")
-TJ_WGMMA(160, "%80", "%81", "%82", "%83", "%84", "%85")
-TJ_WGMMA(176, "%88", "%89", "%90", "%91", "%92", "%93")
-TJ_WGMMA(192, "%96", "%97", "%98", "%99", "%100", "%101")
-TJ_WGMMA(256, "%128", "%129", "%130", "%131", "%132", "%133")
+TJ_WGMMA(64)
+TJ_WGMMA(128)
+TJ_WGMMA(160)
+TJ_WGMMA(176)
+TJ_WGMMA(192)
+TJ_WGMMA(256)
 
 /// d (+)= a b, both operands in shared memory; TransposeB: b is stored MN-major. The whole warpgroup executes it.
 template <bool TransposeB, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
-  if constexpr (TransposeB) wgmma_ss_1(tag, d, a, b, accumulate);
-  else wgmma_ss_0(tag, d, a, b, accumulate);
+  if constexpr (TransposeB) wgmma_ss1_1(tag, d, a, b, accumulate);
+  else wgmma_ss1_0(tag, d, a, b, accumulate);
 }
 /// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
 template <bool TransposeB, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
-  if constexpr (TransposeB) wgmma_rs_1(tag, d, a[0], a[1], a[2], a[3], b, accumulate);
-  else wgmma_rs_0(tag, d, a[0], a[1], a[2], a[3], b, accumulate);
+  if constexpr (TransposeB) wgmma_rs1_1(tag, d, a, b, accumulate);
+  else wgmma_rs1_0(tag, d, a, b, accumulate);
+}
+
+/// `Steps` k16 steps of either; each moves the operands on by the bytes given, or by four registers.
+template <int Steps, int LeftBytes, int RightBytes, bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  constexpr int kNow = Steps >= 4 ? 4 : 1;
+  if constexpr (kNow == 1) matrix_multiply<TransposeB>(tag, d, a, b, accumulate);
+  else if constexpr (TransposeB) wgmma_ss4_1<LeftBytes / 16, RightBytes / 16>(tag, d, a, b, accumulate);
+  else wgmma_ss4_0<LeftBytes / 16, RightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (Steps > kNow)
+    matrix_multiply<Steps - kNow, LeftBytes, RightBytes, TransposeB>(tag, d, operand_advance(a, kNow * LeftBytes),
+                                                                     operand_advance(b, kNow * RightBytes), true);
+}
+template <int Steps, int RightBytes, bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
+  constexpr int kNow = Steps >= 4 ? 4 : 1;
+  if constexpr (kNow == 1) matrix_multiply<TransposeB>(tag, d, a, b, accumulate);
+  else if constexpr (TransposeB) wgmma_rs4_1<RightBytes / 16>(tag, d, a, b, accumulate);
+  else wgmma_rs4_0<RightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (Steps > kNow)
+    matrix_multiply<Steps - kNow, RightBytes, TransposeB>(tag, d, a + 4 * kNow, operand_advance(b, kNow * RightBytes), true);
 }
 
 }  // namespace tj::dev

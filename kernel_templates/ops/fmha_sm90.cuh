@@ -138,12 +138,12 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
   dev::hold(consumer.scores);
   const u64 left = dev::matrix_operand(q + consumer.copy * kRowsPerConsumer * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(k, 16, kSwizzleAtomBytes);
+  constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
 #pragma unroll
-  for (int d = 0; d < C::kHeadDim; d += kMatrixK) {
-    const u32 block = d / kSwizzleColumns, inside = d % kSwizzleColumns * 2;
-    dev::matrix_multiply<false>(typename C::Element{}, consumer.scores,
-                                dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes + inside),
-                                dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes + inside), d != 0);
+  for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block) {
+    dev::matrix_multiply<kSteps, kStepBytes, kStepBytes, false>(
+        typename C::Element{}, consumer.scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
+        dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), block != 0);
   }
 }
 template <class C>
@@ -256,11 +256,8 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
   dev::hold(consumer.output);
   dev::hold(consumer.weights);
   const u64 right = dev::matrix_operand(v, C::kBlockN * kSwizzleRowBytes, kSwizzleAtomBytes);
-#pragma unroll
-  for (int n = 0; n < C::kBlockN; n += kMatrixK) {
-    dev::matrix_multiply<true>(typename C::Element{}, consumer.output, consumer.weights + n / 4,
-                               dev::operand_advance(right, n * kSwizzleRowBytes), true);
-  }
+  dev::matrix_multiply<C::kBlockN / kMatrixK, kMatrixK * static_cast<int>(kSwizzleRowBytes), true>(
+      typename C::Element{}, consumer.output, consumer.weights, right, true);
 }
 template <class C>
 TJ_DEVICE void pv_done(Consumer<C>& consumer) {

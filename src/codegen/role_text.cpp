@@ -136,13 +136,16 @@ class RoleWriter {
   void write_steady() {
     int variant_stage = -1;
     const graph::Node* variant = nullptr;
+    bool general_steps = false;  // may a steady step still need a general variant?
     for (int index : role().nodes) {
       if (!node(index).has_fast_variant) continue;
-      if (role_stage(graph_, schedule_, index) > variant_stage) variant = &node(index);
-      variant_stage = std::max(variant_stage, role_stage(graph_, schedule_, index));
+      const int stage = role_stage(graph_, schedule_, index);
+      if (stage > variant_stage) variant = &node(index);
+      variant_stage = std::max(variant_stage, stage);
+      general_steps = general_steps || node(index).max_fast_begin > pattern_.peel - stage;
     }
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
-    if (variant) {
+    if (general_steps) {
       w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile)", variant_stage > 0 ? cat(" + ", variant_stage) : "", ";");
       w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
       events(pattern_.steady, {"steady", "s"});

@@ -180,6 +180,8 @@ class Builder {
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     auto& node = graph_.nodes[static_cast<std::size_t>(softmax)];
     node.has_fast_variant = true;
+    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
+    node.max_fast_begin = config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
     node.reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);

@@ -169,6 +169,17 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, b
   const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, a, 0, b};
   detail::api.matrix_multiply(&instruction);
 }
+/// `Steps` k16 steps of either; each moves the operands on by the bytes given, or by four registers.
+template <int Steps, int LeftBytes, int RightBytes, bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  for (u32 step = 0; step < Steps; ++step)
+    matrix_multiply<TransposeB>(tag, d, operand_advance(a, step * LeftBytes), operand_advance(b, step * RightBytes), accumulate || step > 0);
+}
+template <int Steps, int RightBytes, bool TransposeB, class Tag, int Half>
+TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
+  for (u32 step = 0; step < Steps; ++step)
+    matrix_multiply<TransposeB>(tag, d, a + 4 * step, operand_advance(b, step * RightBytes), accumulate || step > 0);
+}
 
 /// The device's compiler needs this around registers that the matrix unit owns; here they are memory.
 template <int N>
