@@ -148,9 +148,9 @@ TEST_CASE("causal: a block a tile; full: a block an SM, or a tile where there ar
     CHECK(has(grid, "x1x1 threads "));
     return std::pair(std::stoi(grid), params.tiles);
   };
-  for (const auto& [heads, queries] : {std::pair<int, int>{1, 1}, {4, 300}, {16, 4097}}) {
-    CAPTURE(heads);
-    const auto causal = blocks(heads, queries, true), full = blocks(heads, queries, false);
+  for (const auto& sizes : {std::pair<int, int>{1, 1}, {4, 300}, {16, 4097}}) {
+    CAPTURE(sizes.first);
+    const auto causal = blocks(sizes.first, sizes.second, true), full = blocks(sizes.first, sizes.second, false);
     CHECK(causal.first == causal.second);
     CHECK(full.first == std::min(full.second, kSmCount));
   }
