@@ -1,15 +1,17 @@
 // Protects the recipe "new op" at run time: the op is listed, scheduled, emitted, and right on the CPU model, on the GPU's
-// compiler where there is one, and refused by name where it must be. Arguments choose the part: model or compile.
+// compiler where there is one, and refused by name where it must be. Every one of its barriers is needed.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
+#include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <tilejit/tilejit.hpp>
 
+#include "launch/model.hpp"
 #include "pipeline.hpp"
 #include "support/scratch.hpp"
 
@@ -81,6 +83,50 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
     int untouched = 0;
     for (float value : y.memory) untouched += value == kPoison;
     CHECK(untouched == static_cast<int>(y.memory.size()) - rows * columns);
+  }
+}
+
+TEST_CASE("model: no wait, arrival or announcement of the unit can be left out unnoticed") {
+  const ops::Op& op = *ops::find("affine");
+  const auto compiler = compile::make_compiler("host", {});
+  const Artifact artifact = make(op, op.request_of(nullptr), arch::parse_target("model:sm_90a"), *compiler, {}, support::Log(LogLevel::off, {}));
+  const Choice choice = chosen();
+  const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
+  const auto driver = launch::open_model_driver();
+  const auto kernel = driver->load(0, artifact.binary, artifact.symbol, artifact.smem_bytes);
+  Matrix x(300, 321, 324), y(300, 321, 324);
+  for (int r = 0; r < 300; ++r)
+    for (int c = 0; c < 321; ++c) x.at(r, c) = static_cast<float>(r * 321 + c);
+  const AffineArgs args{x.view, y.view, 2, 1};
+  const auto right = [&](const std::vector<int>& disabled, std::uint64_t seed) {
+    launch::ModelOptions how;
+    how.seed = seed;
+    how.disabled_sites = disabled;
+    driver->set_options(how);
+    for (int r = 0; r < 300; ++r) std::fill_n(&y.at(r, 0), 321, kPoison);
+    ops::LaunchPlan plan;
+    plan.sm_count = 2;
+    op.plan(&args, {artifact.geometry.at("rows")}, plan);
+    driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
+    try {
+      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes}, plan.params.data(), plan.params_bytes, {});
+    } catch (const Error& e) {
+      CHECK(e.stage == Stage::model);
+      return false;
+    }
+    for (int r = 0; r < 300; ++r)
+      for (int c = 0; c < 321; ++c)
+        if (y.at(r, c) != 2 * x.at(r, c) + 1) return false;
+    return true;
+  };
+  CHECK(right({}, 1));
+  for (const codegen::Site& site : sites) {
+    // The model has one kind of memory and no limit on registers.
+    if (site.what.find("proxy fence") != std::string::npos || site.what.find("registers of") == 0) continue;
+    CAPTURE(site.what);
+    bool noticed = false;
+    for (std::uint64_t seed = 1; seed <= 50 && !noticed; ++seed) noticed = !right({site.id}, seed);
+    CHECK(noticed);
   }
 }
 
