@@ -19,7 +19,7 @@ list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
 
 add_library(tj_test_main STATIC tests/main.cpp ${helper_sources})
 target_link_libraries(tj_test_main PUBLIC tj_doctest tj_settings tj_cuda_headers)
-target_include_directories(tj_test_main PUBLIC "${CMAKE_SOURCE_DIR}/tests")
+target_include_directories(tj_test_main PUBLIC "${CMAKE_SOURCE_DIR}/tests" "${CMAKE_SOURCE_DIR}/samples" "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
 target_compile_definitions(tj_test_main PUBLIC
   "TJ_REPO_DIR=\"${CMAKE_SOURCE_DIR}\"" "TJ_BUILD_DIR=\"${CMAKE_BINARY_DIR}\"" "TJ_BIN_DIR=\"${CMAKE_BINARY_DIR}/bin\""
   "TJ_FAKES_DIR=\"${CMAKE_BINARY_DIR}/tests/fakes\"" "TJ_LIBRARY=\"$<TARGET_FILE:tilejit>\"")

@@ -1,0 +1,40 @@
+// An attention problem in host memory for tests: random inputs, outputs inside guard bands, poisoned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/ops.hpp>
+
+#include "common/fmha_reference.hpp"
+
+namespace tj::test {
+
+struct FmhaShape {
+  int batch = 1, heads = 1, heads_kv = 1;
+  int seq_q = 1, seq_k = 1, head_dim = 64;
+  DType dtype = DType::f16;
+  bool causal = false;
+  bool rows_first = false;  ///< memory as [B, S, H, D] instead of [B, H, S, D]
+  bool with_lse = true;
+  std::string text() const;
+};
+
+class FmhaProblem {
+ public:
+  FmhaProblem(const FmhaShape& shape, std::uint64_t seed);
+  FmhaArgs args;
+
+  /// "": every element of o and lse was written, nothing beside them, and the numbers agree with f64; else what is wrong.
+  std::string problem() const;
+
+ private:
+  Tensor place(std::vector<std::uint16_t>& memory, int heads, int rows, bool random, std::uint64_t seed);
+
+  FmhaShape shape_;
+  std::vector<std::uint16_t> q_, k_, v_, o_;
+  std::vector<float> lse_;
+};
+
+}  // namespace tj::test
