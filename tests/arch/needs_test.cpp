@@ -73,10 +73,10 @@ TEST_CASE("every arch names its files and gives each fact a source") {
     CHECK(!arch->family.empty());
     CHECK(!arch->primitives.empty());
     CHECK(!arch->compiler.empty());
-    for (const auto& [name, fact] : arch->facts) {
-      CAPTURE(name);
-      CHECK(fact.value > 0);
-      CHECK(!fact.source.empty());
+    for (const auto& entry : arch->facts) {
+      CAPTURE(entry.first);
+      CHECK(entry.second.value > 0);
+      CHECK(!entry.second.source.empty());
     }
   }
 }

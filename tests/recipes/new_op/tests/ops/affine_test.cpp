@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/tilejit.hpp>
@@ -68,7 +69,10 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
   CAPTURE(seed);
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  for (const auto& [rows, columns] : {std::pair{1, 1}, {32, 32}, {33, 31}, {31, 96}, {64, 200}, {500, 321}, {int(random() % 300) + 1, int(random() % 300) + 1}}) {
+  const auto any = [&] { return static_cast<int>(random() % 300) + 1; };
+  const std::vector<std::pair<int, int>> sizes = {{1, 1}, {32, 32}, {33, 31}, {31, 96}, {64, 200}, {500, 321}, {any(), any()}};
+  for (const auto& size : sizes) {
+    const int rows = size.first, columns = size.second;
     CAPTURE(rows);
     CAPTURE(columns);
     Matrix x(rows, columns, (columns + 3) / 4 * 4), y(rows, columns, (columns + 3) / 4 * 4 + 8);
