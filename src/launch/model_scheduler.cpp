@@ -11,6 +11,8 @@ namespace {
 
 thread_local Thread* running = nullptr;
 
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
 unsigned nth_bit(std::uint32_t bits, unsigned n) {
   for (; n > 0; --n) bits &= bits - 1;
   return static_cast<unsigned>(std::countr_zero(bits));
@@ -42,9 +44,7 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
   state_ = seed;
   step_ = 0;
   error_ = nullptr;
-  // How long completions lag behind: from at once to when nothing else can run.
-  static constexpr std::uint64_t kPatience[] = {1, 2, 8, 32, 256};
-  patience_ = kPatience[random() % std::size(kPatience)];
+  patience_.clear();
   alive_ = size();
   runnable_warps_ = 0;
   for (unsigned i = 0; i < size(); ++i) {
@@ -62,9 +62,12 @@ std::uint64_t Scheduler::random() {
 }
 
 bool Scheduler::run(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
+  // From at once to only when nothing else can happen: late copies and late products show different missing waits.
+  static constexpr std::uint64_t kPatience[] = {1, 4, 32, 256, kNever, kNever};
+  while (patience_.size() < units.size()) patience_.push_back(kPatience[random() % std::size(kPatience)]);
   while (alive_ > 0) {
     ++step_;
-    if ((runnable_warps_ == 0 || random() % patience_ == 0) && complete_one(units)) continue;
+    if (complete_one(units, runnable_warps_ == 0)) continue;
     if (runnable_warps_ == 0) return false;
     const auto count = static_cast<unsigned>(std::popcount(runnable_warps_));
     run_warp(nth_bit(runnable_warps_, static_cast<unsigned>(random() % count)), ended);
@@ -72,20 +75,21 @@ bool Scheduler::run(const std::vector<AsyncUnit*>& units, const std::function<vo
   return true;
 }
 
-bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units) {
-  std::size_t total = 0;
-  for (const AsyncUnit* unit : units) total += unit->ready();
-  if (total == 0) return false;
-  std::size_t which = random() % total;
-  for (AsyncUnit* unit : units) {
-    if (const std::size_t ready = unit->ready(); which >= ready) {
-      which -= ready;
-      continue;
-    }
-    unit->complete(which);
-    return true;
+bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled) {
+  AsyncUnit* chosen = nullptr;
+  std::uint64_t least = kNever, seen = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u]->ready() == 0) continue;
+    if (!stalled && (patience_[u] == kNever || random() % patience_[u] != 0)) continue;
+    // Where all wait, the least patient goes first; among equals each has the same chance.
+    if (patience_[u] > least) continue;
+    seen = patience_[u] < least ? 1 : seen + 1;
+    least = patience_[u];
+    if (random() % seen == 0) chosen = units[u];
   }
-  return false;
+  if (chosen == nullptr) return false;
+  chosen->complete(random() % chosen->ready());
+  return true;
 }
 
 void Scheduler::run_warp(unsigned warp, const std::function<void(Thread&)>& ended) {

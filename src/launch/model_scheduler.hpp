@@ -51,14 +51,15 @@ class Scheduler {
 
  private:
   std::uint64_t random();
-  bool complete_one(const std::vector<AsyncUnit*>& units);
+  bool complete_one(const std::vector<AsyncUnit*>& units, bool stalled);
   void run_warp(unsigned warp, const std::function<void(Thread&)>& ended);
 
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::uint32_t> runnable_lanes_;  // of each warp
   std::uint32_t runnable_warps_ = 0;
   unsigned alive_ = 0;
-  std::uint64_t state_ = 0, step_ = 0, patience_ = 1;
+  std::uint64_t state_ = 0, step_ = 0;
+  std::vector<std::uint64_t> patience_;  // of each unit: how many steps its completions lag behind, on average
   std::exception_ptr error_;
 };
 
