@@ -34,7 +34,7 @@ MatrixUnit& Block::matrix_of(const Thread& thread) {
 
 std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
   if (address % bytes != 0) fault(thread, cat(what, " of ", bytes, " bytes at shared address ", hex(address), ", which is no multiple of ", bytes));
-  std::byte* place = shared.at(address, bytes, what);
+  std::byte* place = shared.at(thread, address, bytes, what);
   if (copies.under_way(address, bytes))
     fault(thread, cat(what, " at shared address ", hex(address), ", to which a bulk copy is under way; wait on its barrier first"));
   return place;
