@@ -1,8 +1,11 @@
 // See fmha_problem.hpp.
 #include "ops/fmha_problem.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "common/half.hpp"
 #include "common/random.hpp"
@@ -53,6 +56,34 @@ FmhaProblem::FmhaProblem(const FmhaShape& shape, std::uint64_t seed) : shape_(sh
   if (!shape.with_lse) return;
   lse_.assign(static_cast<std::size_t>(shape.batch) * static_cast<std::size_t>(shape.heads) * static_cast<std::size_t>(shape.seq_q) + 2 * kGuard, std::bit_cast<float>(kLsePoison));
   args.lse = Tensor::contiguous(lse_.data() + kGuard, {DeviceKind::cpu, 0}, DType::f32, {shape.batch, shape.heads, shape.seq_q});
+}
+
+void FmhaProblem::run(Runtime& runtime, Device device) {
+  if (device.kind == DeviceKind::cpu) return runtime.fmha(args);
+  const Device host{DeviceKind::cpu, 0};
+  struct Copy {
+    void* begin;
+    std::size_t bytes;
+    std::shared_ptr<void> memory;
+  };
+  const auto stage = [&](Tensor& tensor, void* begin, std::size_t bytes) {
+    Copy copy{begin, bytes, runtime.allocate(device, bytes + 16)};
+    // The same distance from a 16-byte boundary as on the host, so that the tensor is as aligned as there.
+    char* target = static_cast<char*>(copy.memory.get()) + reinterpret_cast<std::uintptr_t>(begin) % 16;
+    runtime.copy(target, device, begin, host, bytes);
+    tensor.data = target + (static_cast<char*>(tensor.data) - static_cast<char*>(begin));
+    tensor.device = device;
+    return std::pair{copy, target};
+  };
+  FmhaArgs there = args;
+  const auto q = stage(there.q, q_.data(), q_.size() * 2), k = stage(there.k, k_.data(), k_.size() * 2), v = stage(there.v, v_.data(), v_.size() * 2);
+  const auto o = stage(there.o, o_.data(), o_.size() * 2);
+  std::optional<std::pair<Copy, char*>> lse;
+  if (there.lse) lse = stage(*there.lse, lse_.data(), lse_.size() * 4);
+  runtime.fmha(there);
+  runtime.synchronize(device);
+  runtime.copy(o_.data(), host, o.second, device, o.first.bytes);
+  if (lse) runtime.copy(lse_.data(), host, lse->second, device, lse->first.bytes);
 }
 
 std::string FmhaProblem::problem() const {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <tilejit/ops.hpp>
+#include <tilejit/runtime.hpp>
 
 #include "common/fmha_reference.hpp"
 
@@ -24,7 +24,10 @@ struct FmhaShape {
 class FmhaProblem {
  public:
   FmhaProblem(const FmhaShape& shape, std::uint64_t seed);
-  FmhaArgs args;
+  FmhaArgs args;  ///< in host memory
+
+  /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
+  void run(Runtime& runtime, Device device);
 
   /// "": every element of o and lse was written, nothing beside them, and the numbers agree with f64; else what is wrong.
   std::string problem() const;
