@@ -129,13 +129,13 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
   CHECK(has(error_of([&] { runtime.prepare({DType::f16, 80, false, false}); }).message, "head_dim is 80; allowed: 64, 128"));
   CHECK(has(error_of([&] { runtime.prepare({DType::f32, 64, false, false}); }).message, "dtype is f32"));
   CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message, "cuda:-1 does not exist"));
-  CHECK(has(error_of([&] { runtime.run_op("conv", nullptr); }).message, "op 'conv' is unknown; ops are fmha"));
+  CHECK(has(error_of([&] { runtime.run_op("conv", nullptr); }).message, "op 'conv' is unknown; ops are "));
   CHECK(has(error_of([&] { runtime.run_op("fmha", nullptr); }).message, "args of 'fmha' is null"));
-  for (const char* target : {"sm_80", "model:", "", "SM_90A", "sm_90a "}) {
+  for (const char* target : {"sm_42", "model:", "", "SM_90A", "sm_90a "}) {
     CAPTURE(target);
     const Error error = error_of([&] { runtime.warm(config_of(), target); });
     CHECK(error.stage == Stage::target);
-    CHECK_MESSAGE(has(error.message, "'" + std::string(target) + "' is unknown; allowed are sm_90a, model:sm_90a"), error.message);
+    CHECK_MESSAGE(has(error.message, "'" + std::string(target) + "' is unknown; allowed are "), error.message);
   }
   nothing_happened(machine);
   CHECK(std::string(machine.cuda.log()).find("cuDevicePrimaryCtxRetain") == std::string::npos);
@@ -148,7 +148,8 @@ TEST_CASE("an unknown target is refused where it is set, by option or variable")
   const Error by_option = error_of([&] { Runtime runtime(options); });
   CHECK(by_option.stage == Stage::target);
   CHECK(by_option.code == Code::invalid_argument);
-  CHECK_MESSAGE(has(by_option.message, "'sm_42' is unknown; allowed are sm_90a, model:sm_90a"), by_option.message);
+  CHECK_MESSAGE(has(by_option.message, "'sm_42' is unknown; allowed are "), by_option.message);
+  CHECK(has(by_option.message, "sm_90a, model:sm_90a"));
   options.target.reset();
   ::setenv("TJ_TARGET", "sm_43", 1);
   CHECK(has(error_of([&] { Runtime runtime(options); }).message, "'sm_43'"));
@@ -188,7 +189,7 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
 }
 
 TEST_CASE("a GPU that no arch serves is named, whether a target is set or not") {
-  for (const auto& [major, minor] : {std::pair<int, int>{8, 0}, {9, 9}, {12, 0}}) {
+  for (const auto& [major, minor] : {std::pair<int, int>{1, 0}, {9, 9}}) {
     Machine machine;
     machine.cuda.set_capability(major, minor);
     const std::string capability = "compute capability " + std::to_string(major) + "." + std::to_string(minor);

@@ -8,25 +8,36 @@
 
 #include "runtime/runtime_fixture.hpp"
 
+// Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
 namespace {
 std::atomic<long> g_allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) noexcept {
+  ++g_allocations;
+  return std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
+}
+void* counted_or_throw(std::size_t bytes, std::size_t alignment) {
+  if (void* memory = counted(bytes, alignment)) return memory;
+  throw std::bad_alloc();
+}
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  ++g_allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++g_allocations;
-  const auto step = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(step, (bytes + step - 1) / step * step)) return memory;
-  throw std::bad_alloc();
-}
+using Align = std::align_val_t;
+constexpr std::size_t kDefaultAlignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+void* operator new(std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
+void* operator new[](std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
+void* operator new(std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new[](std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, Align) noexcept { std::free(memory); }
+void operator delete[](void* memory, Align) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, Align) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, Align) noexcept { std::free(memory); }
 
 namespace {
 
