@@ -3,6 +3,7 @@
 Decides nothing that the design does not say. Each check yields "path:line: what is wrong", so that a failing test reads
 like a compiler's message. Texts are read without comments unless a rule is about every word of a file.
 """
+import functools
 import re
 from pathlib import Path
 
@@ -48,6 +49,7 @@ HARDWARE = (r"(?<![A-Za-z0-9])(sm_?\d{2,3}[af]?|gfx\d+\w*|compute_\d+|hopper|bla
             r"w?gmma|wmma|mfma|mma|tcgen\d*|tma|ldmatrix|setmaxnreg)(?![a-z0-9])")
 
 
+@functools.lru_cache(maxsize=None)  # the self-test looks at the same files many times
 def strip(text, strings=False):
     """Blanks comments (and the inside of string literals), keeping every line where it is."""
     def blank(match):
