@@ -68,7 +68,7 @@ std::string dump(const std::string& directory, const std::string& file, const st
 }
 
 compile::Binary compile_unit(const codegen::Unit& unit, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-                             const std::string& source_path) {
+                             const std::string& source_path, const support::Log& log) {
   compile::Job job;
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
@@ -77,6 +77,7 @@ compile::Binary compile_unit(const codegen::Unit& unit, const ops::Request& requ
   try {
     return compiler.compile(job);
   } catch (const Error& e) {
+    if (!source_path.empty()) dump(std::filesystem::path(source_path).parent_path().string(), std::filesystem::path(source_path).filename().string() + ".log", e.log, log);
     std::string next;  // when the source is to blame
     if (e.code == Code::compile_failed) next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
     support::fail(e.stage, e.code, e.message + next, e.log, source_path);
@@ -158,7 +159,7 @@ Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target
   const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, request, target, compiler, report.source_path);
+  compile::Binary binary = compile_unit(unit, request, target, compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);

@@ -79,12 +79,12 @@ struct Runtime::Impl {
     const HotKey key{&op, small_key, device};
     const arch::Target target = backends.target(device);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
-    const Artifact artifact = get_artifact(op, request, target);
+    Artifact artifact = get_artifact(op, request, target);
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
     auto kernel = std::make_unique<LoadedKernel>();
     kernel->driver = driver;
-    kernel->kernel = driver->load(device.index, artifact.binary, artifact.symbol, artifact.smem_bytes);
+    kernel->kernel = load_binary(op, request, target, *driver, device.index, artifact);
     kernel->device = device.index;
     kernel->sm_count = static_cast<unsigned>(driver->device_info(device.index).sm_count);
     kernel->threads = artifact.threads;
@@ -93,6 +93,23 @@ struct Runtime::Impl {
     kernel->report = artifact.report;
     kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return *table.insert(key, std::move(kernel));
+  }
+
+  // An entry that the driver refuses is as wrong as a damaged one: made anew and replaced, once.
+  std::shared_ptr<launch::Kernel> load_binary(const ops::Op& op, const ops::Request& request, const arch::Target& target, launch::Driver& driver,
+                                              int device, Artifact& artifact) {
+    const auto load = [&] { return driver.load(device, artifact.binary, artifact.symbol, artifact.smem_bytes); };
+    if (artifact.report.origin != KernelOrigin::disk) return load();
+    try {
+      return load();
+    } catch (const Error& e) {
+      if (e.code != Code::unsupported) throw;
+      log(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
+    }
+    compile::Compiler& compiler = backends.compiler(target);
+    artifact = make(op, request, target, compiler, settings, log);
+    store->store(key_of(request, target, compiler), to_entry(artifact));
+    return load();
   }
 
   // Disk, else made by exactly one thread of one process.

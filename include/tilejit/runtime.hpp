@@ -29,7 +29,7 @@ struct Options {
   std::optional<std::string> cache_dir;              ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
   std::optional<std::uint64_t> cache_max_size_bytes; ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
   std::optional<std::string> target;                 ///< TJ_TARGET, "sm_90a", "model:sm_90a"; default: the tensor's device
-  std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; generated sources and logs are written there
+  std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel found on disk is not made again)
   std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn
   std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto, hiprtc, clang
   bool use_disk_cache = true;                        ///< false: neither read nor write the disk

@@ -60,7 +60,8 @@ std::string CudaApi::explain(CUresult result) const {
 }
 
 void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {
-  const Code code = result == CUDA_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : Code::driver_error;
+  const bool refused = result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_NOT_FOUND;
+  const Code code = result == CUDA_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : refused ? Code::unsupported : Code::driver_error;
   support::fail(stage, code, cat(call, " failed with ", explain(result), "; ", next_step(result)));
 }
 

@@ -220,7 +220,7 @@ class CudaDriver final : public Driver {
   static void check_binary(std::string_view bytes, const std::string& symbol) {
     constexpr std::string_view kElf = "\177ELF";
     if (bytes.size() < 64 || !bytes.starts_with(kElf))
-      fail(Stage::load, Code::invalid_argument,
+      fail(Stage::load, Code::unsupported,
            cat("the binary of kernel \"", symbol, "\" (", bytes.size(), " bytes) is no cubin; clear the kernel cache"));
   }
 

@@ -47,7 +47,8 @@ class Driver {
   virtual int device_count() = 0;
   virtual DeviceInfo device_info(int device) = 0;
 
-  /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes.
+  /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes. Bytes that this
+  /// device cannot take are tj::Error(load, unsupported).
   virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) = 0;
   /// Writes kTensorMapBytes to out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
   virtual void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) = 0;

@@ -68,11 +68,11 @@ Object::Object(std::string_view bytes, const std::string& symbol, const tj_model
   library_ = open_in_memory(bytes, memory_, problem);
   if (!library_) library_ = open_from_disk(bytes, problem);
   if (!library_)
-    fail(Stage::load, Code::driver_error, "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that is not noexec", problem);
+    fail(Stage::load, Code::unsupported, "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that is not noexec", problem);
   kernel_ = static_cast<const tj_model_kernel*>(library_->symbol((symbol + TJ_MODEL_SUFFIX).c_str()));
-  if (kernel_ == nullptr) fail(Stage::load, Code::driver_error, cat("the unit's shared object has no kernel \"", symbol, "\"; clear the kernel cache"));
+  if (kernel_ == nullptr) fail(Stage::load, Code::unsupported, cat("the unit's shared object has no kernel \"", symbol, "\"; clear the kernel cache"));
   if (kernel_->version != TJ_MODEL_ABI_VERSION)
-    fail(Stage::load, Code::driver_error,
+    fail(Stage::load, Code::unsupported,
          cat("the unit was made for version ", kernel_->version, " of the model, this is ", TJ_MODEL_ABI_VERSION, "; clear the kernel cache"));
   kernel_->bind(&api);
 }

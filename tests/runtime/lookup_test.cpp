@@ -161,6 +161,20 @@ TEST_CASE("a damaged entry is said once, compiled again and replaced") {
   CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
 }
 
+TEST_CASE("an entry that the driver refuses is said once, compiled again and replaced") {
+  Machine machine;
+  Runtime(machine.options()).prepare(config_of());
+  constexpr int kInvalidImage = 200;
+  machine.cuda.reset();
+  machine.cuda.fail("cuModuleLoadData", 1, kInvalidImage);
+  Runtime second(machine.options());
+  second.fmha(attention());
+  CHECK(machine.nvrtc.compiles() == 2);
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings[0], "is made anew: cuModuleLoadData failed"), machine.warnings[0]);
+  CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
+}
+
 TEST_CASE("a whole entry that lacks a field is said once, compiled again and replaced") {
   for (const std::string name : {"symbol", "threads", "geometry.block_n", "geometry.block_rows"}) {
     CAPTURE(name);
