@@ -50,19 +50,20 @@ class KernelTable {
   const LoadedKernel* insert(const HotKey& key, std::unique_ptr<LoadedKernel> kernel) {
     const std::lock_guard lock(mutex_);
     if (const LoadedKernel* present = find(key)) return present;
-    kernels_.push_back(std::move(kernel));
-    keys_.push_back(key);
     std::size_t size = 16;
-    while (size < 4 * keys_.size()) size *= 2;
+    while (size < 4 * (entries_.size() + 1)) size *= 2;
+    // All that can run out of memory comes first: a failed insertion leaves the table as it was.
+    tables_.reserve(tables_.size() + 1);
     auto slots = std::make_unique<Slots>(size);
-    for (std::size_t k = 0; k < keys_.size(); ++k) {
-      std::size_t i = hash(keys_[k]);
+    entries_.push_back({key, std::move(kernel)});
+    for (const Entry& entry : entries_) {
+      std::size_t i = hash(entry.key);
       while ((*slots)[i & (size - 1)].kernel != nullptr) ++i;
-      (*slots)[i & (size - 1)] = {keys_[k], kernels_[k].get()};
+      (*slots)[i & (size - 1)] = {entry.key, entry.kernel.get()};
     }
     current_.store(slots.get(), std::memory_order_release);
     tables_.push_back(std::move(slots));
-    return kernels_.back().get();
+    return entries_.back().kernel.get();
   }
 
  private:
@@ -71,6 +72,10 @@ class KernelTable {
     const LoadedKernel* kernel = nullptr;
   };
   using Slots = std::vector<Slot>;
+  struct Entry {
+    HotKey key;
+    std::unique_ptr<LoadedKernel> kernel;
+  };
 
   static std::size_t hash(const HotKey& key) noexcept {
     std::uint64_t h = key.small_key ^ reinterpret_cast<std::uintptr_t>(key.op) ^
@@ -81,8 +86,7 @@ class KernelTable {
 
   std::atomic<const Slots*> current_{nullptr};
   std::mutex mutex_;
-  std::vector<HotKey> keys_;
-  std::vector<std::unique_ptr<LoadedKernel>> kernels_;
+  std::vector<Entry> entries_;
   std::vector<std::unique_ptr<Slots>> tables_;
 };
 

@@ -1,25 +1,30 @@
 // Protects the hot call: no allocation and no driver call beyond three tensor maps, one look at the current context and the
-// launch.
+// launch. And the table behind it when memory runs out.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
+#include "kernel_table.hpp"
 #include "runtime/runtime_fixture.hpp"
 
 // Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
 namespace {
 std::atomic<long> g_allocations{0};
+std::atomic<long> g_left{-1};  ///< allocations until one fails; negative: none does
 
 void* counted(std::size_t bytes, std::size_t alignment) noexcept {
   ++g_allocations;
+  if (g_left.fetch_sub(1) == 0) return nullptr;
   return std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
 }
 void* counted_or_throw(std::size_t bytes, std::size_t alignment) {
   if (void* memory = counted(bytes, alignment)) return memory;
   throw std::bad_alloc();
 }
+// Not inlined: gcc takes free() next to a call of new for a mistake.
+[[gnu::noinline]] void give_back(void* memory) noexcept { std::free(memory); }
 }  // namespace
 
 using Align = std::align_val_t;
@@ -30,14 +35,14 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return c
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
 void* operator new(std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
 void* operator new[](std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, Align) noexcept { std::free(memory); }
-void operator delete[](void* memory, Align) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, Align) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, Align) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { give_back(memory); }
+void operator delete[](void* memory) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete(void* memory, Align) noexcept { give_back(memory); }
+void operator delete[](void* memory, Align) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t, Align) noexcept { give_back(memory); }
+void operator delete[](void* memory, std::size_t, Align) noexcept { give_back(memory); }
 
 namespace {
 
@@ -90,6 +95,39 @@ TEST_CASE("the count sees allocations: a cold call has some") {
   Machine machine;
   Runtime runtime(machine.options());
   CHECK(allocations_of(machine, runtime, attention()) > 0);
+}
+
+TEST_CASE("an insertion that runs out of memory leaves the table as it was") {
+  const auto kernel_of = [](std::uint64_t i) {
+    auto kernel = std::make_unique<tj::LoadedKernel>();
+    kernel->threads = static_cast<unsigned>(i);
+    return kernel;
+  };
+  const auto key_of = [](std::uint64_t i) { return tj::HotKey{nullptr, i, {}}; };
+  bool failed = true;
+  long n = 0;
+  for (; failed; ++n) {
+    CAPTURE(n);
+    tj::KernelTable table;
+    for (std::uint64_t i = 0; i < 4; ++i) table.insert(key_of(i), kernel_of(i));  // the next one makes a larger table
+    failed = false;
+    auto late = kernel_of(4);
+    g_left = n;
+    try {
+      table.insert(key_of(4), std::move(late));
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    g_left = -1;
+    CHECK((table.find(key_of(4)) == nullptr) == failed);
+    table.insert(key_of(5), kernel_of(5));
+    for (std::uint64_t i : {0, 1, 2, 3, 5}) {
+      const tj::LoadedKernel* found = table.find(key_of(i));
+      REQUIRE(found != nullptr);
+      CHECK(found->threads == i);
+    }
+  }
+  CHECK(n > 3);
 }
 
 TEST_CASE("a hot call makes five driver calls, two more where the context is not current") {
