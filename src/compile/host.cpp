@@ -43,17 +43,22 @@ bool executable_file(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
-/// The first name that any folder has, with links resolved: an exchanged alternative is another compiler.
+/// The first name that any folder has. It is run by this name: the file behind the links may serve several (ccache, clang)
+/// and go by the one that it was called by.
 std::string find_compiler() {
   for (const char* name : kNames) {
     for (const std::string& folder : path_folders()) {
-      const std::string path = cat(folder, "/", name);
-      if (!executable_file(path)) continue;
-      char resolved[PATH_MAX];
-      return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+      std::string path = cat(folder, "/", name);
+      if (executable_file(path)) return path;
     }
   }
   return {};
+}
+
+/// The file behind the links: an exchanged alternative is another compiler.
+std::string resolved(const std::string& path) {
+  char file[PATH_MAX];
+  return ::realpath(path.c_str(), file) != nullptr ? file : path;
 }
 
 std::string require_compiler() {
@@ -68,7 +73,7 @@ std::string require_compiler() {
 
 class HostCompiler final : public Compiler {
  public:
-  Identity identity() const override { return identify("host", find_compiler()); }
+  Identity identity() const override { return identify("host", resolved(find_compiler())); }
 
   std::vector<std::string> base_options(std::string_view) const override {
     // -O1 and no vectoriser: a unit runs for milliseconds, and its matrix work is done by the library.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -94,6 +95,21 @@ TEST_CASE("identity names a real file and changes with it; the options of the ke
   ::chmod((scratch / "c++").c_str(), 0700);
   const Variable path("PATH", scratch.path());
   CHECK(compiler->identity().path != identity.path);
+}
+
+TEST_CASE("a compiler behind a link is run by the link's name and identified by its file") {
+  const tj::testing::Scratch scratch;
+  const auto real = tj::compile::make_host()->identity();
+  REQUIRE(real.present());
+  // As ccache and distcc do: one program that takes the place of the compiler by whose name it was called.
+  tj::testing::write_bytes(scratch / "wrapper", "#!/bin/sh\ncase $0 in */c++) exec " + real.path + " \"$@\";; *) echo \"called $0\"; exit 1;; esac\n");
+  ::chmod((scratch / "wrapper").c_str(), 0700);
+  std::filesystem::create_directory(scratch / "links");
+  std::filesystem::create_symlink(scratch / "wrapper", scratch / "links" + "/c++");
+  const Variable path("PATH", scratch / "links" + ":/usr/bin:/bin");
+  const auto compiler = tj::compile::make_host();
+  CHECK(contains(compiler->identity().path, "/wrapper"));
+  CHECK(compiler->compile(job("int f() { return 1; }\n")).bytes.substr(0, 4) == "\177ELF");
 }
 
 TEST_CASE("a compiler that crashes or says nothing is reported") {
