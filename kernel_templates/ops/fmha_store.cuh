@@ -47,7 +47,7 @@ TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* de
   }
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf.
+/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   constexpr float kLn2 = 0.693147180559945f;
@@ -57,7 +57,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     float sum = consumer.row_sum[half];
     sum += dev::shuffle_xor(sum, 1);
     sum += dev::shuffle_xor(sum, 2);
-    const bool any_key = sum > 0.0f;
+    const bool any_key = sum != 0.0f;
     const float factor = any_key ? 1.0f / sum : 0.0f;
 #pragma unroll
     for (int j = 0; j < C::kHeadDim / 8; ++j) {

@@ -100,6 +100,29 @@ TEST_CASE("any finite scale: negative, zero, tiny, large") {
   }
 }
 
+TEST_CASE("a NaN or an infinity in a query makes its row NaN, output and lse, and no other") {
+  for (const bool causal : {false, true}) {
+    CAPTURE(causal);
+    FmhaShape shape;
+    shape.seq_q = 70;
+    shape.seq_k = 300;
+    shape.causal = causal;
+    FmhaProblem problem(shape, 9300);
+    auto* q = static_cast<std::uint16_t*>(problem.args.q.data);
+    q[3 * 64 + 5] = 0x7e00;   // NaN
+    q[68 * 64 + 1] = 0x7c00;  // infinity
+    runtime().fmha(problem.args);
+    const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
+    const auto* lse = static_cast<const float*>(problem.args.lse->data);
+    for (int row = 0; row < 70; ++row) {
+      CAPTURE(row);
+      const bool poisoned = row == 3 || row == 68;
+      CHECK(std::isnan(lse[row]) == poisoned);
+      CHECK(((o[row * 64] & 0x7fff) > 0x7c00) == poisoned);
+    }
+  }
+}
+
 TEST_CASE("huge scales pick the largest score and stay finite") {
   FmhaShape shape;
   shape.seq_q = 5;
