@@ -12,7 +12,7 @@ namespace tj {
 /// Attention forward, o = softmax(scale * q k^T [masked]) v, accumulated in f32.
 ///
 /// Shapes (logical order is always [B, H, S, D]; [B, S, H, D] memory is expressed through strides):
-///   q, o [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; lse f32 [B, H, Sq]; D is 64 or 128; H is a multiple of Hkv; all sizes >= 1.
+///   q, o [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; lse f32 [B, H, Sq]; D is 64 or 128; H is a multiple of Hkv; sizes are 1 to 2^30.
 /// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; on GPUs the other
 /// strides and the base addresses of q, k and v are multiples of 16 bytes.
 /// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.

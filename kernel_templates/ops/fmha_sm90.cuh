@@ -42,7 +42,7 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   int keys = params.keys;
   if (C::kCausal) {
     const int last_row = min(tile.row + C::kRowsPerBlock, params.queries) - 1;
-    keys = max(0, min(keys, last_row + params.keys - params.queries + 1));
+    keys = max(0, min(keys, last_row + (params.keys - params.queries) + 1));
   }
   tile.trip_count = (keys + C::kBlockN - 1) / C::kBlockN;
   return tile;
@@ -91,7 +91,7 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
   int unmasked_keys = consumer.params.keys;
   if (C::kCausal) {
     const int first_row = tile.row + consumer.copy * kRowsPerConsumer;
-    unmasked_keys = max(0, min(unmasked_keys, first_row + consumer.params.keys - consumer.params.queries + 1));
+    unmasked_keys = max(0, min(unmasked_keys, first_row + (consumer.params.keys - consumer.params.queries) + 1));
   }
   return max(0, tile.trip_count - unmasked_keys / C::kBlockN);
 }
@@ -161,7 +161,7 @@ TJ_DEVICE void mask(Consumer<C>& consumer, const Tile& tile, int i) {
     int limit = params.keys;
     if (C::kCausal) {
       const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + half * 8;
-      limit = min(limit, row + params.keys - params.queries + 1);
+      limit = min(limit, row + (params.keys - params.queries) + 1);
     }
     limit -= first_key;
 #pragma unroll

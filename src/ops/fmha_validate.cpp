@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "support/fail.hpp"
@@ -19,7 +18,8 @@ namespace {
 using support::cat;
 using Size = std::int64_t;
 
-constexpr Size kMaxSize = std::numeric_limits<std::int32_t>::max();
+// Kernels count rows, keys and tiles in 32 bits and add to them: a row and a key, a tile and the blocks of a launch.
+constexpr Size kMaxSize = Size{1} << 30;
 constexpr Size kMaxStrideBytes = Size{1} << 40;  // the bulk copy engine's limit, exclusive
 constexpr int kCopyAlignmentBytes = 16;
 constexpr const char* kQueryAxes[] = {"B", "H", "Sq", "D"};
@@ -108,7 +108,7 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
     refuse(Code::invalid_argument, cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1),
                                        "; allowed: H a multiple of Hkv"));
   // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
-  const Size heads = q.at(0) * q.at(1), row_blocks = (q.at(2) + 63) / 64;  // both factors below 2^31: the product fits
+  const Size heads = q.at(0) * q.at(1), row_blocks = (q.at(2) + 63) / 64;  // both factors at most 2^30: the product fits
   if (heads > kMaxSize / row_blocks)
     refuse(Code::invalid_argument, cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
 }

@@ -150,6 +150,11 @@ TEST_CASE("sizes out of range") {
   refused(Code::invalid_argument, {"q.shape[2] (Sq) is 0"}, [](auto& a) { a.q.shape[2] = 0; });
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is -5"}, [](auto& a) { a.k.shape[2] = -5; });
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483648"}, [](auto& a) { a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 31; });
+  // Rows that overlap make such a length possible in 32 GiB: the last block of keys would end beyond 31 bits.
+  refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483647", "1 to 1073741824"}, [](auto& a) {
+    a.k.shape[2] = a.v.shape[2] = 2147483647;
+    a.k.strides[2] = a.v.strides[2] = 8;
+  });
   refused(Code::invalid_argument, {"B * H"}, [](auto& a) {
     for (Tensor* t : {&a.q, &a.k, &a.v, &a.o, &*a.lse}) t->shape[0] = std::int64_t{1} << 30;
   });
@@ -182,7 +187,7 @@ TEST_CASE("offsets that overflow") {
   refused(Code::unsupported, {"q.strides[0]", "2^40"}, [](auto& a) { a.q.strides[0] = kHuge - 7; });
   refused(Code::unsupported, {"k.strides[2]", "2^40"}, [](auto& a) { a.k.strides[2] = std::int64_t{1} << 39; });
   refused(Code::invalid_argument, {"k ", "address space"}, [](auto& a) {
-    a.k.shape[2] = a.v.shape[2] = 2147483647;
+    a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 30;
     for (Tensor* t : {&a.k, &a.v}) t->strides = {std::int64_t{1} << 38, std::int64_t{1} << 38, std::int64_t{1} << 38, 1};
   });
   refused(Code::invalid_argument, {"o ", "address space"}, [](auto& a) { a.o.data = reinterpret_cast<void*>(~std::uintptr_t{0} - 15); });
