@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,6 +21,8 @@
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
+#include "sched/svg.hpp"
+#include "sched/trace.hpp"
 #include "support/fail.hpp"
 
 namespace tj::tools {
@@ -32,6 +35,7 @@ constexpr int kOk = 0, kFailure = 1, kBadUse = 2;
 
 struct Settings {
   std::string op, target, example;
+  std::string svg, trace;  ///< files to write
   int streaming_latency = -1;
   bool json = false;
   sched::Options options;
@@ -81,6 +85,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
   app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven");
   app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
+  app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations");
+  app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle");
   app.add_flag("--json", settings.json, "print one JSON document");
   app.allow_extras();
   std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -153,6 +159,13 @@ Subject of_example(const Settings& settings) {
   return subject;
 }
 
+void write_file(const char* flag, const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) bad_use(cat(flag, ": cannot write '", path, "'; give a file in a directory that exists and may be written"));
+}
+
 void print(const Subject& subject, bool json, std::ostream& out) {
   if (json) {
     auto document = nlohmann::ordered_json::parse(sched::to_json(subject.graph, subject.schedule));
@@ -172,7 +185,10 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
   try {
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
-    print(settings.op.empty() ? of_example(settings) : of_op(settings), settings.json, out);
+    const Subject subject = settings.op.empty() ? of_example(settings) : of_op(settings);
+    if (!settings.svg.empty()) write_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
+    if (!settings.trace.empty()) write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
+    print(subject, settings.json, out);
     return kOk;
   } catch (const Error& e) {
     err << "tj-schedule: " << e.what() << "\n";
