@@ -10,17 +10,16 @@
 #include <tilejit/error.hpp>
 
 #include "compile/backends.hpp"
+#include "support/skip.hpp"
 
 namespace {
 
 using tj::compile::Binary;
 using tj::compile::Job;
 
-/// False where this machine has no NVRTC; says so.
-bool have_nvrtc() {
-  const bool present = tj::compile::make_nvrtc()->identity().present();
-  if (!present) MESSAGE("skipped: no NVRTC on this machine; install the CUDA toolkit or its wheel");
-  return present;
+/// Every test case here begins with it, as each can be run alone.
+void need_nvrtc() {
+  if (!tj::compile::make_nvrtc()->identity().present()) tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
 }
 
 Job good_job() {
@@ -49,7 +48,7 @@ tj::Error error_of(Work work) {
 }
 
 TEST_CASE("a kernel becomes a cubin for sm_90a") {
-  if (!have_nvrtc()) return;
+  need_nvrtc();
   const auto nvrtc = tj::compile::make_compiler("nvrtc", {});
   const Binary binary = nvrtc->compile(good_job());
   CHECK(binary.bytes.starts_with("\177ELF"));
@@ -64,14 +63,14 @@ TEST_CASE("a kernel becomes a cubin for sm_90a") {
 }
 
 TEST_CASE("a kernel of sm_90a's own instructions compiles") {
-  if (!have_nvrtc()) return;
+  need_nvrtc();
   Job job = good_job();
   job.text = "extern \"C\" __global__ void kernel() { asm volatile(\"wgmma.fence.sync.aligned;\"); }";
   CHECK(tj::compile::make_nvrtc()->compile(job).registers > 0);
 }
 
 TEST_CASE("a broken source gives unit, line and log") {
-  if (!have_nvrtc()) return;
+  need_nvrtc();
   Job job = good_job();
   job.text = "extern \"C\" __global__ void kernel(float* out) {\n  out[0] = nonsense;\n}\n";
   const tj::Error error = error_of([&] { tj::compile::make_nvrtc()->compile(job); });
@@ -84,7 +83,7 @@ TEST_CASE("a broken source gives unit, line and log") {
 }
 
 TEST_CASE("a missing header, a wrong option and an unknown architecture are named") {
-  if (!have_nvrtc()) return;
+  need_nvrtc();
   const auto nvrtc = tj::compile::make_nvrtc();
   Job job = good_job();
   job.headers.clear();
@@ -103,7 +102,7 @@ TEST_CASE("a missing header, a wrong option and an unknown architecture are name
 }
 
 TEST_CASE("four threads at once get the same bytes") {
-  if (!have_nvrtc()) return;
+  need_nvrtc();
   const auto nvrtc = tj::compile::make_nvrtc();
   std::vector<std::string> bytes(4);
   std::vector<std::thread> threads;

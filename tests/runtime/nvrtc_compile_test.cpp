@@ -14,6 +14,7 @@
 #include "compile/backends.hpp"
 #include "ops/fmha_params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "support/skip.hpp"
 
 namespace {
 
@@ -27,9 +28,7 @@ using tj::testing::Scratch;
 /// NVRTC in a folder of its own, first on the loader's path of this process and its children.
 class OwnNvrtc {
  public:
-  OwnNvrtc() {
-    const fs::path found = tj::compile::make_nvrtc()->identity().path;
-    if (found.empty()) return;
+  explicit OwnNvrtc(const fs::path& found) {
     path_ = folder_ / found.filename().string();
     fs::copy_file(fs::canonical(found), path_);
     for (const auto& file : fs::directory_iterator(found.parent_path()))
@@ -37,7 +36,6 @@ class OwnNvrtc {
     const char* before = std::getenv("LD_LIBRARY_PATH");
     ::setenv("LD_LIBRARY_PATH", (folder_.path() + ":" + (before != nullptr ? before : "")).c_str(), 1);
   }
-  bool present() const { return !path_.empty(); }
   const std::string& path() const { return path_; }
 
   /// Same place, size and time; no library any more.
@@ -87,11 +85,9 @@ void expect(bool holds, const char* what) {
 bool mapped(const std::string& words) { return has(read_bytes("/proc/self/maps"), words); }
 
 TEST_CASE("a process compiles and launches; another hits the disk and never opens NVRTC") {
-  const OwnNvrtc nvrtc;
-  if (!nvrtc.present()) {
-    MESSAGE("skipped: no NVRTC on this machine; install the CUDA toolkit or its wheel");
-    return;
-  }
+  const std::string found = tj::compile::make_nvrtc()->identity().path;
+  if (found.empty()) tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
+  const OwnNvrtc nvrtc(found);
   const Scratch scratch;
   CHECK(in_child(scratch, [&](FakeCuda& cuda, const tj::Options& options) {
           cuda.set_param_bytes(sizeof(tj::ops::fmha::Params));

@@ -4,8 +4,12 @@ import os
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import skips  # noqa: E402
 
 PROGRAM = os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "samples", "01_fmha")
 
@@ -84,4 +88,4 @@ class Sample(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

@@ -6,6 +6,9 @@ import subprocess
 import sys
 import unittest
 
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import skips  # noqa: E402
+
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 SCRIPT = os.path.join(ROOT, "tests", "gpu", "compare.py")
 # NumPy may belong to another interpreter than the one that runs the tests: the system's.
@@ -35,4 +38,4 @@ class Compare(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()
