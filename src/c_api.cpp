@@ -2,7 +2,8 @@
 //
 // Decides how structures, statuses and error texts cross the boundary. Decides nothing about ops: values that C++ could
 // not even hold (an unknown enum number, a rank above the maximum) are refused here, all else by the C++ call.
-// Invariant: every entry point goes through guarded(), so that nothing is thrown into C.
+// Invariant: nothing is thrown into C. What returns a status goes through guarded(); the others (tj_options_init,
+// tj_runtime_destroy, the texts of the last error, names and versions) call nothing that throws.
 #include <tilejit/tilejit.h>
 
 #include <algorithm>

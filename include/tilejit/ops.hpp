@@ -13,8 +13,8 @@ namespace tj {
 ///
 /// Shapes (logical order is always [B, H, S, D]; [B, S, H, D] memory is expressed through strides):
 ///   q, o [B, H, Sq, D]; k, v [B, Hkv, Sk, D]; lse f32 [B, H, Sq]; D is 64 or 128; H is a multiple of Hkv; sizes are 1 to 2^30.
-/// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; on GPUs the other
-/// strides and the base addresses of q, k and v are multiples of 16 bytes.
+/// q, k, v and o share one dtype, f16 or bf16, and one device. The last dimension is contiguous; the other
+/// strides and the base addresses of q, k and v are multiples of 16 bytes, on the model as on GPUs.
 /// causal: query r sees keys j <= r + Sk - Sq (bottom-right aligned); a row with no key gives o = 0 and lse = -inf.
 struct FmhaArgs {
   Tensor q, k, v, o;
@@ -28,7 +28,7 @@ struct FmhaConfig {
   DType dtype = DType::f16;
   int head_dim = 128;
   bool causal = false;
-  /// False: 0 < scale <= 1, the fast form. True: any finite scale.
+  /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
   bool general_scale = false;
 };
 

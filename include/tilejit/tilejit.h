@@ -94,7 +94,7 @@ typedef struct tj_kernel_config {
   int32_t dtype;         /* TJ_F16, TJ_BF16 */
   int32_t head_dim;      /* 64, 128 */
   int32_t causal;
-  int32_t general_scale; /* 0: 0 < scale <= 1, the fast form; 1: any finite scale */
+  int32_t general_scale; /* 0: 1e-6 <= scale <= 1, the fast form; 1: any finite scale */
 } tj_kernel_config;
 
 /* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next

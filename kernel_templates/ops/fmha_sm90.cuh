@@ -151,7 +151,7 @@ TJ_DEVICE void qk_done(Consumer<C>& consumer) {
   dev::hold(consumer.scores);
 }
 
-/// Sets what lies outside the sequence or above the diagonal to -inf; applies a negative scale's sign.
+/// Sets what lies outside the sequence or above the diagonal to -inf. A negative scale's sign was applied before.
 template <class C>
 TJ_DEVICE void mask(Consumer<C>& consumer, const Tile& tile, int i) {
   const Params& params = consumer.params;

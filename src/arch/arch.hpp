@@ -1,7 +1,8 @@
 // What the rest needs to know of an architecture, as data.
 //
 // Decides units, rates, capacities, latencies and which template folder and compiler serve an arch. One data-only file
-// per arch beside this. Invariant: no code outside this folder compares an arch's name.
+// per arch beside this. Invariant: no code outside this folder decides by an arch's name; the compilers'
+// backends (src/compile) alone read its number, to know whether the compiler at hand is new enough for it.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ Request fmha_request(const FmhaConfig& config);
 /// The same in 64 bits: what a hot call looks up.
 std::uint64_t fmha_small_key(const FmhaConfig& config);
 
-/// Which kernel form a scale needs: the fast one folds it into one multiply-add, right for 0 < scale <= 1.
+/// Which kernel form a scale needs: the fast one, for 1e-6 <= scale <= 1, folds it into one multiply-add.
 bool fmha_needs_general_scale(float scale);
 
 /// One tile shape.

@@ -89,7 +89,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
       "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
-      "causal and full, scale in (0, 1].\n"
+      "causal and full, scale from 1e-6 to 1.\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
