@@ -58,12 +58,15 @@ struct KernelReport {
 
 class TJ_API Runtime {
  public:
+  /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
+  /// Throws tj::Error(argument or target) that names the option or TJ_ variable with a bad value, and what is allowed.
   explicit Runtime(Options options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Made on first use with default Options; lives until the process ends.
+  /// Made on first use with default Options; lives until the process ends. Throws as the constructor does, and then is
+  /// tried anew by the next call.
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
@@ -79,10 +82,11 @@ class TJ_API Runtime {
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
   KernelReport warm(const FmhaConfig& config, std::string_view target);
-  /// The same for a request of any op, as tj-warm lists them (src/ops/op.hpp).
+  /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
 
-  /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a".
+  /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
+  /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.
   std::string target_of(Device device) const;
 
   /// The default device of this runtime: the first GPU, else the CPU with the model. Never throws for a missing GPU.
@@ -92,8 +96,11 @@ class TJ_API Runtime {
   /// allocate: 256-byte aligned; freed with the last copy of the pointer. Copies are synchronous. Throw tj::Error.
   std::shared_ptr<void> allocate(Device device, std::size_t bytes);
   void copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes);
+  /// Waits until the stream has done what was enqueued; returns at once on the model. Throws tj::Error(launch) when the
+  /// device is missing or reports a failure, which may be that of an earlier kernel.
   void synchronize(Device device, Stream stream = {});
   /// Time of what `work` enqueues on the default stream, by device events (wall clock on the model), in milliseconds.
+  /// Waits for it. Lets through what `work` throws; throws tj::Error as synchronize() does.
   double time_ms(Device device, const std::function<void()>& work);
 
  private:
