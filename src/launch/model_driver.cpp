@@ -27,15 +27,17 @@ using support::fail;
 
 constexpr std::size_t kAllocationAlignment = 256;
 constexpr unsigned kMaxWorkers = 8;
-// Shared memory a block may have on sm_90: CUDA C++ programming guide, table of compute capabilities, 227 KB.
-constexpr std::int64_t kSmemPerBlock = 232448;
+// Far above any arch's. Whether a kernel fits its own arch was decided when it was scheduled; this only keeps a wrong number
+// from taking the host's memory.
+constexpr std::int64_t kMaxSmemBytes = std::int64_t{1} << 20;
 // Few, so that persistent kernels walk several tiles even for small tensors.
 constexpr int kSmCount = 4;
 
 class ModelKernel final : public Kernel {
  public:
-  ModelKernel(std::string_view bytes, const std::string& symbol) : object(bytes, symbol, model::api()) {}
+  ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), smem_bytes(smem) {}
   const model::Object object;
+  const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device
 };
 
 // The parameter as the kernel sees it: by value, aligned.
@@ -55,15 +57,16 @@ class Params {
   void* memory_;
 };
 
-void check_launch(const tj_model_kernel& kernel, const LaunchConfig& config, std::size_t params_bytes) {
+void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::size_t params_bytes) {
+  const tj_model_kernel& kernel = loaded.object.kernel();
   if (config.grid[1] != 1 || config.grid[2] != 1 || config.grid[0] == 0)
     fail(Stage::launch, Code::unsupported, cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2], "; the CPU model takes grids of one dimension"));
   if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % model::kWarpThreads != 0)
     fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of 32 up to ", model::kMaxThreads));
   if (config.threads > kernel.threads)
     fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
-  if (config.smem_bytes < 0 || config.smem_bytes > kSmemPerBlock)
-    fail(Stage::launch, Code::invalid_argument, cat("smem_bytes is ", config.smem_bytes, "; a block has at most ", kSmemPerBlock));
+  if (config.smem_bytes < 0 || config.smem_bytes > loaded.smem_bytes)
+    fail(Stage::launch, Code::invalid_argument, cat("smem_bytes is ", config.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
   if (params_bytes != kernel.params_bytes)
     fail(Stage::launch, Code::invalid_argument, cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
@@ -128,12 +131,14 @@ class Model final : public ModelDriver {
   int device_count() override { return 1; }
   DeviceInfo device_info(int device) override {
     check(device);
-    return {"cpu", "CPU model", 0, 0, kSmCount, kSmemPerBlock};
+    return {"cpu", "CPU model", 0, 0, kSmCount, kMaxSmemBytes};
   }
 
-  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t) override {
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {
     check(device);
-    return std::make_shared<ModelKernel>(bytes, symbol);
+    if (smem_bytes < 0 || smem_bytes > kMaxSmemBytes)
+      fail(Stage::load, Code::invalid_argument, cat("smem_bytes is ", smem_bytes, "; the CPU model gives a block at most ", kMaxSmemBytes));
+    return std::make_shared<ModelKernel>(bytes, symbol, smem_bytes);
   }
 
   void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) override {
@@ -144,8 +149,9 @@ class Model final : public ModelDriver {
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream) override {
     check(device);
-    const tj_model_kernel& entry = static_cast<const ModelKernel&>(kernel).object.kernel();
-    check_launch(entry, config, params_bytes);
+    const auto& loaded = static_cast<const ModelKernel&>(kernel);
+    check_launch(loaded, config, params_bytes);
+    const tj_model_kernel& entry = loaded.object.kernel();
     const Params by_value(params, params_bytes, entry.params_alignment);
     model::Launch launch;
     launch.kernel = &entry;

@@ -117,14 +117,15 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
 
   std::vector<float> out(16);
   const Params params{nullptr, out.data(), nullptr, 7};
-  const auto kernel = driver->load(0, unit().bytes(), "blocks", 0);
+  CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", std::int64_t{1} << 40); }).message, "at most 1048576"));
+  const auto kernel = driver->load(0, unit().bytes(), "blocks", 300000);
   const auto launch = [&](tj::launch::LaunchConfig config, std::size_t bytes) {
     return error_of([&] { driver->launch(0, *kernel, config, &params, bytes, {}); }).message;
   };
   CHECK(contains(launch({{1, 1, 1}, 64, 0}, sizeof(params) - 1), "the kernel takes 64"));
   CHECK(contains(launch({{1, 1, 1}, 96, 0}, sizeof(params)), "at most 64"));
   CHECK(contains(launch({{1, 1, 1}, 33, 0}, sizeof(params)), "multiples of 32"));
-  CHECK(contains(launch({{1, 1, 1}, 64, 300000}, sizeof(params)), "a block has at most 232448"));
+  CHECK(contains(launch({{1, 1, 1}, 64, 300001}, sizeof(params)), "was loaded for at most 300000"));
   CHECK(contains(launch({{1, 2, 1}, 64, 0}, sizeof(params)), "one dimension"));
 }
 
