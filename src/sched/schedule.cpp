@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "sched/joint.hpp"
 #include "sched/modulo.hpp"
 #include "sched/problem.hpp"
 #include "sched/rings.hpp"
@@ -97,6 +98,28 @@ void solve(const graph::Graph& graph, const Options& options, Schedule& schedule
                 cat("graph '", graph.name, "': no II up to ", schedule.ii, " fits the slots that shared memory and limits allow; use a smaller tile"));
 }
 
+/// The joint search within the budget; false when it was not enough, and the simple split has to answer.
+bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+  JointOptions joint;
+  joint.node_budget = options.node_budget;
+  joint.max_roles = options.max_roles;
+  joint.max_stages = options.max_stages;
+  joint.min_ii = options.min_ii;
+  joint.streaming_latency_zero = options.streaming_latency_zero;
+  const JointResult found = joint_schedule(graph, joint);
+  if (!found.found && !found.proven_ii) return false;
+  schedule = to_schedule(graph, found, options);
+  return true;
+}
+
+void solve_split(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+  assign_roles(graph, schedule);
+  solve(graph, options, schedule);
+  if (options.order_barriers) find_order_barriers(graph, schedule);
+  cut_steps(graph, schedule);
+  order_roles(graph, schedule);
+}
+
 }  // namespace
 
 Schedule schedule(const graph::Graph& graph, const Options& options) {
@@ -105,11 +128,13 @@ Schedule schedule(const graph::Graph& graph, const Options& options) {
   check_options(graph, options);
   Schedule result;
   result.streaming_latency_zero = options.streaming_latency_zero;
-  assign_roles(graph, result);
-  solve(graph, options, result);
-  if (options.order_barriers) find_order_barriers(graph, result);
-  cut_steps(graph, result);
-  order_roles(graph, result);
+  if (!options.joint) {
+    solve_split(graph, options, result);
+  } else if (!solve_joint(graph, options, result)) {
+    solve_split(graph, options, result);
+    result.proven_ii = result.proven_length = false;
+    result.certificate += "; the joint search gave up within the budget: roles by the simple split, memory and registers not checked";
+  }
   result.solve_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

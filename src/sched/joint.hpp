@@ -1,0 +1,60 @@
+// The joint schedule: cycles and roles of all iteration nodes in one exact search.
+//
+// Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and units:
+//   roles        what completes by itself (asynchronous copies, variable latency) sits in producer roles, nothing else does
+//   spills       an edge between two roles asks for Edge::spill_cycles more
+//   memory       a node's bytes of each space are held from its issue until its last reader is done
+//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers
+//   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1), t_v];
+//                asynchronous nodes have only their issue in Node::cycles, so they stand in the way no longer than that
+// Where nothing of this is given, II and length are the modulo ones. At each II lengths are searched as far as the shortest
+// modulo schedule has stages; a longer pipeline is not tried before the next II.
+// Does not decide rings. Invariant: a found result satisfies all of the above.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::sched {
+
+struct JointOptions {
+  std::uint64_t node_budget = 200'000;    ///< of all searches together; deterministic
+  int max_roles = 6;                      ///< the pool of roles
+  int max_stages = 0;                     ///< 0: any
+  int min_ii = 0;                         ///< start no lower
+  int max_ii = 0;                         ///< try no higher; 0: as far as one iteration after another takes
+  bool streaming_latency_zero = false;    ///< as Options::streaming_latency_zero
+};
+
+struct JointResult {
+  bool found = false;
+  int ii = 0, length = 0;
+  int modulo_ii = 0, modulo_length = 0;   ///< of the same graph without the constraints above
+  int res_mii = 0, rec_mii = 0;
+  bool proven_ii = false;                 ///< found: no smaller II exists; not found: none does
+  bool proven_length = false;             ///< at this II
+  bool proven_roles = false;              ///< at this II and length: fewest roles, and then fewest bytes between them
+  std::vector<int> cycle;                 ///< per graph node; the first iteration node is 0, tile-scope nodes have 0
+  std::vector<int> role;                  ///< per graph node
+  int roles = 0;                          ///< of the iteration nodes
+  std::vector<int> role_registers;        ///< per role: what its values need in the fullest cycle, rounded to the machine's step
+  std::int64_t cross_role_bytes = 0;      ///< an iteration sends from role to role
+  std::vector<std::string> binding;       ///< what makes a smaller II impossible: "unit", "recurrence", "registers", "concurrency",
+                                          ///< "spills", "roles", or a memory space; several when only all of them together do
+  std::string certificate;                ///< the same in words
+  std::uint64_t search_nodes = 0;
+};
+
+/// An expected outcome is a value (found == false); throws tj::Error for a graph that is not well formed or bad options.
+/// Thread safe; same input, same output.
+JointResult joint_schedule(const graph::Graph& graph, const JointOptions& options = {});
+
+/// A found result as a schedule: roles with their orders and registers, rings. Throws tj::Error(schedule, unsupported) when
+/// its rings need more slots or shared memory than there are.
+Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options = {});
+
+}  // namespace tj::sched

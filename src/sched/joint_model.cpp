@@ -1,0 +1,265 @@
+// Graph -> rules (see joint_model.hpp).
+#include "sched/joint_model.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "sched/joint_tile.hpp"
+#include "sched/roles.hpp"
+#include "support/fail.hpp"
+
+namespace tj::sched {
+namespace {
+
+using support::cat;
+
+constexpr int kHorizon = 1 << 26;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::int64_t amount_of(const graph::Node& node, const std::string& space) {
+  const auto found = node.memory_bytes.find(space);
+  return found == node.memory_bytes.end() ? 0 : found->second;
+}
+
+std::int64_t threads_of_group(const graph::Machine& machine) { return std::int64_t{machine.warps_per_group} * machine.warp_size; }
+
+}  // namespace
+
+JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) : graph_(graph), max_stages_(options.max_stages) {
+  Options modulo;
+  modulo.max_stages = options.max_stages;
+  modulo.streaming_latency_zero = options.streaming_latency_zero;
+  const SlotCaps no_caps(graph.values.size(), 0);
+  std::vector<int> kind;
+  for (const graph::Node& node : graph.nodes) kind.push_back(completes_by_itself(node) ? 1 : 0);
+  problem_ = make_problem(graph, std::vector<int>(graph.nodes.size(), 0), no_caps, false, modulo);
+  split_problem_ = make_problem(graph, kind, no_caps, false, modulo);
+  std::set<std::string> spaces;
+  for (const int n : problem_.node) {
+    const graph::Node& node = graph.nodes[at(n)];
+    producer_.push_back(static_cast<char>(kind[at(n)]));
+    uses_registers_ = uses_registers_ || node.registers > 0;
+    for (const auto& [space, bytes] : node.memory_bytes)
+      if (bytes > 0 && graph.machine.memory_bytes.count(space) != 0) spaces.insert(space);
+  }
+  spaces_.assign(spaces.begin(), spaces.end());
+  waits_.assign(producer_.size(), 0);
+  for (const graph::Edge& edge : problem_.edges) {
+    if (edge.blocking) waits_[at(edge.dst)] = 1;
+    has_waits_ = has_waits_ || edge.blocking;
+    has_spills_ = has_spills_ || edge.spill_cycles > 0;
+  }
+  find_clusters();
+}
+
+void JointModel::find_clusters() {
+  std::vector<int> leader(graph_.nodes.size());
+  std::iota(leader.begin(), leader.end(), 0);
+  for (const graph::Edge& edge : graph_.edges) {
+    if (!edge.same_role) continue;
+    const int from = leader[at(edge.dst)], to = leader[at(edge.src)];
+    for (int& each : leader)
+      if (each == from) each = to;
+    mixed_ = mixed_ || completes_by_itself(graph_.nodes[at(edge.src)]) != completes_by_itself(graph_.nodes[at(edge.dst)]);
+  }
+  std::vector<int> cluster_of(graph_.nodes.size(), -1);
+  for (int i = 0; i < problem_.size(); ++i) {
+    int& cluster = cluster_of[at(leader[at(problem_.node[at(i)])])];
+    if (cluster < 0) {
+      cluster = static_cast<int>(clusters_.size());
+      clusters_.emplace_back();
+    }
+    clusters_[at(cluster)].push_back(i);
+  }
+}
+
+int JointModel::least_roles() const {
+  const auto producers = std::count(producer_.begin(), producer_.end(), 1);
+  return (producers > 0 ? 1 : 0) + (producers < problem_.size() ? 1 : 0);
+}
+
+// A node and all that it reads are held together when it issues, whatever the II.
+std::pair<std::string, std::string> JointModel::impossible(int max_roles) const {
+  if (mixed_) return {"roles", "nodes that must share a role are both of variable latency and not"};
+  if (least_roles() > max_roles) return {"roles", cat("at least ", least_roles(), " roles are needed, ", max_roles, " are allowed")};
+  for (const std::string& space : spaces_) {
+    const std::int64_t capacity = graph_.machine.memory_bytes.at(space);
+    for (int i = 0; i < problem_.size(); ++i) {
+      std::set<int> together;
+      bool read = false, read_later = false;
+      for (const graph::Edge& edge : problem_.edges) {
+        if (edge.dst == i && edge.delay >= 0) together.insert(edge.src);
+        read = read || edge.src == i;
+        read_later = read_later || (edge.src == i && edge.delay >= 0);
+      }
+      if (read_later || !read) together.insert(i);
+      std::int64_t sum = 0;
+      for (const int each : together) sum += amount_of(graph_.nodes[at(problem_.node[at(each)])], space);
+      if (sum > capacity)
+        return {space, cat(problem_.name[at(i)], " and what it reads hold ", sum, " bytes of ", space, ", there are ", capacity)};
+    }
+  }
+  for (int i = 0; i < problem_.size(); ++i) {
+    const int need = graph_.nodes[at(problem_.node[at(i)])].registers;
+    if (need > graph_.machine.max_registers_per_thread)
+      return {"registers", cat(problem_.name[at(i)], " needs ", need, " registers a thread, at most ", graph_.machine.max_registers_per_thread, " are allowed")};
+  }
+  return {};
+}
+
+/// Until when a node's value is held: its readers' ends. An accumulator makes room for itself.
+std::vector<Moment> JointModel::ends(int node, int ii) const {
+  std::vector<Moment> result;
+  for (const graph::Edge& edge : problem_.edges)
+    if (edge.src == node) result.push_back({edge.dst, edge.distance * ii + (edge.dst == node ? 0 : problem_.length[at(edge.dst)])});
+  if (result.empty()) result.push_back({node, problem_.length[at(node)]});
+  return result;
+}
+
+TimeRules JointModel::base_rules(int ii, const Relaxation& relaxed) const {
+  TimeRules rules;
+  rules.ii = ii;
+  Conflicts conflicts = make_conflicts(problem_, ii);
+  rules.possible = conflicts.possible;
+  rules.pairs = std::move(conflicts.pairs);
+  for (const Cover& cover : conflicts.covers) {
+    Resource unit{cover.capacity, {}};
+    for (const CoverItem& item : cover.items) unit.holdings.push_back({{item.node, item.start}, item.count, {{item.node, item.start + item.cycles}}});
+    rules.resources.push_back(std::move(unit));
+  }
+  for (const std::string& space : spaces_) {
+    if (space == relaxed.space) continue;
+    Resource resource{graph_.machine.memory_bytes.at(space), {}};
+    for (int i = 0; i < problem_.size(); ++i)
+      if (const std::int64_t amount = amount_of(graph_.nodes[at(problem_.node[at(i)])], space); amount > 0)
+        resource.holdings.push_back({{i, 0}, amount, ends(i, ii)});
+    rules.resources.push_back(std::move(resource));
+  }
+  return rules;
+}
+
+void JointModel::add_role_rules(const std::vector<int>& role, const Relaxation& relaxed, TimeRules& rules) const {
+  if (!relaxed.concurrency && has_waits_) add_waits(role, rules);
+  if (!relaxed.registers && uses_registers_) add_registers(role, rules);
+}
+
+// While v waits, its role issues nothing; what runs on after its issue (Node::cycles) must have been issued early enough.
+void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const {
+  for (int v = 0; v < problem_.size(); ++v) {
+    if (!waits_[at(v)] || role[at(v)] < 0) continue;
+    for (int o = 0; o < problem_.size(); ++o) {
+      const int cycles = graph_.nodes[at(problem_.node[at(o)])].cycles;
+      if (o == v || role[at(o)] != role[at(v)] || cycles <= 0) continue;
+      if (cycles >= rules.ii) {
+        rules.possible = false;
+        return;
+      }
+      rules.pairs.push_back({v, o, {{1, rules.ii - cycles}}});
+    }
+  }
+}
+
+int JointModel::groups(const std::vector<int>& role, int r) const {
+  int warps = 1;
+  for (int i = 0; i < problem_.size(); ++i)
+    if (role[at(i)] == r) warps = std::max(warps, graph_.nodes[at(problem_.node[at(i)])].warps);
+  return (warps + graph_.machine.warps_per_group - 1) / graph_.machine.warps_per_group;
+}
+
+Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) const {
+  Resource resource;
+  for (int i = 0; i < problem_.size(); ++i) {
+    const int amount = graph_.nodes[at(problem_.node[at(i)])].registers;
+    if (role[at(i)] == r && amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, ii)});
+  }
+  return resource;
+}
+
+// Without moving registers every role has the same count, so more roles leave less to each. With it, roles may differ: the
+// sum is limited, and what a block is launched with is the same for all groups, rounded down.
+void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) const {
+  const graph::Machine& machine = graph_.machine;
+  const int roles = 1 + *std::max_element(role.begin(), role.end());
+  const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
+  std::int64_t all = 0;
+  Total total;
+  for (int r = 0; r < roles; ++r) all += groups(role, r);
+  if (all == 0) return;
+  const std::int64_t step = std::max(1, machine.register_step), most = machine.max_registers_per_thread / step * step;
+  const std::int64_t share = std::min(most, machine.registers / (threads_of_group(machine) * all) / step * step);
+  for (int r = 0; r < roles; ++r) {
+    Resource resource = registers_of(role, r, rules.ii);
+    resource.capacity = machine.register_roles ? most : share;
+    total.resources.push_back(static_cast<int>(rules.resources.size()));
+    total.weights.push_back(groups(role, r));
+    rules.resources.push_back(std::move(resource));
+  }
+  if (!machine.register_roles) return;
+  total.step = static_cast<int>(step);
+  total.least = (kMinRegisters + step - 1) / step * step;
+  total.limit = complete ? share * all : machine.registers / threads_of_group(machine);
+  rules.has_total = true;
+  rules.total = std::move(total);
+  if (complete && share < rules.total.least) rules.possible = false;
+}
+
+std::vector<int> JointModel::role_registers(const std::vector<int>& role, int roles, int ii, const std::vector<int>& cycle) const {
+  std::vector<int> result;
+  const std::int64_t step = std::max(1, graph_.machine.register_step);
+  for (int r = 0; r < roles; ++r) {
+    const std::int64_t most = peak(registers_of(role, r, ii), ii, cycle);
+    result.push_back(static_cast<int>((most + step - 1) / step * step));
+  }
+  return result;
+}
+
+Closure JointModel::window(int ii, int length, bool& possible) const {
+  const int size = problem_.size();
+  const std::int64_t last = max_stages_ > 0 ? std::min<std::int64_t>(std::int64_t{max_stages_} * ii - 1, kHorizon) : kHorizon;
+  Closure root(size + 1);
+  possible = true;
+  for (int i = 0; i < size; ++i) {
+    const auto latest = static_cast<int>(std::min<std::int64_t>(length - problem_.length[at(i)], last));
+    if (latest < 0) possible = false;
+    root.set(0, i + 1, 0);
+    root.set(i + 1, 0, -latest);
+  }
+  for (const graph::Edge& edge : problem_.edges) {
+    const int least = least_distance(edge, 0, ii);
+    if (edge.src != edge.dst)
+      root.set(edge.src + 1, edge.dst + 1, least);
+    else if (least > 0)
+      possible = false;
+  }
+  possible = possible && root.close();
+  return root;
+}
+
+int JointModel::least_distance(const graph::Edge& edge, int spill, int ii) {
+  const std::int64_t least = std::int64_t{edge.delay} + spill - std::int64_t{ii} * edge.distance;
+  return static_cast<int>(std::clamp<std::int64_t>(least, -kHorizon, kHorizon));
+}
+
+std::int64_t JointModel::cross_bytes(const std::vector<int>& role) const {
+  std::set<std::pair<std::pair<int, int>, int>> sent;  // (node, value) to a role: once, however many read it there
+  std::int64_t sum = 0;
+  for (const graph::Edge& edge : problem_.edges) {
+    const int from = role[at(edge.src)], to = role[at(edge.dst)];
+    if (from < 0 || to < 0 || from == to || !sent.insert({{edge.src, edge.value}, to}).second) continue;
+    const graph::Node& node = graph_.nodes[at(problem_.node[at(edge.src)])];
+    if (edge.value >= 0) {
+      sum += graph_.values[at(edge.value)].slot_bytes;
+    } else if (!node.memory_bytes.empty()) {
+      for (const auto& [space, bytes] : node.memory_bytes) sum += bytes;
+    } else {
+      sum += std::int64_t{4} * node.registers * node.warps * graph_.machine.warp_size;
+    }
+  }
+  return sum;
+}
+
+}  // namespace tj::sched

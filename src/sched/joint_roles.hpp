@@ -1,0 +1,55 @@
+// Roles and cycles at one II and within one length: which assignment has a schedule at all.
+//
+// Decides one question by depth-first assignment, each partial one checked by an exact search for cycles. Roles are
+// interchangeable, so a cluster may open only the next unused one. Deterministic. Invariant: `infeasible` is a proof.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sched/joint_model.hpp"
+
+namespace tj::sched {
+
+struct RoleQuestion {
+  int ii = 1, length = 1;
+  int max_roles = 1;
+  std::int64_t max_bytes = -1;  ///< between roles; negative: any
+  Relaxation relaxed;
+};
+
+struct RoleAnswer {
+  std::vector<int> cycle, role;  ///< per local node; cycles are not shifted to 0
+  int roles = 0;
+};
+
+class RoleSearch {
+ public:
+  /// Takes what it visits off `budget`.
+  RoleSearch(const JointModel& model, const RoleQuestion& question, std::uint64_t& budget);
+  Verdict run(RoleAnswer& answer);
+
+ private:
+  struct State {
+    Closure closure;
+    std::vector<int> role;    ///< per local node
+    std::vector<char> kind;   ///< per role: does it hold producers?
+    std::vector<int> cycle;   ///< satisfies all that is decided
+  };
+
+  Verdict descend(std::size_t cluster, const State& state, RoleAnswer& answer);
+  /// Candidates for a cluster, those that send the fewest bytes first; the next unused role last.
+  std::vector<int> candidates(std::size_t cluster, const State& state) const;
+  Verdict place(std::size_t cluster, int role, State& state);
+  /// Spills between the cluster and what is decided; false when they contradict the edges. `kept` turns false when the
+  /// state's cycles do not satisfy them.
+  bool add_spills(const std::vector<int>& cluster, State& state, bool& kept) const;
+  Verdict settle(State& state, bool kept);
+
+  const JointModel& model_;
+  const RoleQuestion question_;
+  std::uint64_t& budget_;
+  TimeRules base_;
+};
+
+}  // namespace tj::sched

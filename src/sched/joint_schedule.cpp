@@ -1,0 +1,137 @@
+// A joint result as a schedule: tile-scope nodes, orders, registers, rings (see joint.hpp, joint_tile.hpp).
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "sched/joint.hpp"
+#include "sched/joint_tile.hpp"
+#include "sched/rings.hpp"
+#include "sched/roles.hpp"
+#include "support/fail.hpp"
+
+namespace tj::sched {
+namespace {
+
+using support::cat;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// Names by kind; a role has the warps of its largest node.
+void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
+  const int count = 1 + *std::max_element(result.role.begin(), result.role.end());
+  schedule.roles.assign(at(count), {});
+  std::vector<bool> producer(at(count), false);
+  for (Role& role : schedule.roles) role.warps = 1;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Role& role = schedule.roles[at(result.role[i])];
+    role.warps = std::max(role.warps, graph.nodes[i].warps);
+    producer[at(result.role[i])] = completes_by_itself(graph.nodes[i]);
+  }
+  const auto loads = std::count(producer.begin(), producer.end(), true);
+  int load = 0, compute = 0;
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    if (producer[r])
+      schedule.roles[r].name = loads == 1 ? "load" : cat("load", load++);
+    else
+      schedule.roles[r].name = cat("compute", compute++);
+  }
+}
+
+/// Every role gets what it needs; what is left of the launch goes to the roles that have most work for it: not the loads.
+void share_registers(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
+  const graph::Machine& machine = graph.machine;
+  const int step = std::max(1, machine.register_step);
+  const int most = machine.max_registers_per_thread / step * step;
+  const auto groups = [&](const Role& role) { return (role.warps + machine.warps_per_group - 1) / machine.warps_per_group; };
+  int all = 0;
+  for (const Role& role : schedule.roles) all += groups(role);
+  const std::int64_t threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
+  std::int64_t left = std::min<std::int64_t>(most, machine.registers / (threads * all) / step * step) * all;
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    Role& role = schedule.roles[r];
+    role.registers = (kMinRegisters + step - 1) / step * step;
+    if (r < result.role_registers.size()) role.registers = std::max(role.registers, result.role_registers[r]);
+    left -= std::int64_t{role.registers} * groups(role);
+  }
+  if (left < 0)
+    support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the roles lack ", -left * threads, " registers; use a smaller tile"));
+  for (bool more = true; more;) {
+    more = false;
+    for (Role& role : schedule.roles) {
+      const std::int64_t cost = std::int64_t{step} * groups(role);
+      if (role.name.rfind("compute", 0) != 0 || role.registers + step > most || cost > left) continue;
+      role.registers += step;
+      left -= cost;
+      more = true;
+    }
+  }
+}
+
+void fill_rings(const graph::Graph& graph, const Options& options, Schedule& schedule) {
+  const SlotCaps caps = slot_caps(graph, options);
+  const std::vector<int> needed = slots_needed(graph, schedule);
+  for (std::size_t v = 0; v < needed.size(); ++v)
+    if (caps[v] > 0 && needed[v] > caps[v])
+      support::fail(Stage::schedule, Code::unsupported,
+                    cat("graph '", graph.name, "': value '", graph.values[v].name, "' needs ", needed[v], " slots in the joint schedule, ", caps[v],
+                        " are allowed; allow more or schedule without joint roles"));
+  if (shrink_to_fit(graph, schedule, needed) != needed)
+    support::fail(Stage::schedule, Code::unsupported,
+                  cat("graph '", graph.name, "': the rings of the joint schedule take ", ring_bytes(graph, schedule, needed), " bytes of SMEM, there are ",
+                      ring_capacity(graph), "; use a smaller tile or schedule without joint roles"));
+  make_rings(graph, needed, caps, schedule);
+}
+
+}  // namespace
+
+bool completes_by_itself(const graph::Node& node) { return node.async == graph::Async::copy || node.variable_latency; }
+
+void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
+  int roles = result.roles;
+  const auto join = [&](int to, int from) {
+    if (result.role[at(to)] < 0) result.role[at(to)] = result.role[at(from)];
+  };
+  for (std::size_t pass = 0; pass < graph.nodes.size(); ++pass)
+    for (const graph::Edge& edge : graph.edges) {
+      if (!edge.same_role) continue;
+      join(edge.dst, edge.src);
+      join(edge.src, edge.dst);
+    }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (result.role[i] >= 0) continue;
+    int same_kind = -1, same_copy = -1;
+    for (std::size_t k = 0; k < graph.nodes.size(); ++k) {
+      if (result.role[k] < 0 || completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i])) continue;
+      if (same_kind < 0) same_kind = result.role[k];
+      if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = result.role[k];
+    }
+    result.role[i] = same_copy >= 0 ? same_copy : same_kind >= 0 ? same_kind : roles++;
+  }
+}
+
+Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options) {
+  if (!result.found)
+    support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': ", result.certificate));
+  Schedule schedule;
+  schedule.ii = result.ii;
+  schedule.length = result.length;
+  schedule.res_mii = result.res_mii;
+  schedule.rec_mii = result.rec_mii;
+  schedule.proven_ii = result.proven_ii;
+  schedule.proven_length = result.proven_length;
+  schedule.certificate = result.certificate;
+  schedule.search_nodes = result.search_nodes;
+  schedule.cycle = result.cycle;
+  schedule.role = result.role;
+  schedule.streaming_latency_zero = options.streaming_latency_zero;
+  make_roles(graph, result, schedule);
+  if (graph.machine.register_roles) share_registers(graph, result, schedule);
+  order_roles(graph, schedule);
+  fill_rings(graph, options, schedule);
+  if (options.order_barriers) find_order_barriers(graph, schedule);
+  cut_steps(graph, schedule);
+  order_roles(graph, schedule);
+  return schedule;
+}
+
+}  // namespace tj::sched

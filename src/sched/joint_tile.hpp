@@ -1,0 +1,17 @@
+// Roles of what runs once a tile, after the iteration's nodes have theirs.
+//
+// Decides no cycle. Invariant: nodes that must share a role do, and no role mixes nodes that complete by themselves with others.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "sched/joint.hpp"
+
+namespace tj::sched {
+
+/// Fills the roles of tile-scope nodes; a new role only where none of the node's kind exists.
+void place_tile_nodes(const graph::Graph& graph, JointResult& result);
+
+/// Does the node complete by itself, so that it belongs into a producer's role?
+bool completes_by_itself(const graph::Node& node);
+
+}  // namespace tj::sched

@@ -1,0 +1,278 @@
+// Protects the joint constraints one at a time, on graphs small enough for their answers to be seen; and that without
+// such constraints the joint answers are the modulo ones.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "graph/examples.hpp"
+#include "joint_check.hpp"
+#include "random_graphs.hpp"
+#include "sched/joint.hpp"
+#include "sched/schedule.hpp"
+
+namespace {
+
+using namespace tj;
+
+int add(graph::Graph& graph, const std::string& unit, int cycles, int latency) {
+  graph::Node node;
+  node.name = "op" + std::to_string(graph.nodes.size());
+  node.cycles = cycles;
+  node.latency = latency;
+  const int index = graph.machine.unit_index(unit);
+  if (index >= 0) node.reservations.push_back({index, 0, std::max(cycles, 1), 1});
+  graph.nodes.push_back(node);
+  return static_cast<int>(graph.nodes.size()) - 1;
+}
+
+graph::Edge edge(int src, int dst, int delay, int distance = 0) {
+  graph::Edge result;
+  result.src = src;
+  result.dst = dst;
+  result.delay = delay;
+  result.distance = distance;
+  return result;
+}
+
+graph::Graph with_units(std::vector<graph::Unit> units) {
+  graph::Graph graph;
+  graph.name = "small";
+  graph.machine.name = "small";
+  graph.machine.units = std::move(units);
+  graph.machine.register_step = 1;
+  return graph;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+
+sched::JointResult solve(const graph::Graph& graph, const sched::JointOptions& options = {}) {
+  const sched::JointResult result = sched::joint_schedule(graph, options);
+  CAPTURE(graph::to_text(graph));
+  CAPTURE(result.certificate);
+  CHECK_FALSE(result.certificate.empty());
+  CHECK_FALSE(result.binding.empty());
+  if (result.found) {
+    CHECK(test::joint_violation(graph, {result.ii, result.cycle, result.role}) == "");
+    CHECK(sched::verify(graph, sched::to_schedule(graph, result)).empty());
+  }
+  return result;
+}
+
+TEST_CASE("a unit of two instances and one of one") {
+  graph::Graph graph = with_units({{"CUDA", 2}, {"SFU", 1}});
+  add(graph, "CUDA", 1, 1);
+  add(graph, "CUDA", 1, 1);
+  graph.nodes[0].reservations = {{0, 0, 1, 2}, {1, 0, 1, 1}};
+  graph.nodes[1].reservations = {{0, 0, 1, 2}};
+  const auto result = solve(graph);
+  CHECK(result.ii == 2);
+  CHECK(result.proven_ii);
+  CHECK(has(result.binding, "unit"));
+}
+
+graph::Graph waiting_pair(int cycles) {
+  graph::Graph graph = with_units({{"TC", 1}});
+  add(graph, "TC", 2, 1);
+  graph.nodes[0].reservations = {{0, 0, 2, 1}};
+  graph.nodes[0].cycles = cycles;
+  add(graph, "", 1, 1);
+  graph.edges.push_back(edge(0, 1, 1));
+  graph.edges.back().blocking = true;
+  return graph;
+}
+
+TEST_CASE("a role that waits issues nothing, unless the node was asynchronous or takes no cycle") {
+  sched::JointOptions one_role;
+  one_role.max_roles = 1;
+  const auto blocked = solve(waiting_pair(2), one_role);
+  CHECK((blocked.ii > 2 || blocked.length > 2));
+  CHECK(blocked.ii == 3);
+  CHECK(has(blocked.binding, "concurrency"));
+  const auto asynchronous = solve(waiting_pair(1), one_role);
+  CHECK(asynchronous.ii == 2);
+  CHECK(asynchronous.length == 2);
+  const auto zero = solve(waiting_pair(0), one_role);
+  CHECK(zero.ii == 2);
+  CHECK(zero.length == 2);
+  const auto two_roles = solve(waiting_pair(2));
+  CHECK(two_roles.ii == 2);
+  CHECK(two_roles.length == 2);
+  CHECK(two_roles.roles == 2);
+  CHECK(two_roles.proven_roles);
+}
+
+TEST_CASE("a zero-cycle node issues together with the one that waits") {
+  graph::Graph graph = with_units({});
+  add(graph, "", 0, 1);
+  add(graph, "", 0, 1);
+  graph.edges.push_back(edge(0, 1, 0));
+  graph.edges.back().blocking = true;
+  sched::JointOptions one_role;
+  one_role.max_roles = 1;
+  const auto result = solve(graph, one_role);
+  CHECK(result.ii == 1);
+  CHECK(result.length == 1);
+  graph.nodes[0].cycles = 1;
+  CHECK(solve(graph, one_role).ii == 2);
+}
+
+TEST_CASE("a spill delays an edge between roles, and only there") {
+  const auto spilled = [](int spill) {
+    graph::Graph graph = with_units({});
+    add(graph, "", 1, 1);
+    graph.nodes[0].variable_latency = true;
+    add(graph, "", 1, 1);
+    graph.edges.push_back(edge(0, 1, 0));
+    graph.edges.back().spill_cycles = spill;
+    return graph;
+  };
+  const auto one = solve(spilled(1));
+  CHECK(one.ii == 1);
+  CHECK(one.length == 2);
+  const auto two = solve(spilled(2));
+  CHECK(two.ii == 1);
+  CHECK(two.length == 3);
+  graph::Graph together = spilled(2);
+  together.nodes[0].variable_latency = false;
+  CHECK(solve(together).length == 1);
+}
+
+TEST_CASE("300 words of registers over three roles") {
+  const auto words = [](int limit) {
+    graph::Graph graph = with_units({});
+    graph.machine.max_registers_per_thread = limit;
+    for (int i = 0; i < 3; ++i) {
+      graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))].registers = 100;
+      graph.edges.push_back(edge(i, i, 1, 1));
+    }
+    return graph;
+  };
+  sched::JointOptions pool;
+  pool.max_roles = 3;
+  const auto fits = solve(words(100), pool);
+  CHECK(fits.found);
+  CHECK(fits.ii == 1);
+  CHECK(fits.roles == 3);
+  const auto not_fits = solve(words(99), pool);
+  CHECK_FALSE(not_fits.found);
+  CHECK(not_fits.proven_ii);
+  CHECK(has(not_fits.binding, "registers"));
+  pool.max_roles = 2;
+  const auto too_few = solve(words(100), pool);
+  CHECK_FALSE(too_few.found);
+  CHECK(has(too_few.binding, "registers"));
+  CHECK(has(too_few.binding, "roles"));
+}
+
+TEST_CASE("registers that move are rounded, and limited in sum") {
+  graph::Graph graph = with_units({});
+  graph.machine.register_roles = true;
+  graph.machine.register_step = 8;
+  graph.machine.max_registers_per_thread = 255;
+  for (int i = 0; i < 3; ++i) {
+    graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))].registers = 161;  // 168 each
+    graph.edges.push_back(edge(i, i, 1, 1));
+  }
+  const auto full = solve(graph);
+  CHECK(full.roles == 3);  // 3 * 168 = 504 of 512
+  CHECK(full.role_registers == std::vector<int>{168, 168, 168});
+  graph.nodes[0].registers = 169;  // 176 + 2 * 168 = 512, but a block of three groups is launched with 168 each
+  const auto over = solve(graph);
+  CHECK_FALSE(over.found);
+  CHECK(has(over.binding, "registers"));
+}
+
+TEST_CASE("two values of 100 columns with one reader, and one carried") {
+  const auto columns = [](std::int64_t capacity) {
+    graph::Graph graph = with_units({});
+    graph.machine.memory_bytes["TMEM"] = capacity;
+    for (int i = 0; i < 2; ++i) graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))].memory_bytes["TMEM"] = 100;
+    add(graph, "", 1, 1);
+    graph.edges.push_back(edge(0, 2, 1));
+    graph.edges.push_back(edge(1, 2, 1));
+    return graph;
+  };
+  const auto fits = solve(columns(200));
+  CHECK(fits.found);
+  CHECK(has(fits.binding, "TMEM"));  // a second iteration in flight does not fit
+  const auto not_fits = solve(columns(199));
+  CHECK_FALSE(not_fits.found);
+  CHECK(not_fits.proven_ii);
+  CHECK(has(not_fits.binding, "TMEM"));
+  const auto carried = [](std::int64_t bytes) {
+    graph::Graph graph = with_units({});
+    graph.machine.memory_bytes["TMEM"] = 512;
+    graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))].memory_bytes["TMEM"] = bytes;
+    graph.edges.push_back(edge(0, 0, 1, 1));
+    return graph;
+  };
+  CHECK(solve(carried(512)).ii == 1);
+  CHECK_FALSE(solve(carried(513)).found);
+}
+
+TEST_CASE("two chained operations on a unit, with a cycle of distance 1 through both") {
+  graph::Graph graph = with_units({{"TC", 1}});
+  add(graph, "TC", 2, 2);
+  add(graph, "TC", 2, 2);
+  graph.edges.push_back(edge(0, 1, 2));
+  graph.edges.push_back(edge(1, 0, 2, 1));
+  const auto result = solve(graph);
+  CHECK(result.ii == 4);
+  CHECK(result.length == 4);
+}
+
+TEST_CASE("the example graphs: joint II and length are the modulo ones, loads in a role of their own") {
+  for (const bool streaming : {false, true})
+    for (const std::string& name : graph::example_names()) {
+      CAPTURE(name);
+      const graph::Graph graph = graph::example(name);
+      sched::Options options;
+      options.streaming_latency_zero = streaming;
+      const sched::Schedule modulo = sched::schedule(graph, options);
+      options.joint = true;
+      const sched::Schedule joint = sched::schedule(graph, options);
+      CHECK(sched::verify(graph, joint).empty());
+      CHECK(joint.ii == modulo.ii);
+      CHECK(joint.length == modulo.length);
+      CHECK(joint.proven_ii);
+      CHECK(joint.proven_length);
+      CHECK(joint.roles.size() == (name == "simplified_fa" ? 1 : 2));
+      CHECK(sched::to_json(graph, joint).find("\"certificate\"") != std::string::npos);
+    }
+}
+
+TEST_CASE("random graphs without roles, memory or registers: joint II and length are the modulo ones") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    test::RandomShape shape;
+    shape.nodes = 3 + static_cast<int>(seed % 6);
+    shape.max_capacity = 1 + static_cast<int>(seed % 3);
+    const graph::Graph graph = test::random_graph(shape, 9000 + seed);
+    const sched::Schedule modulo = sched::schedule(graph);
+    const sched::JointResult joint = solve(graph);
+    CAPTURE(seed);
+    CHECK(joint.ii == modulo.ii);
+    CHECK(joint.length == modulo.length);
+    CHECK(joint.proven_ii == modulo.proven_ii);
+    CHECK(joint.proven_length == modulo.proven_length);
+    CHECK(joint.roles == 1);
+    CHECK(joint.proven_roles);
+  }
+}
+
+TEST_CASE("a budget of one node proves nothing, and the same question gets the same answer") {
+  const graph::Graph graph = graph::fa_hopper();
+  sched::Options options;
+  options.joint = true;
+  const sched::Schedule first = sched::schedule(graph, options), again = sched::schedule(graph, options);
+  CHECK(first.cycle == again.cycle);
+  CHECK(first.role == again.role);
+  CHECK(first.search_nodes == again.search_nodes);
+  options.node_budget = 1;
+  const sched::Schedule poor = sched::schedule(graph, options);
+  CHECK_FALSE(poor.proven_length);
+  CHECK(sched::verify(graph, poor).empty());
+}
+
+}  // namespace
