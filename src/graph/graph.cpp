@@ -1,7 +1,6 @@
 // Look-ups and the check of a graph's invariant (see graph.hpp).
 //
-// Decides what a legal graph is, with limits that keep the scheduler's 32-bit arithmetic exact. Does not decide whether
-// a schedule exists.
+// Decides what a legal graph is, within the limits of graph.hpp. Does not decide whether a schedule exists.
 #include "graph/graph.hpp"
 
 #include <cstddef>
@@ -13,12 +12,6 @@
 
 namespace tj::graph {
 namespace {
-
-constexpr std::size_t kMaxNodes = 1024;
-constexpr std::size_t kMaxEdges = 16384;
-/// Sum of all delays, latencies and reservations: every time that the search forms stays far below 2^28.
-constexpr std::int64_t kMaxTotalCycles = std::int64_t{1} << 22;
-constexpr int kMaxDistance = 1024;
 
 template <class... Parts>
 [[noreturn]] void reject(const Graph& graph, const Parts&... parts) {

@@ -4,6 +4,7 @@
 // Invariant of a checked graph: names are unique, edges point at nodes, no cycle of distance 0 has a positive delay.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,6 +13,13 @@
 #include <vector>
 
 namespace tj::graph {
+
+// What a legal graph may have at most; the scheduler's 32-bit arithmetic is exact within.
+inline constexpr std::size_t kMaxNodes = 1024;
+inline constexpr std::size_t kMaxEdges = 16384;
+/// Sum of all delays, latencies and reservations: every time that a search forms stays far below 2^28.
+inline constexpr std::int64_t kMaxTotalCycles = std::int64_t{1} << 22;
+inline constexpr int kMaxDistance = 1024;
 
 struct Unit {
   std::string name;

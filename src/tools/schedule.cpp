@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 
 #include "arch/arch.hpp"
 #include "graph/examples.hpp"
+#include "graph/json_reader.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
@@ -34,7 +36,7 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 constexpr int kOk = 0, kFailure = 1, kBadUse = 2;
 
 struct Settings {
-  std::string op, target, example;
+  std::string op, target, example, graph_file;
   std::string svg, trace;  ///< files to write
   int streaming_latency = -1;
   bool json = false;
@@ -80,6 +82,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--op", settings.op, "fmha, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
   app.add_option("--target", settings.target, "sm_90a, model:sm_90a, ... (default: the first known architecture)");
   app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
+  app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)");
   app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
   app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")->check(CLI::NonNegativeNumber);
   app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
@@ -100,9 +103,13 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   }
   settings.options.streaming_latency_zero = settings.streaming_latency == 0;
   const std::vector<std::string> extras = app.remaining();
-  if (settings.op.empty() == settings.example.empty()) bad_use("give either --op or --graph-example; see --help");
-  if (!settings.example.empty() && !extras.empty()) bad_use(cat("'", extras.front(), "' means nothing to --graph-example; see --help"));
-  if (!settings.example.empty() && !settings.target.empty()) bad_use("--target means nothing to --graph-example: example graphs bring their machine");
+  const int given = !settings.op.empty() + !settings.example.empty() + !settings.graph_file.empty();
+  if (given != 1) bad_use("give one of --op, --graph and --graph-example; see --help");
+  if (settings.op.empty()) {
+    const char* instead = settings.example.empty() ? "--graph" : "--graph-example";
+    if (!extras.empty()) bad_use(cat("'", extras.front(), "' means nothing to ", instead, "; see --help"));
+    if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
+  }
   settings.op_flags = parse_op_flags(extras);
   return std::nullopt;
 }
@@ -150,9 +157,23 @@ Subject of_op(const Settings& settings) {
   return subject;
 }
 
-Subject of_example(const Settings& settings) {
+/// A mistake in the file is bad use, as one on the command line is; what the graph asks for and cannot have is not.
+graph::Graph read_graph(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(graph::kMaxTextBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", path, "'; give a JSON file"));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  try {
+    return graph::read_json(text, std::filesystem::path(path).stem().string());
+  } catch (const Error& e) {
+    bad_use(cat("--graph ", path, ": ", e.message));
+  }
+}
+
+Subject of_graph(const Settings& settings) {
   Subject subject;
-  subject.graph = find_example(settings.example);
+  subject.graph = settings.example.empty() ? read_graph(settings.graph_file) : find_example(settings.example);
   subject.name = subject.graph.name;
   subject.target = subject.graph.machine.name;
   subject.schedule = sched::schedule(subject.graph, settings.options);
@@ -172,7 +193,7 @@ void print(const Subject& subject, bool json, std::ostream& out) {
     document["kernel"] = subject.name;
     document["target"] = subject.target;
     document["predicted_tflops"] = subject.tflops ? nlohmann::ordered_json(*subject.tflops) : nlohmann::ordered_json(nullptr);
-    out << document.dump(2) << "\n";
+    out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
     return;
   }
   out << subject.name << " for " << subject.target << "\n" << sched::to_text(subject.graph, subject.schedule);
@@ -185,7 +206,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
   try {
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
-    const Subject subject = settings.op.empty() ? of_example(settings) : of_op(settings);
+    const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
     if (!settings.svg.empty()) write_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty()) write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
     print(subject, settings.json, out);

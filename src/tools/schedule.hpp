@@ -1,4 +1,4 @@
-// tj-schedule: shows the schedule of a kernel, or of an example graph, without compiling anything.
+// tj-schedule: shows the schedule of a kernel, of a user's graph or of an example graph, without compiling anything.
 //
 // Decides the command line and what is printed. Does not decide schedules (sched) or tile shapes (pipeline).
 // Invariant: with --json nothing but one JSON document goes to `out`.

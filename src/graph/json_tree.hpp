@@ -1,0 +1,22 @@
+// JSON text -> tree, with the limits that a text from anywhere needs.
+//
+// Decides what is well-formed here: one JSON document of bounded size, depth and width, no key twice in an object. Does not
+// know what the keys mean (json_reader). Invariant: whatever the bytes are, the outcome is a tree or a tj::Error.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace tj::graph {
+
+using Json = nlohmann::ordered_json;
+
+/// Throws tj::Error(graph, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles", or
+/// line and column.
+Json parse_json(std::string_view text, const std::string& subject);
+
+/// At most 60 bytes of a text, cut between characters, control characters replaced: fit for a message.
+std::string shown(std::string_view text, std::size_t most = 60);
+
+}  // namespace tj::graph
