@@ -143,7 +143,7 @@ TEST_CASE("kernels stay loaded side by side, and after their driver") {
 
 TEST_CASE("threads launch on one driver at once") {
   const auto driver = tj::launch::open_model();
-  const auto kernel = driver->load(0, unit().bytes(), "blocks", 0);
+  const auto kernel = driver->load(0, unit().bytes(), "blocks", 1024);
   std::vector<std::vector<float>> results(3, std::vector<float>(40, -1.0f));
   std::vector<std::thread> threads;
   for (auto& out : results)
