@@ -160,7 +160,8 @@ class Maker {
         box.iteration = turn;
         box.begin = (first + turn) * period + origin;
         box.end = box.issued = box.begin + length;
-        box.label = cat(schedule_.roles[at(barrier.roles[r])].name, "'s turn");
+        box.role = barrier.roles[r];
+        box.label = schedule_.roles[at(box.role)].name;
         boxes.push_back(std::move(box));
       }
     }

@@ -13,7 +13,8 @@
 namespace tj::sched {
 
 struct Box {
-  int node = -1;              ///< what is shown; -1 for an iteration as a whole
+  int node = -1;              ///< what is shown; -1 for an iteration as a whole, or a role's turn
+  int role = -1;              ///< whose turn
   int iteration = 0;          ///< steady state: relative to the newest; unrolled: counted from 0
   std::int64_t begin = 0;     ///< cycles; may lie outside the window
   std::int64_t end = 0;       ///< begin == end: a mark

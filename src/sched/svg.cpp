@@ -27,7 +27,7 @@ constexpr Tenths kEdge = 25;  ///< between a box's border and its text
 // c: held, l: in flight, r: role, q: iteration.
 constexpr const char* kStyle =
     "text{font-family:'DejaVu Sans Mono','Liberation Mono',Menlo,Consolas,monospace;font-size:11px;fill:#1a1a1a}\n"
-    ".s{font-size:10px}.n{font-size:10px;fill:#555}.h{font-size:13px;font-weight:bold}.t{font-size:16px;font-weight:bold}\n"
+    ".s{font-size:10px}.n{font-size:10px;fill:#555}.a{font-size:10px;paint-order:stroke;stroke:#fff;stroke-width:3px}.h{font-size:13px;font-weight:bold}.t{font-size:16px;font-weight:bold}\n"
     ".page{fill:#fff}.tick{stroke:#e3e3e3}.period{stroke:#888;stroke-dasharray:4 3}.lead{stroke:#777;stroke-width:.7}.row{stroke:#ccc}\n"
     ".frame{fill:none;stroke:#666;stroke-width:.6}.bar{fill:#eee}.wait{fill:#f0a81c}.pro{fill:#faf6ea}\n"
     ".c0{fill:#cfcfcf}.c1{fill:#9cc4ec}.c2{fill:#f6bd86}.c3{fill:#a3d9a5}.c4{fill:#cdb4e6}.c5{fill:#f2a9b8}.c6{fill:#8fd6d0}.c7{fill:#dcd77a}\n"
@@ -124,7 +124,10 @@ class Drawing {
       const std::string label = std::to_string(tick);
       page_.text(place(tick) - columns(label) * kSmallColumn / 2, axis - 3, label, "n");
     }
-    for (std::int64_t round = 0; round * period <= window_; ++round) page_.line(place(round * period), axis - 26, place(round * period), bottom, "period");
+    for (std::int64_t begin = 0; begin <= window_; begin += period) {
+      page_.line(place(begin), axis - 26, place(begin), axis - 13, "period");
+      page_.line(place(begin), axis, place(begin), bottom, "period");
+    }
     if (steady_) {
       for (int round = 0; round < 2; ++round) span(round * period, (round + 1) * period, axis, cat("period of iteration ", relative(round), ": II = ", period));
     } else {
@@ -183,7 +186,7 @@ class Drawing {
     const Box& box = *placed.box;
     const int inside = fitting(placed.width - 2 * kEdge, kColumn);
     if (box.node < 0) {
-      placed.first = columns(box.label) <= inside ? box.label : shortened(cat("#", box.iteration), inside);
+      placed.first = box.role >= 0 || columns(box.label) <= inside ? shortened(box.label, inside) : shortened(cat("#", box.iteration), inside);
       return;
     }
     std::string name = graph_.nodes[at(box.node)].name;
@@ -223,7 +226,7 @@ class Drawing {
   }
 
   std::string tooltip(const Box& box) const {
-    if (box.node < 0) return cat(box.label, " #", box.iteration, ": cycles ", box.begin, " to ", box.end);
+    if (box.node < 0) return cat(box.label, box.role >= 0 ? cat(", turn ", box.iteration) : "", ": cycles ", box.begin, " to ", box.end);
     const std::string which = steady_ ? "iteration " + relative(box.iteration) : cat("#", box.iteration);
     std::string text = cat(graph_.nodes[at(box.node)].name, " ", which, ": cycles ", box.begin, " to ", box.end);
     if (box.issued < box.end) text += cat(", issued by ", box.issued);
@@ -236,19 +239,19 @@ class Drawing {
     if (!placed.above.empty()) {
       const int base = y_ - 4 - placed.level * kLevel;
       page_.line(placed.x, base - 8, placed.x, y_, "lead");
-      page_.text(placed.x + 30, base, placed.above, "s");
+      page_.text(placed.x + 30, base, placed.above, "a");
     } else if (placed.width == 0) {
       page_.line(placed.x, y_ - 4, placed.x, y_, "lead");
     }
     if (placed.width > 0) {
-      const std::string held = box.node < 0 ? "bar" : css('c', colour(box.node));
+      const std::string held = box.node >= 0 ? css('c', colour(box.node)) : "bar";
       if (placed.issued > 0) page_.rect(placed.x, y_, placed.issued, height, held);
-      if (placed.issued < placed.width) page_.rect(placed.x + placed.issued, y_, placed.width - placed.issued, height, css('l', box.node < 0 ? 0 : colour(box.node)));
-      if (steady_) page_.rect(placed.x, y_ + height - 4, placed.width, 4, css('r', schedule_.role[at(box.node)]));
+      if (placed.issued < placed.width) page_.rect(placed.x + placed.issued, y_, placed.width - placed.issued, height, css('l', colour(box.node)));
+      if (steady_ || box.role >= 0) page_.rect(placed.x, y_ + height - 4, placed.width, 4, css('r', box.role >= 0 ? box.role : schedule_.role[at(box.node)]));
       else page_.rect(placed.x, y_, placed.width, 3, css('q', box.iteration, kIterationColours));
       page_.rect(placed.x, y_, placed.width, height, "frame");
     }
-    page_.text(placed.x + kEdge, y_ + 14, placed.first);
+    page_.text(placed.x + kEdge, y_ + (box.role >= 0 ? 10 : 14), placed.first, box.role >= 0 ? "s" : "");
     page_.text(placed.x + kEdge, y_ + 26, placed.second, "s");
     page_.close();
   }
@@ -274,7 +277,7 @@ class Drawing {
     } else {
       for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role) chip(css('c', role), shortened(schedule_.roles[at(role)].name, 30));
     }
-    chip("l1", "in flight: issued, result not there yet");
+    chip(css('l', static_cast<int>(copies_.size() > 1 ? copies_.size() : schedule_.roles.size()) - 1), "in flight: issued, result not there yet");
     chip("wait", "role waits for what an edge asks", 4);
     y_ += 18;
     chip_x_ = 100;
