@@ -9,8 +9,10 @@
 
 #include "arch/arch.hpp"
 #include "ops/fmha.hpp"
+#include "support/expect.hpp"
 
 using namespace tj;
+using testing::has;
 
 namespace {
 
@@ -28,8 +30,6 @@ std::string refusal(const arch::Arch& arch) {
   return {};
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("an arch without a unit is refused, naming the unit and the archs that serve the op") {
@@ -37,9 +37,9 @@ TEST_CASE("an arch without a unit is refused, naming the unit and the archs that
   lacking.name = "sm_0";
   std::erase_if(lacking.units, [](const arch::Unit& unit) { return unit.name == "TC"; });
   const std::string message = refusal(lacking);
-  CHECK(contains(message, "'sm_0'"));
-  CHECK(contains(message, "unit 'TC'"));
-  CHECK(contains(message, "sm_90a, model:sm_90a"));
+  CHECK(has(message, "'sm_0'"));
+  CHECK(has(message, "unit 'TC'"));
+  CHECK(has(message, "sm_90a, model:sm_90a"));
 }
 
 TEST_CASE("no fact that the graph reads is missing from the needs: without any one, the arch is served or refused, never a defect") {
@@ -50,7 +50,7 @@ TEST_CASE("no fact that the graph reads is missing from the needs: without any o
     lacking.facts.erase(name);
     const std::string message = refusal(lacking);
     if (message.empty()) continue;
-    CHECK(contains(message, "fact '" + name + "'"));
+    CHECK(has(message, "fact '" + name + "'"));
     ++refused;
   }
   CHECK(refused > 0);
@@ -63,8 +63,8 @@ TEST_CASE("a target that nobody knows is refused with the list of those that are
     FAIL("was accepted");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::target);
-    CHECK(contains(e.message, "model:sm_0"));
-    for (const arch::Arch* arch : arch::all()) CHECK(contains(e.message, "model:" + arch->name));
+    CHECK(has(e.message, "model:sm_0"));
+    for (const arch::Arch* arch : arch::all()) CHECK(has(e.message, "model:" + arch->name));
   }
 }
 

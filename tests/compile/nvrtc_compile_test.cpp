@@ -10,12 +10,14 @@
 #include <tilejit/error.hpp>
 
 #include "compile/backends.hpp"
+#include "support/expect.hpp"
 #include "support/skip.hpp"
 
 namespace {
 
 using tj::compile::Binary;
 using tj::compile::Job;
+using tj::testing::error_of;
 
 /// Every test case here begins with it, as each can be run alone.
 void need_nvrtc() {
@@ -34,17 +36,6 @@ Job good_job() {
   job.arch = "sm_90a";
   job.options = {"-DkTwo=2.f"};
   return job;
-}
-
-template <class Work>
-tj::Error error_of(Work work) {
-  try {
-    work();
-  } catch (const tj::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  std::abort();
 }
 
 TEST_CASE("a kernel becomes a cubin for sm_90a") {

@@ -13,6 +13,7 @@
 
 #include "fakes/fake_cuda.hpp"
 #include "launch/driver.hpp"
+#include "support/expect.hpp"
 
 namespace {
 std::atomic<long> g_allocations{0};
@@ -29,6 +30,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace {
 
 using tj::launch::Driver;
+using tj::testing::error_of;
 
 std::string cubin() { return "\177ELF" + std::string(252, '\0'); }
 
@@ -37,17 +39,6 @@ std::shared_ptr<Driver> open() {
   auto driver = tj::launch::open_cuda(&reason);
   REQUIRE_MESSAGE(driver != nullptr, reason);
   return driver;
-}
-
-template <class Work>
-tj::Error error_of(Work work) {
-  try {
-    work();
-  } catch (const tj::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  std::abort();
 }
 
 bool has(const tj::Error& error, const char* words) { return error.message.find(words) != std::string::npos; }

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -19,6 +18,7 @@
 
 #include "fakes/fake_cuda.hpp"
 #include "fakes/fake_nvrtc.hpp"
+#include "support/expect.hpp"
 #include "support/scratch.hpp"
 
 namespace tj::test {
@@ -79,18 +79,8 @@ inline Tensor lse_of(const Shape& s) {
 
 inline FmhaConfig config_of(bool causal = true, int head_dim = 128) { return {DType::f16, head_dim, causal, false}; }
 
-template <class Work>
-Error error_of(Work&& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  std::abort();
-}
-
-inline bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+using testing::error_of;
+using testing::has;
 
 /// Lines of the fake driver's log that begin with this call.
 inline int count_calls(const FakeCuda& cuda, const std::string& call) {
