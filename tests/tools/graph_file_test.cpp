@@ -1,0 +1,84 @@
+// Protects tj-schedule --graph: the keys of its JSON, its exit codes, errors that name file and place.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/scratch.hpp"
+#include "tools/schedule.hpp"
+
+namespace {
+
+struct Result {
+  int code = 0;
+  std::string out, err;
+};
+
+Result run(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  const int code = tj::tools::schedule(words, out, err);
+  return {code, out.str(), err.str()};
+}
+
+std::string data(const std::string& name) { return TJ_REPO_DIR "/tests/graph/data/" + name; }
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a graph from a file, as JSON and as text") {
+  const Result result = run({"--graph", data("fa_hopper.json"), "--json"});
+  CHECK(result.err.empty());
+  REQUIRE(result.code == 0);
+  const auto json = nlohmann::json::parse(result.out);
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate"})
+    CHECK_MESSAGE(json.contains(key), key);
+  CHECK(json["ii"] == 4);
+  CHECK(json["length"] == 9);
+  CHECK(json["proven_length"] == true);
+  REQUIRE(json["nodes"].size() == 5);
+  for (const auto& node : json["nodes"])
+    for (const char* key : {"name", "cycle", "stage", "role"}) CHECK_MESSAGE(node.contains(key), key);
+  CHECK(json["nodes"][0]["role"] != json["nodes"][2]["role"]);
+  CHECK(json["rings"].size() == 2);
+  const Result text = run({"--graph", data("fa_blackwell.json"), "--streaming-latency", "0"});
+  CHECK(text.code == 0);
+  CHECK(has(text.out, "II 2 (proven), length 6 (proven)"));
+  const Result unproven = run({"--graph", data("fa_hopper.json"), "--budget", "1", "--json"});
+  REQUIRE(unproven.code == 0);
+  CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
+}
+
+TEST_CASE("a bad graph is bad use, one that does not fit a failure") {
+  const tj::testing::Scratch folder;
+  const std::string file = folder / "mine.json";
+  const auto refused = [&](const std::string& text, int code, const char* part) {
+    tj::testing::write_bytes(file, text);
+    const Result result = run({"--graph", file, "--json"});
+    CHECK(result.code == code);
+    CHECK(result.out.empty());
+    CHECK_MESSAGE(has(result.err, part), result.err);
+  };
+  refused("", 2, "mine.json");
+  refused("{\"machine\": \"hopper\",", 2, "line 1");
+  refused(R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "XU"}]})", 2, "instructions[0].fu");
+  const std::string load = R"("cycles": 1, "fu": "TMA", "variable_latency": true, "memory": {"SMEM": 200000}})";
+  refused(R"({"machine": "hopper", "instructions": [{"name": "x", )" + load + R"(, {"name": "y", )" + load + R"(, {"name": "z", "cycles": 1, "fu": "TC"}],
+    "edges": [{"src": "x", "dst": "z", "delay": 1}, {"src": "y", "dst": "z", "delay": 1}]})", 1, "SMEM");
+}
+
+TEST_CASE("bad use names the flag") {
+  const auto refused = [](const std::vector<std::string>& words, const char* part) {
+    const Result result = run(words);
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(has(result.err, part), result.err);
+  };
+  refused({"--graph", "/nonexistent/graph.json"}, "/nonexistent/graph.json");
+  refused({"--graph", "/"}, "--graph");
+  refused({"--graph", data("fa_hopper.json"), "--op", "fmha"}, "--graph");
+  refused({"--graph", data("fa_hopper.json"), "--graph-example", "fa_hopper"}, "--graph");
+  refused({"--graph", data("fa_hopper.json"), "--target", "sm_90a"}, "--target");
+  refused({"--graph", data("fa_hopper.json"), "--causal"}, "--causal");
+}
