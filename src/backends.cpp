@@ -56,7 +56,7 @@ arch::Target Backends::target(Device device) {
   if (!forced_) return detect(device);
   if (forced_->model) {
     if (device.kind != DeviceKind::cpu)
-      fail(Stage::target, Code::invalid_argument, cat("target '", forced_->name(), "' runs on cpu tensors, but the tensor is on ", to_string(device)));
+      fail(Stage::target, Code::invalid_argument, cat("target '", forced_->name(), "' runs on the cpu, but the device is ", to_string(device)));
     return *forced_;
   }
   const arch::Target detected = device.kind == DeviceKind::cpu ? arch::Target{} : detect(device);

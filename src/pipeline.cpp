@@ -22,19 +22,6 @@ constexpr std::string_view kModelPrefix = "model/";
 
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
-// The model's files stand in for those of the same name.
-std::vector<compile::Header> headers_for(const arch::Target& target) {
-  std::vector<compile::Header> headers;
-  for (const auto& file : codegen::templates()) {
-    if (file.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
-      if (target.model) headers.push_back({std::string(file.name.substr(kModelPrefix.size())), file.text});
-    } else if (!target.model || file.name.substr(0, 5) != "arch/") {
-      headers.push_back({std::string(file.name), file.text});
-    }
-  }
-  return headers;
-}
-
 bool embedded(const std::vector<compile::Header>& headers, const std::string& name) {
   return std::any_of(headers.begin(), headers.end(), [&](const compile::Header& header) { return header.name == name; });
 }
@@ -105,6 +92,19 @@ constexpr std::string_view kGeometryPrefix = "geometry.";
 
 }  // namespace
 
+// The model's files stand in for those of the same name.
+std::vector<compile::Header> headers_for(const arch::Target& target) {
+  std::vector<compile::Header> headers;
+  for (const auto& file : codegen::templates()) {
+    if (file.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
+      if (target.model) headers.push_back({std::string(file.name.substr(kModelPrefix.size())), file.text});
+    } else if (!target.model || file.name.substr(0, 5) != "arch/") {
+      headers.push_back({std::string(file.name), file.text});
+    }
+  }
+  return headers;
+}
+
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler) {
   cache::Fields fields = {{"op", request.op}, {"target", target.name()}, {"build", build_id()}, {"choice", "model"}};
   for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
@@ -118,7 +118,7 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
 
 Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
   std::optional<Choice> best;
-  std::optional<Error> refused;
+  std::optional<Error> refused;  // the first, with the reasons of all
   double best_rate = 0;
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
     try {
@@ -132,7 +132,8 @@ Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& 
       best_rate = rate;
       best = Choice{std::move(candidate), std::move(schedule)};
     } catch (const Error& e) {
-      refused = e;  // another shape may fit
+      if (!refused) refused = e;  // another shape may fit
+      else refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
     }
   }
   if (!best && refused) throw *refused;
@@ -163,7 +164,7 @@ Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);
-  if (binary.spill_bytes > 0) log(LogLevel::warn, cat(request.name, ": ", binary.spill_bytes, " bytes of registers spill on ", target.name()));
+  for (const std::string& warning : binary.warnings) log(LogLevel::warn, cat(request.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
   artifact.symbol = unit.symbol;

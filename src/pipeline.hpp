@@ -35,6 +35,9 @@ struct Choice {
   sched::Schedule schedule;
 };
 
+/// The embedded templates that a unit for this target may include; the model's files stand in for those of the same name.
+std::vector<compile::Header> headers_for(const arch::Target& target);
+
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
 /// Throws tj::Error(schedule) when no candidate can be scheduled.

@@ -75,11 +75,12 @@ struct Runtime::Impl {
     return load(op, request, op.small_key(args), device);
   }
 
-  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
+  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
     const HotKey key{&op, small_key, device};
     const arch::Target target = backends.target(device);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
     Artifact artifact = get_artifact(op, request, target);
+    if (how != nullptr) *how = artifact.report;
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
     auto kernel = std::make_unique<LoadedKernel>();
@@ -92,6 +93,7 @@ struct Runtime::Impl {
     for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);
     kernel->report = artifact.report;
     kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (how != nullptr) *how = kernel->report;
     return *table.insert(key, std::move(kernel));
   }
 
@@ -164,7 +166,9 @@ struct Runtime::Impl {
   }
   KernelReport report(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
     if (const LoadedKernel* kernel = table.find({&op, small_key, device})) return without_times(kernel->report, KernelOrigin::memory);
-    return load(op, request, small_key, device).report;
+    KernelReport how;  // this call's own: another thread may have made the kernel that is kept
+    load(op, request, small_key, device, &how);
+    return how;
   }
 
   support::Settings settings;
@@ -189,6 +193,7 @@ void Runtime::run_op(std::string_view op, const void* args, Stream stream) { imp
 void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run("fmha", &args, stream); }
 
 KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
+KernelReport Runtime::prepare(const FmhaConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
   return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
 }
@@ -218,6 +223,7 @@ double Runtime::time_ms(Device device, const std::function<void()>& work) { retu
 
 void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
 KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
+KernelReport prepare(const FmhaConfig& config) { return Runtime::instance().prepare(config); }
 KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 
 }  // namespace tj

@@ -77,7 +77,9 @@ class TJ_API Runtime {
   void run_op(std::string_view op, const void* args, Stream stream = {});
 
   /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
-  KernelReport prepare(const FmhaConfig& config, Device device = {});
+  KernelReport prepare(const FmhaConfig& config, Device device);
+  /// On default_device().
+  KernelReport prepare(const FmhaConfig& config);
   KernelReport prepare(const FmhaArgs& args);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
@@ -112,7 +114,8 @@ class TJ_API Runtime {
 TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
 /// Runtime::instance().prepare(...).
 TJ_API KernelReport prepare(const FmhaArgs& args);
-TJ_API KernelReport prepare(const FmhaConfig& config, Device device = {});
+TJ_API KernelReport prepare(const FmhaConfig& config);
+TJ_API KernelReport prepare(const FmhaConfig& config, Device device);
 
 /// "0.1.0".
 TJ_API const char* version() noexcept;

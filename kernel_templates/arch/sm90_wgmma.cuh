@@ -1,8 +1,8 @@
 // The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the left
 // one in registers (RS), one or four k16 steps a statement.
 //
-// Decides nothing: asm needs each accumulator register written out, and one statement for four steps halves the time that
-// the compiler spends on them. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l rows l/4
+// Decides nothing: asm needs each accumulator register written out, and one statement for four steps takes
+// the compiler less time than four. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l rows l/4
 // (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}. `accumulate` false overwrites d.
 // Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
 #pragma once
@@ -145,25 +145,33 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, b
   else wgmma_rs1_0(tag, d, a, b, accumulate);
 }
 
-/// `Steps` k16 steps of either; each moves the operands on by the bytes given, or by four registers.
-template <int Steps, int LeftBytes, int RightBytes, bool TransposeB, class Tag, int Half>
+/// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
+/// TransposeB: b is stored MN-major.
+template <int Steps, int LeftBytes, int RightBytes, bool TransposeB>
+struct MatrixSteps {
+  static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
+  static constexpr bool kTransposeB = TransposeB;
+};
+/// Several steps of either form; a in registers moves on by four a step.
+template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
-  constexpr int kNow = Steps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<TransposeB>(tag, d, a, b, accumulate);
-  else if constexpr (TransposeB) wgmma_ss4_1<LeftBytes / 16, RightBytes / 16>(tag, d, a, b, accumulate);
-  else wgmma_ss4_0<LeftBytes / 16, RightBytes / 16>(tag, d, a, b, accumulate);
-  if constexpr (Steps > kNow)
-    matrix_multiply<Steps - kNow, LeftBytes, RightBytes, TransposeB>(tag, d, operand_advance(a, kNow * LeftBytes),
-                                                                     operand_advance(b, kNow * RightBytes), true);
+  constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
+  if constexpr (kNow == 1) matrix_multiply<S::kTransposeB>(tag, d, a, b, accumulate);
+  else if constexpr (S::kTransposeB) wgmma_ss4_1<S::kLeftBytes / 16, S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  else wgmma_ss4_0<S::kLeftBytes / 16, S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (S::kSteps > kNow)
+    matrix_multiply<MatrixSteps<S::kSteps - kNow, S::kLeftBytes, S::kRightBytes, S::kTransposeB>>(
+        tag, d, operand_advance(a, kNow * S::kLeftBytes), operand_advance(b, kNow * S::kRightBytes), true);
 }
-template <int Steps, int RightBytes, bool TransposeB, class Tag, int Half>
+template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
-  constexpr int kNow = Steps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<TransposeB>(tag, d, a, b, accumulate);
-  else if constexpr (TransposeB) wgmma_rs4_1<RightBytes / 16>(tag, d, a, b, accumulate);
-  else wgmma_rs4_0<RightBytes / 16>(tag, d, a, b, accumulate);
-  if constexpr (Steps > kNow)
-    matrix_multiply<Steps - kNow, RightBytes, TransposeB>(tag, d, a + 4 * kNow, operand_advance(b, kNow * RightBytes), true);
+  constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
+  if constexpr (kNow == 1) matrix_multiply<S::kTransposeB>(tag, d, a, b, accumulate);
+  else if constexpr (S::kTransposeB) wgmma_rs4_1<S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  else wgmma_rs4_0<S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (S::kSteps > kNow)
+    matrix_multiply<MatrixSteps<S::kSteps - kNow, 0, S::kRightBytes, S::kTransposeB>>(tag, d, a + 4 * kNow,
+                                                                                     operand_advance(b, kNow * S::kRightBytes), true);
 }
 
 }  // namespace tj::dev

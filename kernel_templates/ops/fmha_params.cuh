@@ -5,6 +5,9 @@
 
 namespace tj::ops::fmha {
 
+inline constexpr int kRowsPerConsumer = 64;  ///< query rows of one consumer role
+inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a column block in shared memory
+
 struct Params {
   TensorMap q, k, v;      ///< rank 4: D, S, H, B
   void* o;                ///< strides below in elements; the last dimension is contiguous

@@ -61,8 +61,12 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const float factor = any_key ? 1.0f / sum : 0.0f;
 #pragma unroll
     for (int j = 0; j < C::kHeadDim / 8; ++j) {
-      consumer.output[4 * j + 2 * half] *= factor;
-      consumer.output[4 * j + 2 * half + 1] *= factor;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        // Selected, not multiplied: 0 times what an infinite value left behind would be NaN.
+        float& out = consumer.output[4 * j + 2 * half + e];
+        out = any_key ? out * factor : 0.0f;
+      }
     }
     const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + half * 8;
     const bool inside = row < params.queries;

@@ -271,6 +271,8 @@ bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int f
   for (const auto& barrier : schedule.order_barriers) {
     const auto p = std::find(barrier.roles.begin(), barrier.roles.end(), first), q = std::find(barrier.roles.begin(), barrier.roles.end(), second);
     if ((p == barrier.roles.end()) != (q == barrier.roles.end()) || (p != barrier.roles.end() && q != p + 1)) return false;
+    // The threads of a turn are its owner's and its predecessor's: one number for the family only when all are alike.
+    if (p != barrier.roles.end() && std::any_of(barrier.roles.begin(), barrier.roles.end(), [&](int r) { return schedule.roles[static_cast<std::size_t>(r)].warps != a.warps; })) return false;
   }
   return true;
 }

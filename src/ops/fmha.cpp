@@ -12,12 +12,8 @@ namespace {
 using support::cat;
 using support::fail;
 
-float scale_of(const FmhaArgs& args) {
-  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
-}
-
 FmhaConfig config_of(const FmhaArgs& args) {
-  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(scale_of(args))};
+  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args))};
 }
 
 FmhaConfig config_of(const Request& request) {
@@ -111,6 +107,8 @@ const Op& fmha_op() {
 // sign. The lower bound is a wide margin only: the fast form holds for any normal positive scale, but devices may flush
 // subnormal ones to 0, and 0 would turn a masked score of -inf into NaN.
 bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
+
+float fmha_scale(const FmhaArgs& args) { return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3])); }
 
 std::uint64_t fmha_small_key(const FmhaConfig& config) {
   return static_cast<std::uint64_t>(config.head_dim) << 8 | static_cast<std::uint64_t>(config.dtype) << 2 |

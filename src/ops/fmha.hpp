@@ -17,6 +17,9 @@ Request fmha_request(const FmhaConfig& config);
 /// The same in 64 bits: what a hot call looks up.
 std::uint64_t fmha_small_key(const FmhaConfig& config);
 
+/// The scale that a call means: its own, else D^-1/2.
+float fmha_scale(const FmhaArgs& args);
+
 /// Which kernel form a scale needs: the fast one, for 1e-6 <= scale <= 1, folds it into one multiply-add.
 bool fmha_needs_general_scale(float scale);
 

@@ -12,7 +12,6 @@ namespace tj::ops {
 namespace {
 
 constexpr std::uint64_t kElementBytes = 2;
-constexpr std::uint32_t kSwizzleColumns = 64;  // 128 bytes
 
 // [B, H, S, D] as the copy engine counts: D, S, H, B. A dimension of size 1 may have any stride; give it a legal one.
 support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
@@ -27,7 +26,7 @@ support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
     desc.stride_bytes[to] = tensor.shape[from] == 1 ? legal : static_cast<std::uint64_t>(tensor.strides[from]) * kElementBytes;
   }
   desc.stride_bytes[0] = kElementBytes;
-  desc.box = {kSwizzleColumns, static_cast<std::uint32_t>(rows), 1, 1, 0};
+  desc.box = {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows), 1, 1, 0};
   return desc;
 }
 
@@ -68,7 +67,7 @@ void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan
   p.row_blocks = (p.queries + rows_per_block - 1) / rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
   p.wide_stores = wide_stores(args.o);
-  const float scale = args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+  const float scale = fmha_scale(args);
   // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
   p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
   p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());

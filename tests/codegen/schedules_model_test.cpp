@@ -7,11 +7,11 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "codegen/templates.hpp"
 #include "compile/compiler.hpp"
 #include "launch/model.hpp"
 #include "ops/fmha.hpp"
 #include "ops/fmha_problem.hpp"
+#include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -21,16 +21,6 @@ namespace {
 constexpr FmhaConfig kConfig{DType::f16, 64, true, false};
 constexpr ops::FmhaTile kTile{2, 128, true};
 
-std::vector<compile::Header> model_headers() {
-  std::vector<compile::Header> headers;
-  for (const auto& file : codegen::templates()) {
-    const std::string name(file.name);
-    if (name.rfind("model/", 0) == 0) headers.push_back({name.substr(6), file.text});
-    else if (name.rfind("arch/", 0) != 0) headers.push_back({name, file.text});
-  }
-  return headers;
-}
-
 // Compiles the schedule's unit for the model and runs it for trip counts of 0, 1, 2 and several.
 void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   const codegen::Unit unit = codegen::emit(graph, schedule, "sm90");
@@ -38,7 +28,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   compile::Job job;
   job.name = "unit.cpp";
   job.text = unit.text;
-  job.headers = model_headers();
+  job.headers = headers_for({arch::find("sm_90a"), true});
   const auto binary = compile::make_compiler("host", {})->compile(job);
   const auto driver = launch::open_model_driver();
   const auto kernel = driver->load(0, binary.bytes, unit.symbol, unit.smem_bytes);

@@ -41,6 +41,7 @@ TJ_KERNEL(measure, %(threads)d, tj::ops::fmha::Params, params) {
   dev::proxy_fence<1>();
   dev::block_sync();
   Tile tile = tile_at<Config>(params, 0);
+  tile.trip_count = 4;
   Consumer<Config> consumer(params, 0);
   begin(consumer, tile);
   for (int i = 0; i < Config::kBlockN / 2; ++i) consumer.scores[i] = static_cast<float>((threadIdx.x * 37 + i * 11) %% 64) * 0.1f;
@@ -49,6 +50,11 @@ TJ_KERNEL(measure, %(threads)d, tj::ops::fmha::Params, params) {
   long long best = 1ll << 62;
   float keep = 0;  // what makes every call's result needed
   const int member = static_cast<int>(threadIdx.x / 128);
+  const unsigned barrier = shared + %(smem)du - 16;
+  if (threadIdx.x == 0) {
+    dev::mbarrier_init(barrier, 1);
+    dev::mbarrier_init_done();
+  }
   for (int round = 0; round < 4; ++round) {
     dev::block_sync();
     if (%(groups)d > 1 && member == %(groups)d - 1 && round == 0) dev::named_arrive<10>(1, 256);
@@ -81,6 +87,9 @@ BODIES = {
              "pv(consumer, tile, i, kv); dev::matrix_commit<6>(); dev::matrix_wait<4, 0>(); qk_done(consumer); pv_done(consumer); "
              "for (float x : consumer.scores) keep += x;",
 }
+# One thread copies a block of keys from L2 and waits for it: latency and rate together.
+COPY = ("if (threadIdx.x == 0) { dev::mbarrier_expect<11>(barrier, Config::kBlockN * Config::kHeadDim * 2); "
+        "load_keys_or_values<Config>(&params.k, params, tile, i & 3, kv, barrier); dev::mbarrier_wait<12>(barrier, (round * %(repeats)d + i) & 1); }")
 TURN = "if (%(groups)d > 1) dev::named_%(act)s<%(site)d>(1 + (member + %(ahead)d) %% %(groups)d, 256);"
 QK = "dev::matrix_fence<2>(); qk(consumer, tile, i, q, kv); dev::matrix_commit<3>();"
 PV = "dev::matrix_fence<5>(); pv(consumer, tile, i, kv); dev::matrix_commit<6>();"
@@ -96,6 +105,8 @@ STEPS = {
 def body_text(name, groups):
     if name in BODIES:
         return BODIES[name]
+    if name == "copy":
+        return COPY % dict(repeats=REPEATS)
     turns = {"sync": TURN % dict(groups=groups, act="sync", site=8, ahead=0), "arrive": TURN % dict(groups=groups, act="arrive", site=9, ahead=1)}
     return " ".join(turns.get(part, part) for part in STEPS[name])
 
@@ -136,6 +147,18 @@ def compile_kernel(nvrtc, text):
     return cubin
 
 
+def key_map(cuda, address, keys, head_dim, block_n):
+    """The 16 words of a tensor map over [1, 1, keys, head_dim] f16 with boxes of block_n rows and 64 columns."""
+    raw = ctypes.create_string_buffer(192)
+    place = (ctypes.addressof(raw) + 63) // 64 * 64
+    dims = (ctypes.c_uint64 * 4)(head_dim, keys, 1, 1)
+    strides = (ctypes.c_uint64 * 3)(head_dim * 2, keys * head_dim * 2, keys * head_dim * 2)
+    box, ones = (ctypes.c_uint32 * 4)(64, block_n, 1, 1), (ctypes.c_uint32 * 4)(1, 1, 1, 1)
+    # 6: f16; then interleave none, swizzle 128 bytes (3), L2 promotion 256 bytes (3), zero fill.
+    check(cuda.cuTensorMapEncodeTiled(ctypes.c_void_p(place), 6, 4, ctypes.c_void_p(address), dims, strides, box, ones, 0, 3, 3, 0), "cuTensorMapEncodeTiled")
+    return (ctypes.c_uint64 * 16).from_buffer_copy(ctypes.string_at(place, 128))
+
+
 def measure(cuda, nvrtc, head_dim, block_n, body, groups, blocks, seed):
     smem = groups * 64 * head_dim * 2 + block_n * head_dim * 2 + 1024
     text = KERNEL % dict(head_dim=head_dim, block_n=block_n, rows=64 * groups, threads=128 * groups, smem=smem, repeats=REPEATS, body=body_text(body, groups), groups=groups)
@@ -143,9 +166,12 @@ def measure(cuda, nvrtc, head_dim, block_n, body, groups, blocks, seed):
     check(cuda.cuModuleLoadData(ctypes.byref(module), compile_kernel(nvrtc, text)), "cuModuleLoadData")
     check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"measure"), "cuModuleGetFunction")
     check(cuda.cuFuncSetAttribute(function, 8, smem), "cuFuncSetAttribute")  # 8: dynamic shared memory limit
-    check(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4096)), "cuMemAlloc")
+    keys = 4 * block_n
+    check(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4096 + keys * head_dim * 2)), "cuMemAlloc")
+    check(cuda.cuMemsetD16_v2(ctypes.c_uint64(memory.value + 4096), ctypes.c_ushort(0x3555), ctypes.c_size_t(keys * head_dim)), "cuMemsetD16")
     params = Params(o=memory.value, lse=memory.value + 2048, scale=0.1, scale_log2=0.1442695, sign=1.0)
     params.sizes[:] = [1, 1, 1, 64 * groups, seed, 1, 1, 1]
+    params.maps[16:32] = key_map(cuda, memory.value + 4096, keys, head_dim, block_n)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
     check(cuda.cuLaunchKernel(function, blocks, 1, 1, 128 * groups, 1, 1, smem, None, arguments, None), "cuLaunchKernel")
     check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
@@ -172,7 +198,7 @@ def main():
     print(f"seed {seed}, {sms.value} multiprocessors; cycles of one call, best of 4 rounds of {REPEATS}")
     rows = []
     for head_dim, block_n, consumers in ((128, 128, 2), (128, 160, 2), (128, 176, 2), (64, 128, 3), (64, 128, 2), (64, 176, 2)):
-        for body in [*BODIES, *STEPS]:
+        for body in [*BODIES, *STEPS, "copy"]:
             alone = measure(cuda, nvrtc, head_dim, block_n, body, 1, sms.value, seed)
             together = measure(cuda, nvrtc, head_dim, block_n, body, consumers, sms.value, seed)
             rows.append(dict(head_dim=head_dim, block_n=block_n, body=body, alone=alone, consumers=consumers, together=together))

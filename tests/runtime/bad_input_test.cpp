@@ -175,7 +175,7 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
       machine.cuda.set_devices(devices);
       const Error other = error_of([&] { model.prepare(config_of()); });
       CHECK(other.stage == Stage::target);
-      CHECK_MESSAGE(has(other.message, "'model:sm_90a' runs on cpu tensors, but the tensor is on cuda:0"), other.message);
+      CHECK_MESSAGE(has(other.message, "'model:sm_90a' runs on the cpu, but the device is cuda:0"), other.message);
     }
     CHECK(std::string(machine.cuda.log()) == "");  // the model asks no driver
   }

@@ -169,16 +169,23 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, b
   const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, a, 0, b};
   detail::api.matrix_multiply(&instruction);
 }
-/// `Steps` k16 steps of either; each moves the operands on by the bytes given, or by four registers.
-template <int Steps, int LeftBytes, int RightBytes, bool TransposeB, class Tag, int Half>
+/// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
+/// TransposeB: b is stored MN-major.
+template <int Steps, int LeftBytes, int RightBytes, bool TransposeB>
+struct MatrixSteps {
+  static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
+  static constexpr bool kTransposeB = TransposeB;
+};
+/// Several steps of either form; a in registers moves on by four a step.
+template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
-  for (u32 step = 0; step < Steps; ++step)
-    matrix_multiply<TransposeB>(tag, d, operand_advance(a, step * LeftBytes), operand_advance(b, step * RightBytes), accumulate || step > 0);
+  for (u32 step = 0; step < S::kSteps; ++step)
+    matrix_multiply<S::kTransposeB>(tag, d, operand_advance(a, step * S::kLeftBytes), operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
-template <int Steps, int RightBytes, bool TransposeB, class Tag, int Half>
+template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
-  for (u32 step = 0; step < Steps; ++step)
-    matrix_multiply<TransposeB>(tag, d, a + 4 * step, operand_advance(b, step * RightBytes), accumulate || step > 0);
+  for (u32 step = 0; step < S::kSteps; ++step)
+    matrix_multiply<S::kTransposeB>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
 
 /// The device's compiler needs this around registers that the matrix unit owns; here they are memory.
