@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <vector>
 
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
@@ -27,14 +27,9 @@ constexpr const char* kNames[] = {"c++", "g++", "clang++"};
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
 std::vector<std::string> path_folders() {
-  const std::string path = support::environment_variable("PATH").value_or(kDefaultPath);
-  std::vector<std::string> folders;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    // A relative folder would mean another compiler wherever the process changes to.
-    if (end > begin && path[begin] == '/') folders.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> folders = split_path(support::environment_variable("PATH").value_or(kDefaultPath));
+  // A relative folder would mean another compiler wherever the process changes to.
+  std::erase_if(folders, [](const std::string& folder) { return folder.front() != '/'; });
   return folders;
 }
 

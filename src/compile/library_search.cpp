@@ -30,17 +30,6 @@ std::vector<std::string> expand(const std::string& pattern) {
   return paths;
 }
 
-Folders split_path(const std::string& list) {
-  Folders folders;
-  std::size_t begin = 0;
-  while (begin <= list.size()) {
-    const std::size_t end = std::min(list.find(':', begin), list.size());
-    if (end > begin) folders.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return folders;
-}
-
 /// The folders of /etc/ld.so.conf and of what it includes; `depth` ends a circle of includes.
 void read_loader_configuration(const std::string& file, int depth, Folders& folders) {
   std::ifstream in(file);
@@ -102,6 +91,16 @@ constexpr std::initializer_list<const char*> kWheelsAbove = {
     "/../../nvidia/cu13/lib", "/../../nvidia/cuda_nvrtc/lib"};
 
 }  // namespace
+
+std::vector<std::string> split_path(const std::string& list) {
+  Folders folders;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (end > begin) folders.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return folders;
+}
 
 std::vector<std::string> newest_first(const std::string& pattern) {
   std::vector<std::string> paths = expand(pattern);

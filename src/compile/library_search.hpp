@@ -35,6 +35,9 @@ std::string describe(const LibrarySearch& search);
 /// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
 Identity identify(std::string_view kind, const std::string& path);
 
+/// The folders of a list such as PATH: what lies between colons, without empty ones.
+std::vector<std::string> split_path(const std::string& list);
+
 /// The files that match a shell pattern, the highest version first: "cuda-13.0" before "cuda-12.4".
 std::vector<std::string> newest_first(const std::string& pattern);
 

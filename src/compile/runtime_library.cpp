@@ -2,25 +2,11 @@
 #include "compile/runtime_library.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "support/fail.hpp"
 
 namespace tj::compile {
-namespace {
-
-/// Never destroyed: the loader would run the libraries' exit code while their threads may still be at work.
-void keep_open(std::shared_ptr<support::DynamicLibrary> library) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<support::DynamicLibrary>>;
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(library));
-}
-
-}  // namespace
-
 void RuntimeLibrary::fail_symbol(const char* name) const {
   support::fail(Stage::compile, Code::not_found,
                 support::cat("symbol ", name, " is missing in ", path,
@@ -41,14 +27,14 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
     support::fail(Stage::compile, Code::not_found,
                   support::cat(search.library, " is at ", path, " but does not open: ", reason,
                                "; repair or remove that file, or ", advice));
-  keep_open(library);
+  support::keep_open(library);
   return {path, std::move(library)};
 }
 
 void open_beside(const std::string& folder, const std::string& pattern) {
   std::string reason;
   for (const std::string& file : newest_first(folder + "/" + pattern))
-    if (auto library = support::DynamicLibrary::open_first({file}, &reason)) keep_open(std::move(library));
+    if (auto library = support::DynamicLibrary::open_first({file}, &reason)) support::keep_open(std::move(library));
 }
 
 }  // namespace tj::compile

@@ -2,9 +2,7 @@
 #include "launch/cuda_api.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "support/dynamic_library.hpp"
 #include "support/fail.hpp"
@@ -13,14 +11,6 @@ namespace tj::launch {
 namespace {
 
 using support::cat;
-
-/// Never destroyed: the driver keeps threads and exit handlers of its own.
-void keep_open(std::shared_ptr<support::DynamicLibrary> library) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<support::DynamicLibrary>>;
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(library));
-}
 
 template <class Function>
 void find(const support::DynamicLibrary& library, Function*& function, const char* name) {
@@ -93,7 +83,7 @@ std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
     *reason = cat("the NVIDIA driver at ", api->path, " has no ", missing, "; install driver 525 or newer");
     return nullptr;
   }
-  keep_open(std::move(library));
+  support::keep_open(std::move(library));
   return api;
 }
 

@@ -7,6 +7,9 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <mutex>
+#include <utility>
+
 namespace tj::support {
 namespace {
 
@@ -39,6 +42,13 @@ std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std
   }
   if (searched != nullptr) *searched = tries;
   return nullptr;
+}
+
+void keep_open(std::shared_ptr<DynamicLibrary> library) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<DynamicLibrary>>;  // never destroyed, so neither are they
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(library));
 }
 
 DynamicLibrary::~DynamicLibrary() { ::dlclose(handle_); }
