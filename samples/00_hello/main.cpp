@@ -3,7 +3,7 @@
 #include <vector>
 #include <tilejit/tilejit.hpp>
 
-int main() {
+int main() try {
   tj::Runtime& runtime = tj::Runtime::instance();
   const tj::Device device = runtime.default_device();  // the first GPU, else the CPU and its model
   std::vector<std::uint16_t> host(1 * 4 * 128 * 64, 0x3c00);  // [B, H, S, D] in f16, all ones
@@ -17,4 +17,7 @@ int main() {
   runtime.copy(host.data(), {tj::DeviceKind::cpu, 0}, result.get(), device, bytes);
   std::printf("on %s: o[0] = 0x%04x (1 is 0x3c00)\n", runtime.target_of(device).c_str(), host[0]);
   return host[0] == 0x3c00 ? 0 : 1;
+} catch (const tj::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());  // what was wrong, what is allowed, what to do next
+  return 1;
 }

@@ -51,7 +51,8 @@ std::string schedule_summary(const std::string& schedule_json, const std::string
                      first_word(root, {"length"}) + ", " + std::to_string(stages) + " stages";
   std::map<std::string, std::string> size_of_role;
   for (const Json& role : list(root, "roles"))
-    size_of_role[first_word(role, {"name"})] = " (" + first_word(role, {"warps"}) + " warps, " + first_word(role, {"registers"}) + " registers a thread)";
+    size_of_role[first_word(role, {"name"})] = " (" + first_word(role, {"warps"}) + (first_word(role, {"warps"}) == "1" ? " warp, " : " warps, ") +
+                                               first_word(role, {"registers"}) + " registers a thread)";
   for (const std::string& role : order) text += "\n" + indent + "role " + role + size_of_role[role] + ":" + nodes_of_role[role];
   std::string rings;
   for (const Json& ring : list(root, "rings")) rings += " " + first_word(ring, {"name", "value"}) + " x" + first_word(ring, {"slots", "depth"});

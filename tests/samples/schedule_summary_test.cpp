@@ -18,7 +18,7 @@ TEST_CASE("II, length, stages, roles and rings") {
       "  ");
   CHECK(text ==
         "II 100 cycles (proven), length 190, 2 stages\n"
-        "  role load (1 warps, 24 registers a thread): load_q load_k@5\n"
+        "  role load (1 warp, 24 registers a thread): load_q load_k@5\n"
         "  role compute: pv@120\n"
         "  rings: k x3\n"
         "  unit TC is full");
