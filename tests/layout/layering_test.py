@@ -45,6 +45,9 @@ PLANTS = [
     ("cache/planted.cpp", 'void f() { std::cerr << "no"; }\n', "never prints"),
     ("src/ops/planted.cpp", "void f() { std::abort(); }\n", "never prints, exits or aborts"),
     ("src/ops/planted.cpp", "int x;\n" * 401, "401 lines"),
+    ("src/ops/planted.cpp", "namespace tj {\nint f(int x) {\n" + "  ++x;\n" * 58 + "  return x;\n}\n}\n", "a function of 61 lines"),
+    ("cache/planted.hpp", "struct S {\n  void f() const {\n" + "    if (a) {\n      b();\n    }\n" * 20 + "  }\n};\n", "a function of 62 lines"),
+    ("kernel_templates/ops/planted.cuh", "template <int A, class B, class C = D<1, 2>, int... E,\n          bool F>\nvoid f();\n", "5 template parameters"),
     ("tests/ops/planted.cpp", "// TO" + "DO later\n", "finish it or leave it out"),
     ("utils/planted.txt", "x\n", "utils/: the design has no such folder"),
 ]
@@ -57,6 +60,9 @@ HARMLESS = [
     ("kernel_templates/arch/planted.cuh", 'void f() { asm volatile("" ::); }\n'),
     ("kernel_templates/model/planted.hpp", "#include <vector>\n"),
     ("src/ops/planted.cpp", '#include <vector>\n#include <sys/stat.h>\n#include "graph/graph.hpp"\n'),
+    ("src/ops/planted.cpp", "struct S {\n  S() : a{1}, b(2) {\n" + "    x();\n" * 58 + "  }\n" + "  int c;\n" * 70 + "};\nconst char kBrace = '{';\n"),
+    ("src/ops/planted.cpp", "const Fact kFacts[] = {\n" + "    {measured(1), \"}\"},\n" * 80 + "};\n"),
+    ("include/tilejit/planted.hpp", "template <class A, class B = C<1, 2, 3, 4>, class D = E<(1, 2)>, int F = 0>\nvoid f();\n"),
     ("src/planted.cpp", '#include "launch/driver.hpp"\n#include "cache/cache.hpp"\n'),
     ("src/tools/planted.cpp", '#include <CLI/CLI.hpp>\nvoid f() { std::printf("x"); }\n'),
 ]

@@ -42,6 +42,8 @@ TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"
 OWN_FOLDERS = ["include", "src", "cache", "kernel_templates", "tests", "samples", ".cmake", ".ci"]
 SUFFIXES = {".cpp", ".hpp", ".h", ".cuh", ".py", ".sh", ".cmake", ".c"}
 MAX_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_TEMPLATE_PARAMETERS = 4
 
 # Names that the kernel contract gives to every op's templates; codegen writes them.
 CONTRACT = {"begin", "fast_begin", "first_tile", "next_tile", "tile_at"}
@@ -199,13 +201,66 @@ def check_habits(root):
                 yield from find(root, path, text, r"\b(TODO|FIXME|XXX)\b", "{}: finish it or leave it out")
 
 
+def bare(text):
+    """Code alone: no comments, no characters or strings that could hold braces, no preprocessor lines."""
+    code = re.sub(r"'(\\.|[^'\\\n])'", "' '", strip(text, strings=True))
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: "\n" * found.group(0).count("\n"), code, flags=re.M)
+
+
+def functions(code):
+    """(first line, last line, what it opens with) of each function; one inside another function is a part of that."""
+    scopes, start, first = [], 0, 0  # scopes: for each open brace what it is
+    for at in re.finditer(r"[{};]", code):
+        sign, head = at.group(0), code[start:at.start()].strip()
+        start = at.end()
+        if sign == "{":
+            inside = any(kind == "function" for kind, _ in scopes)
+            outer = re.sub(r"\([^()]*\)|<[^<>]*>", "", re.sub(r"\boperator\s*\S+?(?=\s*\()", "", head))
+            kind = ("scope" if re.match(r"(template\s*<[\s\S]*>\s*)?(inline\s+)?((namespace|class|struct|union|enum)\b|extern\s*\"\")", head)
+                    else "block" if inside or "(" not in head or "=" in outer else "function")
+            first = code.count("\n", 0, at.start()) + 1 - head.count("\n")
+            scopes.append((kind, (first, head)))
+        elif sign == "}" and scopes:
+            kind, (first, head) = scopes.pop()
+            if kind == "function":
+                yield first, code.count("\n", 0, at.start()) + 1, " ".join(head.split())
+
+
+def template_lists(code):
+    """(line, number of parameters) of each template's list."""
+    for found in re.finditer(r"\btemplate\s*<", code):
+        depth, count, at = 1, 1, found.end()
+        while depth > 0 and at < len(code):
+            depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1}.get(code[at], 0)
+            count += code[at] == "," and depth == 1
+            at += 1
+        yield code.count("\n", 0, found.start()) + 1, count
+
+
+@functools.lru_cache(maxsize=None)
+def oversized(text):
+    """(line, what is too large) in one file."""
+    code = bare(text)
+    found = [(first, f"a function of {last - first + 1} lines, at most {MAX_FUNCTION_LINES}: {head[:80]}")
+             for first, last, head in functions(code) if last - first + 1 > MAX_FUNCTION_LINES]
+    return found + [(line, f"{count} template parameters, at most {MAX_TEMPLATE_PARAMETERS}; gather them in a type")
+                    for line, count in template_lists(code) if count > MAX_TEMPLATE_PARAMETERS]
+
+
+def check_sizes(root):
+    for folder in ("src", "cache", "include", "kernel_templates"):
+        for path in files(root, folder):
+            for line, problem in oversized(path.read_text()):
+                yield f"{path.relative_to(root)}:{line}: {problem}"
+
+
 def check_top(root):
     for path in sorted(root.iterdir()):
         if path.is_dir() and not path.name.startswith(".") and path.name not in TOP_FOLDERS | {"build"}:
             yield f"{path.name}/: the design has no such folder"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_habits, check_top]
+CHECKS = [check_arrows, check_templates, check_codegen, check_habits, check_sizes, check_top]
 
 
 def violations(root):
