@@ -1,0 +1,61 @@
+// Protects tj-schedule's pictures: files next to the usual output, errors that name the flag, and the committed picture of
+// attention, which is what the command in src/sched/README.md prints.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/scratch.hpp"
+#include "tools/schedule.hpp"
+
+namespace {
+
+struct Result {
+  int code = 0;
+  std::string out, err;
+};
+
+Result run(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  const int code = tj::tools::schedule(words, out, err);
+  return {code, out.str(), err.str()};
+}
+
+}  // namespace
+
+TEST_CASE("the committed picture of attention is what its command draws") {
+  const tj::testing::Scratch scratch;
+  const std::string folder = std::string(TJ_REPO_DIR) + "/src/sched/";
+  const std::string command = "tj-schedule --op fmha --target sm_90a --dtype f16 --head-dim 128 --svg src/sched/schedule.svg";
+  const std::string page = tj::testing::read_bytes(folder + "README.md");
+  CHECK(page.find(command) != std::string::npos);
+  CHECK(page.find("](schedule.svg)") != std::string::npos);
+  const std::string file = scratch.path() + "/schedule.svg";
+  REQUIRE(run({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--svg", file}).code == 0);
+  const std::string committed = tj::testing::read_bytes(folder + "schedule.svg");
+  CHECK(committed.size() < 60 * 1024);
+  const bool same = committed == tj::testing::read_bytes(file);
+  CHECK_MESSAGE(same, "draw it again: " << command);
+}
+
+TEST_CASE("a picture and a trace do not disturb the output") {
+  const tj::testing::Scratch scratch;
+  const std::string svg = scratch.path() + "/a.svg", trace = scratch.path() + "/a.json";
+  const Result result = run({"--graph-example", "fa_blackwell", "--json", "--svg", svg, "--trace", trace});
+  REQUIRE(result.code == 0);
+  CHECK(nlohmann::json::parse(result.out)["ii"] == 2);
+  CHECK(tj::testing::read_bytes(svg).rfind("<svg ", 0) == 0);
+  CHECK(nlohmann::json::parse(tj::testing::read_bytes(trace)).contains("traceEvents"));
+}
+
+TEST_CASE("a file that cannot be written is named with its flag") {
+  for (const char* flag : {"--svg", "--trace"}) {
+    const Result result = run({"--graph-example", "simple_gemm", flag, "/nonexistent/folder/file"});
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err.find(flag) != std::string::npos);
+    CHECK(result.err.find("/nonexistent/folder/file") != std::string::npos);
+  }
+}
