@@ -26,14 +26,13 @@
 #include "sched/svg.hpp"
 #include "sched/trace.hpp"
 #include "support/fail.hpp"
+#include "tools/options.hpp"
 
 namespace tj::tools {
 namespace {
 
 using support::cat;
 using Flags = std::map<std::string, std::vector<std::string>>;
-
-constexpr int kOk = 0, kFailure = 1, kBadUse = 2;
 
 struct Settings {
   std::string op, target, example, graph_file;
@@ -52,26 +51,14 @@ struct Subject {
   std::optional<double> tflops;
 };
 
-[[noreturn]] void bad_use(std::string message) { support::fail(Stage::argument, Code::invalid_argument, std::move(message)); }
-
-bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
-
 /// "--dtype f16 --causal" -> {dtype: [f16], causal: [true]}.
 Flags parse_op_flags(const std::vector<std::string>& words) {
   Flags flags;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!is_flag(words[i])) bad_use(cat("'", words[i], "' is not understood; allowed: --<flag> <value>; see --help"));
-    std::string name = words[i].substr(2), value = "true";
-    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
-      value = name.substr(equals + 1);
-      name.resize(equals);
-    } else if (i + 1 < words.size() && !is_flag(words[i + 1])) {
-      value = words[++i];
-    }
-    if (value.empty()) bad_use(cat("--", name, " needs a value"));
-    if (value == "both" || value.find(',') != std::string::npos || flags.count(name) != 0)
-      bad_use(cat("--", name, " has several values; tj-schedule shows one kernel, give one"));
-    flags[name] = {value};
+  for (const OpFlag& flag : read_op_flags(words)) {
+    const std::string value = flag.values.empty() ? "true" : flag.values.front();
+    if (value == "both" || flag.values.size() > 1 || flags.count(flag.name) != 0)
+      bad_use(cat("--", flag.name, " has several values; tj-schedule shows one kernel, give one"));
+    flags[flag.name] = {value};
   }
   return flags;
 }
@@ -99,7 +86,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
     std::ostringstream text;
     const int code = app.exit(problem, text, text);
     (code == 0 ? out : err) << text.str();
-    return code == 0 ? kOk : kBadUse;
+    return code == 0 ? kExitOk : kExitBadUse;
   }
   settings.options.streaming_latency_zero = settings.streaming_latency == 0;
   const std::vector<std::string> extras = app.remaining();
@@ -121,13 +108,6 @@ graph::Graph find_example(const std::string& name) {
     known += (known.empty() ? "" : ", ") + each;
   }
   bad_use(cat("--graph-example is '", name, "'; allowed are ", known));
-}
-
-const ops::Op& find_op(const std::string& name) {
-  if (const ops::Op* op = ops::find(name)) return *op;
-  std::string known;
-  for (const ops::Op* op : ops::all()) known += cat(known.empty() ? "" : ", ", op->name());
-  bad_use(cat("--op is '", name, "'; allowed are ", known));
 }
 
 arch::Target find_target(const std::string& text) {
@@ -210,13 +190,13 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     if (!settings.svg.empty()) write_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty()) write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
     print(subject, settings.json, out);
-    return kOk;
+    return kExitOk;
   } catch (const Error& e) {
     err << "tj-schedule: " << e.what() << "\n";
-    return e.stage == Stage::argument ? kBadUse : kFailure;
+    return e.stage == Stage::argument ? kExitBadUse : kExitFailures;
   } catch (const std::exception& e) {
     err << "tj-schedule: " << e.what() << "\n";
-    return kFailure;
+    return kExitFailures;
   }
 }
 

@@ -51,24 +51,15 @@ struct Outcome {
   std::string error, log;
 };
 
-/// "--dtype f16,bf16 --head-dim=64" -> {dtype: [f16, bf16], head-dim: [64]}.
+/// For options that take any text: a flag in the place of their value means that the value was forgotten.
+std::string no_flag(const std::string& value) { return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string(); }
+
+/// Every flag with all values that were given to it.
 Flags parse_op_flags(const std::vector<std::string>& words) {
   Flags flags;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string name = words[i], values;
-    if (name.size() < 3 || name.compare(0, 2, "--") != 0)
-      support::fail(Stage::argument, Code::invalid_argument, cat("'", name, "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
-    name.erase(0, 2);
-    if (const std::size_t equals = name.find('='); equals != std::string::npos) {
-      values = name.substr(equals + 1);
-      name.resize(equals);
-    } else if (i + 1 < words.size()) {
-      values = words[++i];
-    }
-    std::vector<std::string> list = CLI::detail::split(values, ',');
-    list.erase(std::remove(list.begin(), list.end(), ""), list.end());
-    if (list.empty()) support::fail(Stage::argument, Code::invalid_argument, cat("--", name, " needs a value"));
-    flags[name].insert(flags[name].end(), list.begin(), list.end());
+  for (const OpFlag& flag : read_op_flags(words)) {
+    if (flag.values.empty()) bad_use(cat("--", flag.name, " needs a value"));
+    flags[flag.name].insert(flags[flag.name].end(), flag.values.begin(), flag.values.end());
   }
   return flags;
 }
@@ -77,9 +68,10 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.", "tj-warm");
   app.add_option("--target", settings.targets, "sm_90a, model:sm_90a, ... (default: what this machine's first GPU runs, else the first known architecture)")
-      ->delimiter(',');
-  app.add_option("--op", settings.op_names, "fmha, ... (default: every op)")->delimiter(',');
-  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR");
+      ->delimiter(',')
+      ->check(no_flag);
+  app.add_option("--op", settings.op_names, "fmha, ... (default: every op)")->delimiter(',')->check(no_flag);
+  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged");
@@ -102,15 +94,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
 
 std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime) {
   std::vector<const ops::Op*> chosen;
-  for (const std::string& name : settings.op_names) {
-    const ops::Op* op = ops::find(name);
-    if (op == nullptr) {
-      std::string known;
-      for (const ops::Op* each : ops::all()) known += (known.empty() ? "" : ", ") + std::string(each->name());
-      support::fail(Stage::argument, Code::invalid_argument, cat("--op is '", name, "'; allowed: ", known));
-    }
-    chosen.push_back(op);
-  }
+  for (const std::string& name : settings.op_names) chosen.push_back(&find_op(name));
   if (chosen.empty()) chosen = ops::all();
 
   std::vector<std::string> targets;
@@ -291,7 +275,7 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
     const std::string cache_dir = support::resolve_settings(options).cache_dir;
     if (settings.list || settings.verify) {
       if (!settings.op_flags.empty() || !settings.targets.empty() || !settings.op_names.empty())
-        support::fail(Stage::argument, Code::invalid_argument, "--list and --verify take --cache-dir and --json only");
+        bad_use("--list and --verify take --cache-dir and --json only");
       return list_cache(cache_dir, cache::Store(cache_dir, 0, {}).list(), settings.verify, settings.json, out);
     }
     return warm_kernels(settings, cache_dir, out, err, terminal);

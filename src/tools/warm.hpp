@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "cache/cache.hpp"
+#include "tools/options.hpp"
 
 namespace tj::tools {
-
-/// Exit codes of the tools.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailures = 1;
-inline constexpr int kExitBadUse = 2;
 
 /// All of tj-warm but the process. words: without the program's name. terminal: `out` may be rewritten with \r.
 /// Returns an exit code; throws nothing.

@@ -53,6 +53,12 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   bad_use({"--cache-dir", dir, "--target", "sm_90a", "--causal", "maybe"}, "maybe");
   bad_use({"--cache-dir", dir, "--target", "sm_90a", "--colour", "red"}, "--colour");
   bad_use({"--cache-dir", dir, "--dtype"}, "--dtype needs a value");
+  bad_use({"--cache-dir", dir, "--dtype", "--causal", "true"}, "--dtype needs a value");
+  bad_use({"--cache-dir", dir, "--dtype", "--op", "fmha"}, "--dtype needs a value");
+  bad_use({"--cache-dir", dir, "--dtype="}, "--dtype needs a value");
+  bad_use({"--cache-dir", "--dtype", "f16"}, "--cache-dir");
+  bad_use({"--cache-dir", dir, "--op", "--dtype", "f16"}, "--op");
+  bad_use({"--cache-dir", dir, "--target", "--dtype", "f16"}, "--target");
   bad_use({"--cache-dir", dir, "fmha"}, "'fmha' is not understood");
   bad_use({"--jobs", "0"}, "0");
   bad_use({"--jobs", "many"}, "many");

@@ -1,0 +1,35 @@
+// What the tools' command lines share: exit codes, flags that belong to an op, ops by name.
+//
+// Decides how such flags are written and what is said of a mistake. Does not decide which flags an op has.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/op.hpp"
+
+namespace tj::tools {
+
+/// Exit codes of the tools.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailures = 1;
+inline constexpr int kExitBadUse = 2;
+
+/// Throws tj::Error(argument, invalid_argument).
+[[noreturn]] void bad_use(std::string message);
+
+bool is_flag(const std::string& word);
+
+struct OpFlag {
+  std::string name;                 ///< without the dashes
+  std::vector<std::string> values;  ///< empty when none was given
+};
+
+/// "--dtype f16,bf16 --head-dim=64 --causal" -> {dtype, [f16, bf16]}, {head-dim, [64]}, {causal, []}. A flag is never the
+/// value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a value.
+std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words);
+
+/// Throws tj::Error(argument) that lists the ops when there is none of this name.
+const ops::Op& find_op(const std::string& name);
+
+}  // namespace tj::tools
