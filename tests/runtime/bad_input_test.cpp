@@ -173,7 +173,7 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
     CHECK_MESSAGE(has(error.message, "q.device is cuda:0; allowed with a model target: cpu"), error.message);
     for (const int devices : {1, 0}) {  // what is wrong is the same with and without a GPU
       machine.cuda.set_devices(devices);
-      const Error other = error_of([&] { model.prepare(config_of()); });
+      const Error other = error_of([&] { model.prepare(config_of(), {tj::DeviceKind::cuda, 0}); });
       CHECK(other.stage == Stage::target);
       CHECK_MESSAGE(has(other.message, "'model:sm_90a' runs on the cpu, but the device is cuda:0"), other.message);
     }
