@@ -238,8 +238,8 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", kNeeds);
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and some 40 more. Turns pay
-  // for narrow blocks; wide ones alternate by themselves and run 2% faster without (tests/gpu/compare.py on an H200,
-  // 2026-11-20, full, N 160, S 4096 and 16384).
+  // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
+  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --causal false.
   static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
   static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
   std::vector<Candidate> list;
