@@ -66,6 +66,7 @@ struct Node {
   std::vector<Reservation> reservations;
   int cycles = 1;     ///< of the issuing warps (synchronous nodes: their run time)
   int latency = 1;    ///< until the result may be used
+  int warp_cycles = 0;///< for so long the warps of the node's role can issue no other node that has this; 0: they always can
   bool variable_latency = false;
   bool streaming = false;
   bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
