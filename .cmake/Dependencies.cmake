@@ -33,6 +33,18 @@ tj_find_header(tj_json nlohmann/json.hpp nlohmann-json3-dev)
 tj_find_header(tj_cli CLI/CLI.hpp libcli11-dev)
 if(TJ_TESTS)
   tj_find_header(tj_doctest doctest/doctest.h doctest-dev)
+  # The oracles of the scheduler's tests, and nothing else; without it they skip themselves.
+  find_path(TJ_Z3_INCLUDE_DIR z3++.h PATH_SUFFIXES z3)
+  find_library(TJ_Z3_LIBRARY z3)
+  mark_as_advanced(TJ_Z3_INCLUDE_DIR TJ_Z3_LIBRARY)
+  add_library(tj_z3 INTERFACE)
+  if(TJ_Z3_INCLUDE_DIR AND TJ_Z3_LIBRARY)
+    target_include_directories(tj_z3 SYSTEM INTERFACE "${TJ_Z3_INCLUDE_DIR}")
+    target_link_libraries(tj_z3 INTERFACE "${TJ_Z3_LIBRARY}")
+    target_compile_definitions(tj_z3 INTERFACE TJ_HAS_Z3=1)
+  else()
+    target_compile_definitions(tj_z3 INTERFACE TJ_HAS_Z3=0)
+  endif()
 endif()
 
 # Only the three assembler objects (make_, jump_, ontop_fcontext) may be used: they are position independent. The fourth

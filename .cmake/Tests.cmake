@@ -1,7 +1,7 @@
 # Tests, found by name.
 #
 # tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
-#   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit.
+#   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit. A name that begins with oracle_ links Z3.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
 # tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
@@ -72,6 +72,9 @@ foreach(source IN LISTS test_sources)
       list(PREPEND parts tj_tools)
     endif()
     target_link_libraries(${test} PRIVATE tj_test_main ${parts})
+  endif()
+  if(name MATCHES "^oracle_")
+    target_link_libraries(${test} PRIVATE tj_z3)
   endif()
   target_compile_options(${test} PRIVATE $<$<CONFIG:Release>:-O1>)
   set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")

@@ -1,0 +1,73 @@
+// Random graphs for the oracles: small, and varied in everything that the definition of a schedule mentions.
+//
+// Decides no expectation. Invariant: the same seed gives the same graph on every machine, and it passes graph::check.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "random_graphs.hpp"
+
+namespace tj::test {
+
+inline constexpr int kNoPath = -1'000'000;
+
+/// Between any two nodes, the most that edges ask for at this II.
+inline std::vector<std::vector<int>> longest_paths(const graph::Graph& graph, int ii) {
+  const std::size_t n = graph.nodes.size();
+  std::vector<std::vector<int>> longest(n, std::vector<int>(n, kNoPath));
+  for (const graph::Edge& edge : graph.edges) {
+    int& path = longest[static_cast<std::size_t>(edge.src)][static_cast<std::size_t>(edge.dst)];
+    path = std::max(path, edge.delay - edge.distance * ii);
+  }
+  for (std::size_t k = 0; k < n; ++k)
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j < n; ++j)
+        if (longest[i][k] > kNoPath && longest[k][j] > kNoPath) longest[i][j] = std::max(longest[i][j], longest[i][k] + longest[k][j]);
+  return longest;
+}
+
+/// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances; reservations of 0 to 3 cycles, some of them late or doubled; edges with
+/// delays below 0, over distances 0 to 3, alone and in recurrences.
+inline graph::Graph oracle_graph(std::uint64_t seed) {
+  Random random(seed);
+  graph::Graph graph;
+  graph.name = "oracle" + std::to_string(seed);
+  graph.machine.name = "oracle";
+  const int nodes = random.between(2, 10), units = random.between(1, 3);
+  for (int u = 0; u < units; ++u) graph.machine.units.push_back({"U" + std::to_string(u), random.between(1, 3)});
+  for (int i = 0; i < nodes; ++i) {
+    graph::Node node;
+    node.name = "n" + std::to_string(i);
+    node.latency = random.between(0, 5);
+    int start = random.chance(15) ? random.between(1, 3) : 0;
+    for (int count = random.chance(25) ? 2 : random.chance(90) ? 1 : 0; count > 0; --count) {
+      const int unit = random.between(0, units - 1), cycles = random.between(0, 3);
+      node.reservations.push_back({unit, start, cycles, random.between(1, graph.machine.units[static_cast<std::size_t>(unit)].capacity)});
+      start += cycles + random.between(0, 1);  // never over its own
+    }
+    graph.nodes.push_back(std::move(node));
+  }
+  const auto edge = [&](int src, int dst, int delay, int distance) { graph.edges.push_back({src, dst, delay, distance, false, -1, 0, false}); };
+  const int density = random.between(10, 40);
+  for (int i = 0; i < nodes; ++i)
+    for (int j = i + 1; j < nodes; ++j) {
+      if (!random.chance(density)) continue;
+      edge(i, j, random.between(-2, 5), random.chance(15) ? random.between(1, 3) : 0);
+    }
+  for (int late = random.chance(40) ? random.between(1, 2) : 0; late > 0; --late) {  // one node no later than so much after another
+    const int i = random.between(0, nodes - 1), j = random.between(0, nodes - 1);
+    const int path = longest_paths(graph, 1 << 10)[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+    if (i != j && path > -100) edge(j, i, -path - random.between(0, 2), 0);
+  }
+  for (int r = random.between(0, 3); r > 0; --r) {
+    const int a = random.between(0, nodes - 1), b = random.between(0, nodes - 1);
+    edge(std::max(a, b), std::min(a, b), random.between(-1, 6), random.between(1, 3));
+  }
+  return graph;
+}
+
+}  // namespace tj::test
