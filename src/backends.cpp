@@ -67,6 +67,15 @@ arch::Target Backends::target(Device device) {
   return *forced_;
 }
 
+const arch::Arch& Backends::arch(Device device) {
+  const auto index = static_cast<std::size_t>(device.index);
+  if (device.kind != DeviceKind::cuda || index >= kKnownDevices) return *target(device).arch;
+  if (const arch::Arch* known = archs_[index].load(std::memory_order_acquire)) return *known;
+  const arch::Arch* found = target(device).arch;
+  archs_[index].store(found, std::memory_order_release);
+  return *found;
+}
+
 Device Backends::default_device() {
   const Device cpu{DeviceKind::cpu, 0};
   if (forced_ && forced_->model) return cpu;

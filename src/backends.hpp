@@ -3,6 +3,8 @@
 // Decides which driver a device needs and which target a device runs. Invariant: opened once, then constant; thread safe.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +27,8 @@ class Backends {
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);
+  /// That of target(); without a lock once it is known.
+  const arch::Arch& arch(Device device);
   /// Does this runtime use the CPU model for tensors on this device?
   bool on_model(Device device) const noexcept { return forced_ ? forced_->model : device.kind == DeviceKind::cpu; }
   Device default_device();
@@ -35,6 +39,8 @@ class Backends {
  private:
   arch::Target detect(Device device);
 
+  static constexpr std::size_t kKnownDevices = 64;
+  std::array<std::atomic<const arch::Arch*>, kKnownDevices> archs_{};  ///< of GPUs by index, null until asked for
   std::string hip_compiler_;
   std::unique_ptr<arch::Target> forced_;
   std::mutex mutex_;

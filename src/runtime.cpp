@@ -38,7 +38,7 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const LoadedKernel* kernel = table.find({&op, op.small_key(args), device});
+    const LoadedKernel* kernel = table.find({&op, op.small_key(args, backends.arch(device)), device});
     if (kernel == nullptr) kernel = &get(op, args, device, &stream);
     launch(op, args, *kernel, stream);
   }
@@ -68,11 +68,12 @@ struct Runtime::Impl {
   // ---- the first call of a kind -------------------------------------------------------------------------------------
   const LoadedKernel& get(const ops::Op& op, const void* args, Device device, const Stream* stream) {
     const auto driver = backends.driver(device);
-    const ops::Request request = op.request_of(args);
+    const arch::Arch& arch = backends.arch(device);
+    const ops::Request request = op.request_of(args, arch);
     if (stream != nullptr && driver->capturing(device.index, *stream))
       fail(Stage::load, Code::cold_in_capture,
            cat("'", request.name, "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments before the capture. The capture goes on"));
-    return load(op, request, op.small_key(args), device);
+    return load(op, request, op.small_key(args, arch), device);
   }
 
   const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
@@ -162,7 +163,8 @@ struct Runtime::Impl {
   KernelReport prepare(const ops::Op& op, const void* args) {
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    return report(op, op.request_of(args), op.small_key(args), device);
+    const arch::Arch& arch = backends.arch(device);
+    return report(op, op.request_of(args, arch), op.small_key(args, arch), device);
   }
   KernelReport report(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
     if (const LoadedKernel* kernel = table.find({&op, small_key, device})) return without_times(kernel->report, KernelOrigin::memory);

@@ -55,10 +55,10 @@ class Fmha final : public Op {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).q.device; }
 
-  std::uint64_t small_key(const void* args) const override {
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
     return fmha_small_key(config_of(get(args)));
   }
-  Request request_of(const void* args) const override { return fmha_request(config_of(get(args))); }
+  Request request_of(const void* args, const arch::Arch&) const override { return fmha_request(config_of(get(args))); }
 
   std::vector<Request> requests(const Flags& flags) const override {
     for (const auto& [name, values] : flags)

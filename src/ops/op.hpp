@@ -64,9 +64,10 @@ class Op {
   /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
   virtual void validate(const void* args, bool on_model) const = 0;
   virtual Device device_of(const void* args) const = 0;
-  /// All that Request holds, in 64 bits, without allocating.
-  virtual std::uint64_t small_key(const void* args) const = 0;
-  virtual Request request_of(const void* args) const = 0;
+  /// The request that serves args on this arch: which of several kernels may depend on sizes and on what the arch can do.
+  virtual Request request_of(const void* args, const arch::Arch& arch) const = 0;
+  /// All that request_of(args, arch) holds, in 64 bits, without allocating.
+  virtual std::uint64_t small_key(const void* args, const arch::Arch& arch) const = 0;
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;

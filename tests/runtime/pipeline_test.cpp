@@ -21,9 +21,9 @@ class Asking final : public ops::Op {
   std::string_view name() const override { return "asking"; }
   void validate(const void*, bool) const override {}
   Device device_of(const void*) const override { return {}; }
-  std::uint64_t small_key(const void*) const override { return 0; }
-  ops::Request request_of(const void*) const override { return {"asking", {}, "asking"}; }
-  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {request_of(nullptr)}; }
+  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+  ops::Request request_of(const void*, const arch::Arch&) const override { return {"asking", {}, "asking"}; }
+  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {{"asking", {}, "asking"}}; }
   std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch& arch) const override {
     std::vector<ops::Candidate> list;
     for (const std::string& include : includes_) {
@@ -63,7 +63,7 @@ class Unasked final : public compile::Compiler {
 TEST_CASE("an op without node bodies for the arch's family is refused by name") {
   const Asking op({"ops/asking_sm90.cuh"});
   try {
-    choose(op, op.request_of(nullptr), *arch::find("sm_90a"));
+    choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a"));
     FAIL("was accepted");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::target);
@@ -75,7 +75,7 @@ TEST_CASE("an op without node bodies for the arch's family is refused by name") 
 
 TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
   const Asking op({"ops/asking_sm90.cuh", "ops/fmha_sm90.cuh"});
-  CHECK(choose(op, op.request_of(nullptr), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha_sm90.cuh");
+  CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha_sm90.cuh");
 }
 
 TEST_CASE("an arch without primitives is refused, on the device and on the model") {
@@ -86,7 +86,7 @@ TEST_CASE("an arch without primitives is refused, on the device and on the model
   Unasked compiler;
   for (const bool model : {false, true}) {
     try {
-      make(op, op.request_of(nullptr), {&bare, model}, compiler, {}, support::Log(LogLevel::off, {}));
+      make(op, op.request_of(nullptr, bare), {&bare, model}, compiler, {}, support::Log(LogLevel::off, {}));
       FAIL("was accepted");
     } catch (const Error& e) {
       CHECK(e.stage == Stage::target);

@@ -82,11 +82,11 @@ class Affine final : public Op {
     if (!(get(args).x.device == get(args).y.device)) fail(Stage::argument, Code::invalid_argument, "x and y must be on one device");
   }
   Device device_of(const void* args) const override { return get(args).x.device; }
-  std::uint64_t small_key(const void*) const override { return 0; }
-  Request request_of(const void*) const override { return {"affine", {{"dtype", "f32"}}, "affine_f32"}; }
+  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+  Request request_of(const void*, const arch::Arch&) const override { return {"affine", {{"dtype", "f32"}}, "affine_f32"}; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to affine; it has no flags"));
-    return {request_of(nullptr)};
+    return {{"affine", {{"dtype", "f32"}}, "affine_f32"}};
   }
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
     arch::require(arch, "affine", kNeeds);

@@ -42,7 +42,7 @@ Options options(const testing::Scratch& scratch, const char* target) {
 
 Choice chosen(const sched::Options& how = {}) {
   const ops::Op& op = *ops::find("affine");
-  return choose(op, op.request_of(nullptr), *arch::find("sm_90a"), how);
+  return choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a"), how);
 }
 
 std::string emitted(const Choice& choice) { return codegen::emit(choice.candidate.graph, choice.schedule, arch::find("sm_90a")->primitives).text; }
@@ -93,7 +93,7 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
 TEST_CASE("model: no wait, arrival or announcement of the unit can be left out unnoticed") {
   const ops::Op& op = *ops::find("affine");
   const auto compiler = compile::make_compiler("host", {});
-  const Artifact artifact = make(op, op.request_of(nullptr), arch::parse_target("model:sm_90a"), *compiler, {}, support::Log(LogLevel::off, {}));
+  const Artifact artifact = make(op, op.request_of(nullptr, *arch::find("sm_90a")), arch::parse_target("model:sm_90a"), *compiler, {}, support::Log(LogLevel::off, {}));
   const Choice choice = chosen();
   const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
   const auto driver = launch::open_model_driver();
@@ -149,7 +149,7 @@ TEST_CASE("compile: NVRTC makes a kernel of it without spills") {
   Options o = options(scratch, "sm_90a");
   o.log_sink = [&](LogLevel, std::string_view text) { warnings += text; };
   Runtime runtime(o);
-  const KernelReport report = runtime.warm_op(ops::find("affine")->request_of(nullptr), "sm_90a");
+  const KernelReport report = runtime.warm_op(ops::find("affine")->request_of(nullptr, *arch::find("sm_90a")), "sm_90a");
   CHECK(report.origin == KernelOrigin::compiled);
   CHECK(warnings.empty());
 }
