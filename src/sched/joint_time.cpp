@@ -206,7 +206,7 @@ void TimeSearch::part(const Resource& resource, std::size_t first, std::int64_t 
       if (h != first) cases.push_back({{begin.node, other.begin.node, begin.after - other.begin.after - shift + 1}});
       Case over;
       for (const Moment& end : other.ends) over.push_back({end.node, begin.node, end.after + shift - begin.after});
-      if (h != first || round != 0) cases.push_back(std::move(over));
+      cases.push_back(std::move(over));  // of `first` itself too: with negative delays a value can be done before it begins
     }
     if (sum > capacity) return;
   }

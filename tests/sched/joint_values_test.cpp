@@ -103,6 +103,16 @@ TEST_CASE("a role that waits issues nothing, unless the node was asynchronous or
   CHECK(two_roles.proven_roles);
 }
 
+TEST_CASE("a value whose reader is done before the value begins takes no room") {
+  graph::Graph graph = with_units({});
+  graph.machine.memory_bytes["M"] = 4;
+  for (const int bytes : {1, 2, 0}) graph.nodes[static_cast<std::size_t>(add(graph, "", 0, 1))].memory_bytes["M"] = bytes;
+  graph.edges = {edge(0, 1, -1), edge(1, 2, 4)};  // the second value lives 5 cycles: below an II of 5 it fills a slot twice
+  const auto result = solve(graph);
+  CHECK(result.ii == 3);
+  CHECK(result.length == 5);
+}
+
 TEST_CASE("a zero-cycle node issues together with the one that waits") {
   graph::Graph graph = with_units({});
   add(graph, "", 0, 1);
