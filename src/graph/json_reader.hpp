@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.hpp"
 
@@ -15,13 +16,13 @@ namespace tj::graph {
 /// A longer text is refused.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 
-/// The graph of one JSON document, under `name`. Throws tj::Error(graph, invalid_argument) that names the place, such as
-/// "instructions[3].fu", for anything that is not the format or not a legal graph; nothing else, whatever the bytes are.
-/// A node with SMEM becomes a producer of a value that all its edges to other nodes carry.
-Graph read_json(std::string_view text, std::string_view name = "graph");
+/// The graph of one JSON document, under `name`. `machines` are those that "machine" may name besides the normalised ones of
+/// examples.hpp. Throws tj::Error(graph, invalid_argument) that names the place, such as "instructions[3].fu", for anything
+/// that is not the format or not a legal graph; nothing else, whatever the bytes are.
+Graph read_json(std::string_view text, std::string_view name = "graph", const std::vector<Machine>& machines = {});
 
-/// The document of a graph. Throws tj::Error(graph, unsupported) where the format has no field for what decides the
-/// graph's schedule: tile scopes, copies of a context, spill costs, asynchronous matrix nodes, edges tied to one role.
-std::string to_json(const Graph& graph);
+/// The document of a graph, with the machine by name where `machines` has it. Left out are the numbers that only predictions
+/// use. Throws tj::Error(graph, unsupported) for a config member that the format has no field for.
+std::string to_json(const Graph& graph, const std::vector<Machine>& machines = {});
 
 }  // namespace tj::graph

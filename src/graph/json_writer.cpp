@@ -1,8 +1,10 @@
-// Graph -> JSON (see json_reader.hpp). Decides the layout of the text: one instruction and one edge a line.
+// Graph -> JSON (see json_reader.hpp). Decides the layout of the text: one instruction, value and edge a line.
 #include <algorithm>
 #include <cstddef>
 
-#include "graph/examples.hpp"
+#include "graph/code.hpp"
+#include "graph/json_code.hpp"
+#include "graph/json_machine.hpp"
 #include "graph/json_reader.hpp"
 #include "graph/json_tree.hpp"
 #include "support/fail.hpp"
@@ -13,21 +15,6 @@ namespace {
 using support::cat;
 
 std::string line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-bool same(const Machine& a, const Machine& b) {
-  return a.memory_bytes == b.memory_bytes &&
-         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
-                    [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
-}
-
-Json machine_json(const Machine& machine) {
-  if (same(machine, normalised_hopper())) return "hopper";
-  if (same(machine, normalised_blackwell())) return "blackwell";
-  Json json = {{"functional_units", Json::object()}};
-  for (const Unit& unit : machine.units) json["functional_units"][unit.name] = unit.capacity;
-  for (const auto& [space, bytes] : machine.memory_bytes) json["memory"][space] = bytes;
-  return json;
-}
 
 /// The reservation table: per unit what is held in each cycle of the node.
 Json table_json(const Graph& graph, const Node& node) {
@@ -45,49 +32,54 @@ Json table_json(const Graph& graph, const Node& node) {
   return table;
 }
 
+/// Who runs the node, and what the unit calls: what differs from the reader's defaults.
+void execution_json(const Node& node, Json& json) {
+  static constexpr const char* kAsync[] = {"none", "copy", "matrix"};
+  const Node usual;
+  if (node.body != node.name && !node.body.empty()) json["body"] = node.body;
+  if (!node.context.empty()) json["context"] = node.context;
+  if (node.copy != 0) json["copy"] = node.copy;
+  if (node.scope != Scope::iteration) json["scope"] = scope_word(node.scope);
+  if (node.async != (node.variable_latency ? Async::copy : Async::none)) json["async"] = kAsync[static_cast<int>(node.async)];
+  if (node.warps != (node.async == Async::copy ? 1 : usual.warps)) json["warps"] = node.warps;
+  if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
+  if (node.has_fast_variant) json["fast_variant"] = true;
+  if (node.max_fast_begin != usual.max_fast_begin) json["max_fast_begin"] = node.max_fast_begin;
+}
+
 Json node_json(const Graph& graph, const Node& node) {
   Json json = {{"name", node.name}};
   const Reservation* only = node.reservations.size() == 1 ? &node.reservations.front() : nullptr;
-  const bool simple = node.reservations.empty() || (only && only->start == 0 && only->cycles == node.cycles && only->count == 1);
+  const bool simple = node.reservations.empty() || (only && only->start == 0 && only->count == 1);
+  int held = node.cycles;  // what the reader takes for cycles and latency unless told
   if (simple) {
-    json["cycles"] = node.cycles;
+    if (only) held = only->cycles;
+    json["cycles"] = held;
     json["fu"] = only ? Json(graph.machine.units[static_cast<std::size_t>(only->unit)].name) : Json(nullptr);
   } else {
+    for (const Reservation& use : node.reservations) held = std::max(held, use.start + use.cycles);
     json["rrt"] = table_json(graph, node);
   }
-  if (!simple || node.latency != node.cycles) json["latency"] = node.latency;
+  if (node.cycles != held) json["issue_cycles"] = node.cycles;
+  if (!simple || node.latency != held) json["latency"] = node.latency;
   if (node.variable_latency) json["variable_latency"] = true;
   if (node.streaming) json["streaming"] = true;
   for (const auto& [space, bytes] : node.memory_bytes) json["memory"][space] = bytes;
   if (node.registers != 0) json["registers"] = node.registers;
+  execution_json(node, json);
   return json;
 }
 
-Json edge_json(const Graph& graph, const Edge& edge) {
+Json edge_json(const Graph& graph, const Edge& edge, bool implied_values) {
   Json json = {{"src", graph.nodes[static_cast<std::size_t>(edge.src)].name},
                {"dst", graph.nodes[static_cast<std::size_t>(edge.dst)].name},
                {"delay", edge.delay}};
   if (edge.distance != 0) json["delta"] = edge.distance;
   if (edge.blocking) json["blocking"] = true;
+  if (edge.value >= 0 && !implied_values) json["value"] = graph.values[static_cast<std::size_t>(edge.value)].name;
+  if (edge.spill_cycles != 0) json["spill_cycles"] = edge.spill_cycles;
+  if (edge.same_role != (has_code(graph) && edge.value < 0)) json["same_role"] = edge.same_role;
   return json;
-}
-
-/// What decides a schedule and has no field must not get lost in silence.
-void refuse_what_has_no_field(const Graph& graph) {
-  const auto refuse = [&](const std::string& what, const char* why) {
-    support::fail(Stage::graph, Code::unsupported, cat("graph '", graph.name, "': ", what, " ", why, ", for which the JSON format has no field"));
-  };
-  for (const Node& node : graph.nodes) {
-    const std::string what = cat("node '", node.name, "'");
-    if (node.scope != Scope::iteration) refuse(what, "runs once a tile");
-    if (node.copy != 0) refuse(what, "belongs to a copy of its context");
-    if (node.async == Async::matrix || (node.async == Async::copy && !node.variable_latency)) refuse(what, "completes asynchronously");
-  }
-  for (const Edge& edge : graph.edges) {
-    const std::string what = cat("edge '", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> '", graph.nodes[static_cast<std::size_t>(edge.dst)].name, "'");
-    if (edge.spill_cycles != 0) refuse(what, "has a spill cost");
-    if (edge.same_role) refuse(what, "is tied to one role");
-  }
 }
 
 void write_list(std::string& out, const char* key, const std::vector<std::string>& lines) {
@@ -98,14 +90,17 @@ void write_list(std::string& out, const char* key, const std::vector<std::string
 
 }  // namespace
 
-std::string to_json(const Graph& graph) {
+std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   check(graph);
-  refuse_what_has_no_field(graph);
-  std::vector<std::string> nodes, edges;
+  const bool implied = values_are_implied(graph);
+  std::vector<std::string> nodes, edges, values;
   for (const Node& node : graph.nodes) nodes.push_back(line(node_json(graph, node)));
-  for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge)));
-  std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine)));
+  for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge, implied)));
+  for (const Value& value : graph.values) values.push_back(line(value_json(value)));
+  std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines)));
+  if (has_code(graph)) out += cat(",\n  \"code\": ", line(code_json(graph)));
   write_list(out, "instructions", nodes);
+  if (!implied) write_list(out, "values", values);
   write_list(out, "edges", edges);
   return out + "\n}\n";
 }

@@ -166,10 +166,14 @@ TEST_CASE("a graph that is wrong as a whole is refused") {
   refuses_text(R"({"machine": "hopper", "instructions": [{"name": )" + std::string(1000, '[') + "]}", "instructions[0].name[0]");
 }
 
-TEST_CASE("the writer refuses what it has no field for") {
+TEST_CASE("spill costs and ties to a role are written and read") {
   graph::Graph graph = graph::fa_hopper();
   graph.edges[0].spill_cycles = 5;
-  CHECK_THROWS_AS(graph::to_json(graph), Error);
+  graph.edges[2].same_role = true;
+  const graph::Graph again = graph::read_json(graph::to_json(graph));
+  CHECK(again.edges[0].spill_cycles == 5);
+  CHECK(again.edges[2].same_role);
+  CHECK_FALSE(again.edges[1].same_role);
 }
 
 TEST_CASE("the README's example is a graph") {

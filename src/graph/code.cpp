@@ -1,0 +1,104 @@
+// See code.hpp.
+#include "graph/code.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+
+#include "support/fail.hpp"
+
+namespace tj::graph {
+namespace {
+
+using support::cat;
+
+template <class... Parts>
+[[noreturn]] void reject(const Graph& graph, const Parts&... parts) {
+  support::fail(Stage::graph, Code::invalid_argument, cat("graph '", graph.name, "': ", parts...));
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Fit for a comment of the unit and, without its dots, for a name.
+bool is_plain(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-'; });
+}
+
+/// Below one folder, by names that need no escape.
+bool is_include(std::string_view text) {
+  if (text.empty() || text.front() == '/' || text.find("..") != std::string_view::npos || text.find("//") != std::string_view::npos) return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '/'; });
+}
+
+/// What a type or a number is written with: no statement, no comment, no second declaration.
+bool is_expression(std::string_view text) {
+  return !text.empty() && text.find("//") == std::string_view::npos && text.find("/*") == std::string_view::npos &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F && std::string_view(";{}\"'\\#").find(c) == std::string_view::npos; });
+}
+
+/// "static constexpr int kRows" -> "kRows", "using Element" -> "Element".
+std::string member_name(const std::string& member) {
+  static const std::string kConstant = "static constexpr ", kType = "using ";
+  if (member.compare(0, kType.size(), kType) == 0) return member.substr(kType.size());
+  if (member.compare(0, kConstant.size(), kConstant) != 0) return member;
+  const std::size_t space = member.find(' ', kConstant.size());
+  return space == std::string::npos ? member : member.substr(space + 1);
+}
+
+void check_node_code(const Graph& graph, const Node& node) {
+  if (!is_plain(node.name)) reject(graph, "node '", node.name, "' has a name that code cannot show; use letters, digits, '_', '-' and '.'");
+  if (!is_identifier(node.body)) reject(graph, "node '", node.name, "' has body '", node.body, "'; it must be the name of a device function");
+  if (!is_identifier(node.context)) reject(graph, "node '", node.name, "' has context '", node.context, "'; it must be the name of a class template");
+}
+
+void check_value_code(const Graph& graph, std::size_t index) {
+  const Value& value = graph.values[index];
+  if (!is_plain(value.name)) reject(graph, "value '", value.name, "' has a name that code cannot show; use letters, digits, '_', '-' and '.'");
+  if (value.scope == Scope::tile_end) reject(graph, "value '", value.name, "' has scope tile_end; allowed are tile_begin and iteration");
+  for (const Edge& edge : graph.edges) {
+    if (edge.value != static_cast<int>(index)) continue;
+    const Node& source = graph.nodes[static_cast<std::size_t>(edge.src)];
+    if (source.scope != value.scope)
+      reject(graph, "value '", value.name, "' and node '", source.name, "', which fills it, differ in scope; give both the same");
+  }
+}
+
+}  // namespace
+
+bool is_identifier(std::string_view text) {
+  return !text.empty() && is_letter(text.front()) && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+bool is_qualified_name(std::string_view text) {
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find("::", begin);
+    if (!is_identifier(text.substr(begin, end == std::string_view::npos ? end : end - begin))) return false;
+    if (end == std::string_view::npos) return true;
+    begin = end + 2;
+  }
+}
+
+bool has_code(const Graph& graph) {
+  return !graph.namespace_name.empty() || !graph.includes.empty() || !graph.params_type.empty() || !graph.config.empty();
+}
+
+void check_code(const Graph& graph) {
+  if (!is_qualified_name(graph.namespace_name)) reject(graph, "its namespace is '", graph.namespace_name, "'; it must be a name such as my::kernel");
+  if (!is_qualified_name(graph.params_type)) reject(graph, "its params_type is '", graph.params_type, "'; it must be a type's name such as my::kernel::Params");
+  if (graph.includes.empty()) reject(graph, "has no includes; name the file of its node bodies");
+  for (const std::string& include : graph.includes)
+    if (!is_include(include)) reject(graph, "includes '", include, "'; it must be a path below the template folder, of letters, digits, '_', '-', '.' and '/'");
+  std::set<std::string> members;
+  for (const auto& [member, value] : graph.config) {
+    const std::string name = member_name(member);
+    if (!is_identifier(name)) reject(graph, "config has the member '", name, "'; it must be a C++ name");
+    if (!members.insert(name).second) reject(graph, "config has the member '", name, "' twice; keep one");
+    if (!is_expression(value)) reject(graph, "config member '", name, "' is '", value, "'; it must be a number, a flag or a type");
+  }
+  for (const Node& node : graph.nodes) check_node_code(graph, node);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) check_value_code(graph, v);
+}
+
+}  // namespace tj::graph

@@ -1,0 +1,92 @@
+// See json_machine.hpp.
+#include "graph/json_machine.hpp"
+
+#include <algorithm>
+
+#include "graph/examples.hpp"
+
+namespace tj::graph {
+namespace {
+
+using support::cat;
+
+constexpr std::int64_t kMaxCapacity = 4096;
+constexpr std::int64_t kMaxWarps = 32;   ///< of a group
+constexpr std::int64_t kMaxLanes = 128;  ///< of a warp
+constexpr std::int64_t kMaxRegisterFile = std::int64_t{1} << 24;
+
+std::vector<Machine> named_machines(const std::vector<Machine>& machines) {
+  std::vector<Machine> all = {normalised_hopper(), normalised_blackwell()};
+  all[0].name = "hopper";
+  all[1].name = "blackwell";
+  all.insert(all.end(), machines.begin(), machines.end());
+  return all;
+}
+
+bool same(const Machine& a, const Machine& b) {
+  return a.memory_bytes == b.memory_bytes && a.warps_per_group == b.warps_per_group && a.warp_size == b.warp_size && a.registers == b.registers &&
+         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles &&
+         std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
+                    [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
+}
+
+Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines) {
+  std::string known;
+  if (given == "hopper") return normalised_hopper();
+  if (given == "blackwell") return normalised_blackwell();
+  for (const Machine& each : named_machines(machines)) {
+    if (each.name == given) return each;
+    known += each.name + ", ";
+  }
+  fields.reject("machine is '", shown(given), "'; allowed are ", known, "or an object");
+}
+
+}  // namespace
+
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines) {
+  if (json.is_string()) return {find_machine(fields, json.get_ref<const std::string&>(), machines), true};
+  if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
+  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles"});
+  ReadMachine read;
+  Machine& machine = read.machine;
+  machine.name = "custom";
+  for (const auto& [unit, capacity] : fields.object(fields.required(json, "machine", "functional_units"), "machine.functional_units").items()) {
+    const std::string place = "machine.functional_units." + shown(unit);
+    machine.units.push_back({fields.name(unit, place), fields.number(capacity, place, 1, kMaxCapacity)});
+  }
+  read.bounded = Fields::optional(json, "memory") != nullptr;
+  if (const Json* memory = Fields::optional(json, "memory"))
+    for (const auto& [space, bytes] : fields.object(*memory, "machine.memory").items()) {
+      const std::string place = "machine.memory." + shown(space);
+      machine.memory_bytes[fields.name(space, place)] = fields.integer(bytes, place, 1, kMaxSpaceBytes);
+    }
+  const auto number = [&](const char* key, int otherwise, std::int64_t high) { return fields.number_or(json, "machine", key, otherwise, 1, high); };
+  machine.warps_per_group = number("warps_per_group", machine.warps_per_group, kMaxWarps);
+  machine.warp_size = number("warp_size", machine.warp_size, kMaxLanes);
+  machine.registers = number("registers", static_cast<int>(machine.registers), kMaxRegisterFile);
+  machine.max_registers_per_thread = number("max_registers_per_thread", machine.max_registers_per_thread, kMaxRegisterCount);
+  machine.register_step = number("register_step", machine.register_step, machine.max_registers_per_thread);
+  machine.register_roles = fields.flag(json, "machine", "register_roles", machine.register_roles);
+  return read;
+}
+
+Json machine_json(const Machine& machine, const std::vector<Machine>& machines) {
+  for (const Machine& each : named_machines(machines))
+    if (same(machine, each)) return each.name;
+  Json json = {{"functional_units", Json::object()}};
+  for (const Unit& unit : machine.units) json["functional_units"][unit.name] = unit.capacity;
+  for (const auto& [space, bytes] : machine.memory_bytes) json["memory"][space] = bytes;
+  const Machine usual;
+  const auto number = [&](const char* key, std::int64_t value, std::int64_t otherwise) {
+    if (value != otherwise) json[key] = value;
+  };
+  number("warps_per_group", machine.warps_per_group, usual.warps_per_group);
+  number("warp_size", machine.warp_size, usual.warp_size);
+  number("registers", machine.registers, usual.registers);
+  number("max_registers_per_thread", machine.max_registers_per_thread, usual.max_registers_per_thread);
+  number("register_step", machine.register_step, usual.register_step);
+  if (machine.register_roles) json["register_roles"] = true;
+  return json;
+}
+
+}  // namespace tj::graph

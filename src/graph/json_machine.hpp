@@ -1,0 +1,24 @@
+// The "machine" of a user graph, both ways.
+//
+// Decides which machines have a name: the normalised ones of examples.hpp, and those that the caller brings (the real
+// targets: this folder does not know archs). Invariant: a machine that was written is read as it was, but for its name.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "graph/json_fields.hpp"
+#include "graph/json_tree.hpp"
+
+namespace tj::graph {
+
+struct ReadMachine {
+  Machine machine;
+  bool bounded = true;  ///< the machine says which memory spaces it has
+};
+
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines);
+
+Json machine_json(const Machine& machine, const std::vector<Machine>& machines);
+
+}  // namespace tj::graph

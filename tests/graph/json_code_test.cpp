@@ -1,0 +1,161 @@
+// Protects the part of the format that code needs: bodies, contexts, scopes, values, the unit's own names. What an op's graph
+// says survives being written and read, down to the text of its kernel.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emit.hpp"
+#include "graph/code.hpp"
+#include "graph/json_reader.hpp"
+#include "ops/op.hpp"
+#include "sched/schedule.hpp"
+#include "support/expect.hpp"
+
+namespace {
+
+using namespace tj;
+using testing::has;
+
+std::string coded() {
+  std::ifstream file(TJ_REPO_DIR "/tests/graph/data/coded.json", std::ios::binary);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void refuses(std::string_view piece, std::string_view other, const std::string& part) {
+  std::string text = coded();
+  const std::size_t at = text.find(piece);
+  REQUIRE_MESSAGE(at != std::string::npos, piece);
+  CAPTURE(part);
+  const Error error = testing::error_of([&] { graph::read_json(text.replace(at, piece.size(), other), "mine"); });
+  CHECK(error.stage == Stage::graph);
+  CHECK(error.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(error.message, part), error.message);
+}
+
+/// The unit without the lines that name graph and machine.
+std::string unit_text(const graph::Graph& graph) {
+  const std::string text = codegen::emit(graph, sched::schedule(graph), "sm90").text;
+  return text.substr(text.find('\n'));
+}
+
+}  // namespace
+
+TEST_CASE("every field that code needs is read") {
+  const graph::Graph graph = graph::read_json(coded());
+  CHECK(graph.namespace_name == "user::twice");
+  CHECK(graph.includes == std::vector<std::string>{"twice.cuh"});
+  CHECK(graph.params_type == "user::twice::Params");
+  REQUIRE(graph.config.size() == 3);
+  CHECK(graph.config[0] == std::pair<std::string, std::string>("static constexpr int kRows", "64"));
+  CHECK(graph.config[1] == std::pair<std::string, std::string>("static constexpr bool kMasked", "false"));
+  CHECK(graph.config[2] == std::pair<std::string, std::string>("using Element", "tj::dev::F16"));
+  CHECK(graph.machine.register_roles);
+  CHECK(graph.machine.max_registers_per_thread == 240);
+  const graph::Node &load = graph.nodes[0], &zero = graph.nodes[1], &mma = graph.nodes[2], &act = graph.nodes[3], &keep = graph.nodes[4];
+  CHECK(load.body == "load");
+  CHECK(load.async == graph::Async::copy);  // variable latency
+  CHECK(load.warps == 1);
+  CHECK(load.cycles == 1);
+  CHECK(load.reservations[0].cycles == 40);
+  CHECK(zero.scope == graph::Scope::tile_begin);
+  CHECK(zero.body == "zero");
+  CHECK(zero.warps == 4);
+  CHECK(mma.context == "Worker");
+  CHECK(mma.async == graph::Async::matrix);
+  CHECK(mma.warp_cycles == 60);
+  CHECK(mma.cycles == 60);
+  CHECK(mma.latency == 290);
+  CHECK(act.has_fast_variant);
+  CHECK(act.max_fast_begin == 2);
+  CHECK(keep.scope == graph::Scope::tile_end);
+  REQUIRE(graph.values.size() == 1);
+  CHECK(graph.values[0].slot_bytes == 8192);
+  CHECK(graph.values[0].min_slots == 2);
+  CHECK(graph.edges[0].value == 0);
+  CHECK_FALSE(graph.edges[0].same_role);
+  CHECK(graph.edges[1].same_role);  // no value: registers, which stay in their role
+  CHECK(graph::to_json(graph::read_json(graph::to_json(graph))) == graph::to_json(graph));
+  CHECK(sched::verify(graph, sched::schedule(graph)).empty());
+}
+
+TEST_CASE("a written and read graph of an op gives the same kernel") {
+  const arch::Arch* sm90 = arch::find("sm_90a");
+  REQUIRE(sm90 != nullptr);
+  for (const ops::Op* op : ops::all()) {
+    const ops::Request request = op->requests({}).front();
+    CAPTURE(request.name);
+    for (const ops::Candidate& candidate : op->candidates(request, *sm90)) {
+      check_code(candidate.graph);
+      const std::string text = graph::to_json(candidate.graph);
+      const graph::Graph again = graph::read_json(text, candidate.graph.name);
+      CHECK(graph::to_json(again) == text);
+      CHECK(unit_text(again) == unit_text(candidate.graph));
+    }
+  }
+}
+
+TEST_CASE("a machine that the caller brings has a name") {
+  graph::Machine real;
+  real.name = "sm_real";
+  real.units = {{"TC", 2}};
+  real.register_roles = true;
+  const std::string text = R"({"machine": "sm_real", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}]})";
+  const graph::Graph graph = graph::read_json(text, "mine", {real});
+  CHECK(graph.machine.name == "sm_real");
+  CHECK(graph.machine.register_roles);
+  CHECK(has(graph::to_json(graph, {real}), "\"machine\": \"sm_real\""));
+  const Error error = testing::error_of([&] { graph::read_json(text, "mine"); });
+  CHECK_MESSAGE(has(error.message, "machine is 'sm_real'; allowed are hopper, blackwell, or an object"), error.message);
+}
+
+TEST_CASE("what code could not hold is refused by place") {
+  refuses("\"async\": \"matrix\"", "\"async\": \"wgmma\"", "instructions[2].async is \"wgmma\"; allowed are none, copy, matrix");
+  refuses("\"scope\": \"tile_end\"", "\"scope\": 2", "instructions[4].scope is 2; allowed are tile_begin, iteration, tile_end");
+  refuses("\"copy\": 0", "\"copy\": -1", "instructions[2].copy is -1");
+  refuses("\"warps\": 4", "\"warps\": 0", "instructions[2].warps is 0");
+  refuses("\"context\": \"Loader\"", "\"registers\": 0", "node 'load' has context ''");
+  refuses("\"body\": \"zero\"", "\"body\": \"zero()\"", "node 'zero.0' has body 'zero()'");
+  refuses("\"value\": \"tile\"", "\"value\": \"tail\"", "edges[0].value is 'tail', which no entry of values is called");
+  refuses("\"scope\": \"iteration\"", "\"scope\": \"tile_begin\"", "value 'tile' and node 'load', which fills it, differ in scope");
+  refuses("\"max_slots\": 4", "\"max_slots\": 1", "values[0].max_slots is 1; it must be a whole number from 2");
+  refuses("\"alignment\": 1024", "\"alignment\": 48", "value 'tile' has alignment 48");
+  refuses("user::twice\"", "user:twice\"", "its namespace is 'user:twice'");
+  refuses("\"twice.cuh\"", "\"../twice.cuh\"", "includes '../twice.cuh'");
+  refuses("[\"twice.cuh\"]", "[]", "has no includes");
+  refuses("\"params_type\": \"user::twice::Params\",", "", "code.params_type is missing");
+  refuses("\"kRows\": 64", "\"kRows\": 6.5", "code.config.kRows is 6.5");
+  refuses("\"kRows\": 64", "\"k Rows\": 64", "config has the member 'k Rows'");
+  refuses("\"tj::dev::F16\"", "\"float; int x\"", "config member 'Element' is 'float; int x'");
+  refuses("\"tj::dev::F16\"", "[]", "code.config.Element is an array of 0");
+  refuses("\"issue_cycles\": 60", "\"issue_cycles\": -60", "instructions[2].issue_cycles is -60");
+  refuses("\"register_step\": 8", "\"register_step\": 0", "machine.register_step is 0");
+}
+
+TEST_CASE("names that would end a comment or not be a type are refused") {
+  graph::Graph graph = graph::read_json(coded());
+  graph.nodes[1].name = "zero\\";
+  CHECK(has(testing::error_of([&] { check_code(graph); }).message, "node 'zero\\' has a name that code cannot show"));
+  graph.nodes[1].name = "zero";
+  graph.values[0].name = "a tile";
+  CHECK(has(testing::error_of([&] { check_code(graph); }).message, "value 'a tile' has a name that code cannot show"));
+}
+
+TEST_CASE("a value needs a list of values") {
+  const std::string text = R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1}, {"name": "b", "cycles": 1}], "edges": [{"src": "a", "dst": "b", "delay": 1, "value": "v"}]})";
+  CHECK(has(testing::error_of([&] { graph::read_json(text); }).message, "edges[0].value is 'v', but the document has no values"));
+}
+
+TEST_CASE("the writer refuses a config member that it has no field for") {
+  graph::Graph graph = graph::read_json(coded());
+  graph.config.emplace_back("static constexpr float kScale", "1.5f");
+  const Error error = testing::error_of([&] { graph::to_json(graph); });
+  CHECK(error.code == Code::unsupported);
+  CHECK_MESSAGE(has(error.message, "kScale"), error.message);
+}
