@@ -151,7 +151,8 @@ class Formula {
   }
   /// Sum of counts[k] over the true ones of `what`.
   z3::expr sum_at_most(const z3::expr_vector& what, const std::vector<int>& counts, int capacity) const {
-    return what.empty() ? context_.bool_val(capacity >= 0) : z3::pble(what, counts.data(), capacity);
+    if (capacity < 0) return context_.bool_val(false);
+    return what.empty() ? context_.bool_val(true) : z3::pble(what, counts.data(), capacity);
   }
   void at_most(const z3::expr_vector& what, const std::vector<int>& counts, int capacity) {
     int all = 0;

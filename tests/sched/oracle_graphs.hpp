@@ -70,4 +70,50 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   return graph;
 }
 
+/// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that complete by
+/// themselves, nodes that must share a role.
+inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
+  Random random(seed);
+  graph::Graph graph;
+  graph.name = "joint" + std::to_string(seed);
+  graph.machine.name = "oracle";
+  const int nodes = random.between(4, 7), units = random.between(1, 2);
+  for (int u = 0; u < units; ++u) graph.machine.units.push_back({"U" + std::to_string(u), random.between(1, 2)});
+  if (random.chance(60)) graph.machine.memory_bytes["M"] = random.between(5, 10);
+  if (random.chance(25)) graph.machine.memory_bytes["N"] = random.between(4, 8);
+  graph.machine.register_roles = random.chance(50);
+  graph.machine.register_step = random.chance(70) ? 8 : 5;
+  graph.machine.registers = 128 * random.between(70, 160);
+  graph.machine.max_registers_per_thread = random.between(40, 80);
+  const bool registers = random.chance(50);
+  for (int i = 0; i < nodes; ++i) {
+    graph::Node node;
+    node.name = "n" + std::to_string(i);
+    node.cycles = random.between(0, 2);
+    node.latency = random.between(0, 3);
+    node.variable_latency = random.chance(15);
+    node.async = random.chance(10) ? graph::Async::copy : graph::Async::none;
+    node.warps = random.chance(15) ? 8 : random.chance(20) ? 1 : 4;
+    if (registers) node.registers = random.between(0, 20);
+    for (const char* space : {"M", "N", "unlimited"})
+      if (random.chance(40)) node.memory_bytes[space] = random.between(0, 3);
+    const int unit = random.between(0, units - 1);
+    if (random.chance(85)) node.reservations.push_back({unit, 0, random.between(0, 2), random.between(1, graph.machine.units[static_cast<std::size_t>(unit)].capacity)});
+    graph.nodes.push_back(std::move(node));
+  }
+  const auto kind = [&](int i) { return graph.nodes[static_cast<std::size_t>(i)].variable_latency || graph.nodes[static_cast<std::size_t>(i)].async == graph::Async::copy; };
+  const auto edge = [&](int src, int dst, int delay, int distance) {
+    graph.edges.push_back({src, dst, delay, distance, random.chance(25), -1, random.chance(50) ? random.between(1, 3) : 0,
+                           kind(src) == kind(dst) && random.chance(10)});
+  };
+  for (int i = 0; i < nodes; ++i)
+    for (int j = i + 1; j < nodes; ++j)
+      if (random.chance(35)) edge(i, j, random.between(-1, 3), random.chance(15) ? random.between(1, 2) : 0);
+  for (int r = random.between(0, 2); r > 0; --r) {
+    const int a = random.between(0, nodes - 1), b = random.between(0, nodes - 1);
+    edge(std::max(a, b), std::min(a, b), random.between(-1, 3), random.between(1, 2));
+  }
+  return graph;
+}
+
 }  // namespace tj::test

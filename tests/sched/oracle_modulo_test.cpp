@@ -4,6 +4,7 @@
 
 #if TJ_HAS_Z3
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,7 +20,7 @@ using namespace tj;
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::uint64_t kGraphs = 100;  // the sanitizer looks at our code, which is the same in all of them
 #else
-constexpr std::uint64_t kGraphs = 600;
+constexpr std::uint64_t kGraphs = 520;
 #endif
 
 constexpr int kBeyondBound = 8;  ///< IIs that are asked where no schedule exists

@@ -1,0 +1,120 @@
+// Protects the exactness of the joint search on graphs that enumeration cannot reach: Z3, asked for cycles and roles by the
+// meaning of the constraints alone, agrees on II, length and number of roles, and that nothing smaller is possible.
+#include <doctest/doctest.h>
+
+#if TJ_HAS_Z3
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "oracle_graphs.hpp"
+#include "oracle_joint_formula.hpp"
+#include "sched/joint.hpp"
+
+namespace {
+
+using namespace tj;
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::uint64_t kGraphs = 20;  // the sanitizer looks at our code, which is the same in all of them
+#else
+constexpr std::uint64_t kGraphs = 200;
+#endif
+constexpr int kMaxRoles = 3;
+constexpr int kBeyondBound = 5;  ///< IIs above the bound that are searched at all
+
+class Comparison {
+ public:
+  void compare(const graph::Graph& graph) {
+    const int bound = test::oracle_bound(graph);
+    sched::JointOptions options;
+    options.max_roles = kMaxRoles;
+    options.max_ii = bound + kBeyondBound;
+    const sched::JointResult found = sched::joint_schedule(graph, options);
+    CAPTURE(found.certificate);
+    CHECK(found.proven_ii);
+    const int end = found.found ? found.ii : bound + kBeyondBound + 1;
+    CHECK(end >= bound);
+    for (int ii = bound; ii < end; ++ii) {
+      const int stages = least_stages(graph, ii);
+      CAPTURE(ii);
+      CAPTURE(stages);
+      if (stages > 0) CHECK(test::JointFormula(context_, graph, ii, stages * ii, kMaxRoles).check() == z3::unsat);
+    }
+    without += found.found ? 0 : 1;
+    if (found.found) compare_found(graph, found);
+  }
+
+  int without = 0, longer = 0, slower = 0, many_roles = 0;
+
+ private:
+  /// Units and edges with the spills that no choice of roles avoids: what the number of stages is taken from.
+  struct Question : test::Formula {
+    Question(z3::context& context, const graph::Graph& graph, int ii, int length) : Formula(context, graph, ii, length) {
+      dependences([&](const graph::Edge& edge) {
+        return test::oracle_producer(graph.nodes[test::oracle_index(edge.src)]) != test::oracle_producer(graph.nodes[test::oracle_index(edge.dst)]);
+      });
+      units();
+    }
+  };
+
+  /// Of a schedule without roles; 0 when there is none.
+  int least_stages(const graph::Graph& graph, int ii) {
+    const int most = (test::oracle_horizon(graph, ii) + ii - 1) / ii;
+    for (int last = std::min(3, most), stages = 1;; last = most) {  // seldom more than three: a small formula, and then a large one
+      Question question(context_, graph, ii, last * ii);
+      for (; stages <= last; ++stages) {
+        const z3::check_result result = question.check(stages * ii);
+        CHECK(result != z3::unknown);
+        if (result == z3::sat) return stages;
+      }
+      if (last == most) return 0;
+    }
+  }
+
+  void compare_found(const graph::Graph& graph, const sched::JointResult& found) {
+    const int stages = (found.length + found.ii - 1) / found.ii;
+    CHECK(found.proven_length);
+    CHECK(found.proven_roles);
+    CHECK(Question(context_, graph, found.ii, std::max(1, stages - 1) * found.ii).check() == (stages > 1 ? z3::unsat : z3::sat));
+    test::JointFormula question(context_, graph, found.ii, found.length, kMaxRoles);
+    CHECK(question.check(found.length, question.parted_as(found.role)) == z3::sat);
+    CHECK(question.check(found.length - 1) == z3::unsat);
+    CHECK(question.check(found.length, question.at_most_roles(found.roles - 1)) == z3::unsat);
+    longer += found.ii == found.modulo_ii && found.length > found.modulo_length ? 1 : 0;
+    slower += found.ii > found.modulo_ii ? 1 : 0;
+    many_roles += found.roles == kMaxRoles ? 1 : 0;
+  }
+
+  z3::context context_;
+};
+
+TEST_CASE("Z3 finds II, length and number of roles of the joint search, and nothing smaller") {
+  Comparison comparison;
+  for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
+    const graph::Graph graph = test::oracle_joint_graph(seed);
+    CAPTURE(seed);
+    CAPTURE(graph::to_text(graph));
+    comparison.compare(graph);
+  }
+  MESSAGE(kGraphs << " graphs: " << comparison.slower << " with a larger II than the modulo schedule, " << comparison.longer << " only longer, "
+                  << comparison.many_roles << " with all roles, " << comparison.without << " without a schedule");
+  CHECK(comparison.slower * 10 >= static_cast<int>(kGraphs));
+  CHECK(comparison.longer * 40 >= static_cast<int>(kGraphs));
+  CHECK(comparison.without * 3 <= static_cast<int>(kGraphs));
+}
+
+}  // namespace
+
+#else
+
+#include <cstdio>
+#include <cstdlib>
+
+TEST_CASE("Z3 finds II, length and number of roles of the joint search, and nothing smaller") {
+  std::puts("skipped: built without z3++.h and libz3 (Debian: libz3-dev)");
+  std::exit(77);
+}
+
+#endif
