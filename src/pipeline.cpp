@@ -27,8 +27,8 @@ bool embedded(const std::vector<compile::Header>& headers, const std::string& na
 }
 
 // A graph may be schedulable for an arch that nobody wrote node bodies for.
-void require_bodies(const ops::Op& op, const graph::Graph& graph, const arch::Arch& arch) {
-  const auto headers = headers_for({&arch, false});
+void require_bodies(const ops::Maker& op, const graph::Graph& graph, const arch::Arch& arch) {
+  const auto headers = headers_for({&arch, false}, &op);
   for (const std::string& include : graph.includes)
     if (!embedded(headers, include))
       support::fail(Stage::target, Code::unsupported,
@@ -54,12 +54,12 @@ std::string dump(const std::string& directory, const std::string& file, const st
   return {};
 }
 
-compile::Binary compile_unit(const codegen::Unit& unit, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-                             const std::string& source_path, const support::Log& log) {
+compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers, const ops::Request& request, const arch::Target& target,
+                             compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
   compile::Job job;
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
-  job.headers = headers_for(target);
+  job.headers = std::move(headers);
   job.arch = target.arch->name;
   try {
     return compiler.compile(job);
@@ -81,10 +81,10 @@ std::optional<std::int64_t> number(const cache::Entry& entry, std::string_view n
 }
 
 // Of everything the compiler read.
-std::string source_hash(const std::string& text, const arch::Target& target) {
+std::string source_hash(const std::string& text, const std::vector<compile::Header>& headers) {
   support::FieldHash hash;
   hash.field("text", text);
-  for (const auto& header : headers_for(target)) hash.field(header.name, header.text);
+  for (const auto& header : headers) hash.field(header.name, header.text);
   return support::to_hex(hash.finish());
 }
 
@@ -93,7 +93,7 @@ constexpr std::string_view kGeometryPrefix = "geometry.";
 }  // namespace
 
 // The model's files stand in for those of the same name.
-std::vector<compile::Header> headers_for(const arch::Target& target) {
+std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker) {
   std::vector<compile::Header> headers;
   for (const auto& file : codegen::templates()) {
     if (file.name.substr(0, kModelPrefix.size()) == kModelPrefix) {
@@ -102,6 +102,8 @@ std::vector<compile::Header> headers_for(const arch::Target& target) {
       headers.push_back({std::string(file.name), file.text});
     }
   }
+  if (maker != nullptr)
+    for (const ops::TemplateText& file : maker->templates()) headers.push_back({file.name, file.text});
   return headers;
 }
 
@@ -116,7 +118,7 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   return cache::make_key(fields, maker);
 }
 
-Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
   std::optional<Choice> best;
   std::optional<Error> refused;  // the first, with the reasons of all
   double best_rate = 0;
@@ -125,6 +127,8 @@ Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& 
       require_bodies(op, candidate.graph, arch);
       sched::Options own = options;
       own.order_barriers = options.order_barriers && candidate.turns;
+      if (own.max_stages == 0) own.max_stages = candidate.max_stages;
+      if (own.max_slots == 0) own.max_slots = candidate.max_slots;
       sched::Schedule schedule = sched::schedule(candidate.graph, own);
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops / cycles;
@@ -141,7 +145,7 @@ Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& 
   return std::move(*best);
 }
 
-Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
               const support::Settings& settings, const support::Log& log) {
   Artifact artifact;
   KernelReport& report = artifact.report;
@@ -160,7 +164,7 @@ Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target
   const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, request, target, compiler, report.source_path, log);
+  compile::Binary binary = compile_unit(unit, headers_for(target, &op), request, target, compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);
@@ -171,7 +175,7 @@ Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target
   artifact.threads = static_cast<unsigned>(unit.threads);
   artifact.smem_bytes = unit.smem_bytes;
   artifact.geometry = op.geometry(request, choice.candidate);
-  artifact.source_sha256 = source_hash(unit.text, target);
+  artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
   artifact.compiler_version = compiler.version();
   return artifact;
 }

@@ -35,16 +35,17 @@ struct Choice {
   sched::Schedule schedule;
 };
 
-/// The embedded templates that a unit for this target may include; the model's files stand in for those of the same name.
-std::vector<compile::Header> headers_for(const arch::Target& target);
+/// What a unit for this target may include: the embedded templates, the model's in the place of those of the same name, and
+/// the maker's own.
+std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
 
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
 /// Throws tj::Error(schedule) when no candidate can be scheduled.
-Choice choose(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options = {});
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options = {});
 
 /// Schedule, emit, compile. Throws tj::Error.
-Artifact make(const ops::Op& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
               const support::Settings& settings, const support::Log& log);
 
 cache::Entry to_entry(const Artifact& artifact);

@@ -38,10 +38,13 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const LoadedKernel* kernel = table.find({&op, op.small_key(args, backends.arch(device)), device});
-    if (kernel == nullptr) kernel = &get(op, args, device, &stream);
+    const arch::Arch& arch = backends.arch(device);
+    const std::uint64_t small_key = op.small_key(args, arch);
+    const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
+    if (kernel == nullptr) kernel = &get(op, op.request_of(args, arch), small_key, device, stream);
     launch(op, args, *kernel, stream);
   }
+  static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) { return {&maker, small_key, device}; }
 
   static const ops::Op& find_op(std::string_view name, const void* args) {
     const ops::Op* op = ops::find(name);
@@ -66,18 +69,15 @@ struct Runtime::Impl {
   }
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------
-  const LoadedKernel& get(const ops::Op& op, const void* args, Device device, const Stream* stream) {
-    const auto driver = backends.driver(device);
-    const arch::Arch& arch = backends.arch(device);
-    const ops::Request request = op.request_of(args, arch);
-    if (stream != nullptr && driver->capturing(device.index, *stream))
+  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device, Stream stream) {
+    if (backends.driver(device)->capturing(device.index, stream))
       fail(Stage::load, Code::cold_in_capture,
            cat("'", request.name, "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments before the capture. The capture goes on"));
-    return load(op, request, op.small_key(args, arch), device);
+    return load(op, request, small_key, device);
   }
 
-  const LoadedKernel& load(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
-    const HotKey key{&op, small_key, device};
+  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
+    const HotKey key = hot_key(op, small_key, device);
     const arch::Target target = backends.target(device);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
     Artifact artifact = get_artifact(op, request, target);
@@ -99,7 +99,7 @@ struct Runtime::Impl {
   }
 
   // An entry that the driver refuses is as wrong as a damaged one: made anew and replaced, once.
-  std::shared_ptr<launch::Kernel> load_binary(const ops::Op& op, const ops::Request& request, const arch::Target& target, launch::Driver& driver,
+  std::shared_ptr<launch::Kernel> load_binary(const ops::Maker& op, const ops::Request& request, const arch::Target& target, launch::Driver& driver,
                                               int device, Artifact& artifact) {
     const auto load = [&] { return driver.load(device, artifact.binary, artifact.symbol, artifact.smem_bytes); };
     if (artifact.report.origin != KernelOrigin::disk) return load();
@@ -116,7 +116,7 @@ struct Runtime::Impl {
   }
 
   // Disk, else made by exactly one thread of one process.
-  Artifact get_artifact(const ops::Op& op, const ops::Request& request, const arch::Target& target) {
+  Artifact get_artifact(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
     compile::Compiler& compiler = backends.compiler(target);
     const cache::Key key = key_of(request, target, compiler);
     if (auto found = from_disk(key)) return std::move(*found);
@@ -166,8 +166,8 @@ struct Runtime::Impl {
     const arch::Arch& arch = backends.arch(device);
     return report(op, op.request_of(args, arch), op.small_key(args, arch), device);
   }
-  KernelReport report(const ops::Op& op, const ops::Request& request, std::uint64_t small_key, Device device) {
-    if (const LoadedKernel* kernel = table.find({&op, small_key, device})) return without_times(kernel->report, KernelOrigin::memory);
+  KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
+    if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device))) return without_times(kernel->report, KernelOrigin::memory);
     KernelReport how;  // this call's own: another thread may have made the kernel that is kept
     load(op, request, small_key, device, &how);
     return how;

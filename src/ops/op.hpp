@@ -35,6 +35,8 @@ struct Candidate {
   double typical_iterations = 1;  ///< of a tile, at the op's typical size
   double useful_flops = 0;        ///< of that tile
   bool turns = true;              ///< hold roles that alternate on a unit to their turns
+  int max_stages = 0;             ///< most iterations in flight; 0: any
+  int max_slots = 0;              ///< most slots of a ring; 0: what its value allows
 };
 
 /// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.
@@ -56,11 +58,26 @@ struct LaunchPlan {
   unsigned sm_count = 0;  ///< of the device, set before plan() is called
 };
 
-class Op {
- public:
-  virtual ~Op() = default;
-  virtual std::string_view name() const = 0;
+/// A file that units may include, beside those of the library: "gemm.cuh".
+struct TemplateText {
+  std::string name, text;
+};
 
+/// What the pipeline makes kernels from.
+class Maker {
+ public:
+  virtual ~Maker() = default;
+  virtual std::string_view name() const = 0;
+  /// Tile shapes that can work on this arch, best guess first. Throws tj::Error(target, unsupported) when none does.
+  virtual std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const = 0;
+  virtual Geometry geometry(const Request& request, const Candidate& candidate) const = 0;
+  /// Files of its own, which live as long as the maker; none has the name of a file of the library.
+  virtual const std::vector<TemplateText>& templates() const;
+};
+
+/// A maker that ships with the library, and what its public descriptor means.
+class Op : public Maker {
+ public:
   /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
   virtual void validate(const void* args, bool on_model) const = 0;
   virtual Device device_of(const void* args) const = 0;
@@ -72,9 +89,6 @@ class Op {
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
 
-  /// Tile shapes that can work on this arch, best guess first. Throws tj::Error(target, unsupported) when none does.
-  virtual std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const = 0;
-  virtual Geometry geometry(const Request& request, const Candidate& candidate) const = 0;
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;
 };

@@ -12,6 +12,11 @@ namespace tj::ops {
 TJ_OPS(TJ_DECLARE)
 #undef TJ_DECLARE
 
+const std::vector<TemplateText>& Maker::templates() const {
+  static const std::vector<TemplateText> none;
+  return none;
+}
+
 const std::vector<const Op*>& all() {
 #define TJ_LIST(name) &name##_op(),
   static const std::vector<const Op*> ops = {TJ_OPS(TJ_LIST)};
