@@ -25,7 +25,8 @@
 #define TJ_P14 "%112, %113, %114, %115, %116, %117, %118, %119"
 #define TJ_P15 "%120, %121, %122, %123, %124, %125, %126, %127"
 
-#define TJ_LIST_64 TJ_P0 ", " TJ_P1 ", " TJ_P2 ", " TJ_P3
+#define TJ_LIST_32 TJ_P0 ", " TJ_P1
+#define TJ_LIST_64 TJ_LIST_32 ", " TJ_P2 ", " TJ_P3
 #define TJ_LIST_128 TJ_LIST_64 ", " TJ_P4 ", " TJ_P5 ", " TJ_P6 ", " TJ_P7
 #define TJ_LIST_160 TJ_LIST_128 ", " TJ_P8 ", " TJ_P9
 #define TJ_LIST_176 TJ_LIST_160 ", " TJ_P10
@@ -34,7 +35,8 @@
 
 #define TJ_R8(d, k) "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), \
     "+f"(d[8 * k + 5]), "+f"(d[8 * k + 6]), "+f"(d[8 * k + 7])
-#define TJ_REGS_64(d) TJ_R8(d, 0), TJ_R8(d, 1), TJ_R8(d, 2), TJ_R8(d, 3)
+#define TJ_REGS_32(d) TJ_R8(d, 0), TJ_R8(d, 1)
+#define TJ_REGS_64(d) TJ_REGS_32(d), TJ_R8(d, 2), TJ_R8(d, 3)
 #define TJ_REGS_128(d) TJ_REGS_64(d), TJ_R8(d, 4), TJ_R8(d, 5), TJ_R8(d, 6), TJ_R8(d, 7)
 #define TJ_REGS_160(d) TJ_REGS_128(d), TJ_R8(d, 8), TJ_R8(d, 9)
 #define TJ_REGS_176(d) TJ_REGS_160(d), TJ_R8(d, 10)
@@ -47,21 +49,24 @@
 #define TJ_BEGIN(sum) "{\n.reg .pred first, more;\n.reg .b64 a, b;\nsetp.ne.b32 first, " sum ", 0;\nsetp.ne.b32 more, 1, 0;\n"
 #define TJ_NEXT(x, from, step) "add.s64 " x ", " from ", " step ";\n"
 
-// Place holders after the accumulators, in this order: left, right, accumulate, and for four steps left and right step.
-#define TJ_SS(Tag, type, N, T, o0, o1, o2, o3, o4)                                                                   \
-  TJ_DEVICE void wgmma_ss1_##T(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                       \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", 0, " #T) "}\n"                                     \
+// Place holders after the accumulators: left, right, accumulate, is left MN-major, is right, and for four steps left and right
+// step.
+#define TJ_SS(Tag, type, N, o0, o1, o2, o3, o4, o5, o6)                                                              \
+  template <int LeftMn, int RightMn>                                                                                 \
+  TJ_DEVICE void wgmma_ss1(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", " o3 ", " o4) "}\n"                                \
                  : TJ_REGS_##N(d)                                                                                    \
-                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)));                                        \
+                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn));             \
   }                                                                                                                  \
-  template <int LeftStep, int RightStep>                                                                             \
-  TJ_DEVICE void wgmma_ss4_##T(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                       \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", 0, " #T)                                           \
-                 TJ_NEXT("a", o0, o3) TJ_NEXT("b", o1, o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T)             \
-                 TJ_NEXT("a", "a", o3) TJ_NEXT("b", "b", o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T)           \
-                 TJ_NEXT("a", "a", o3) TJ_NEXT("b", "b", o4) TJ_MMA(type, N, "a", "b", "more", ", 0, " #T) "}\n"     \
+  template <int LeftStep, int RightStep, int LeftMn, int RightMn>                                                    \
+  TJ_DEVICE void wgmma_ss4(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", " o3 ", " o4)                                      \
+                 TJ_NEXT("a", o0, o5) TJ_NEXT("b", o1, o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4)        \
+                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4)      \
+                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4) "}\n" \
                  : TJ_REGS_##N(d)                                                                                    \
-                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftStep), "n"(RightStep));         \
+                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn), "n"(LeftStep), \
+                   "n"(RightStep));                                                                                  \
   }
 
 // After the accumulators: right, accumulate, right step, then the left registers, four a step.
@@ -87,37 +92,39 @@
   }
 
 // The next place holders of each width, by name: TJ_O_64 is "%32", "%33", ...
-#define TJ_S_64 "%32", "%33", "%34", "%35", "%36"
+#define TJ_S_32 "%16", "%17", "%18", "%19", "%20", "%21", "%22"
+#define TJ_O_32 \
+  "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", \
+  "%26", "%27", "%28", "%29", "%30", "%31", "%32", "%33", "%34"
+#define TJ_S_64 "%32", "%33", "%34", "%35", "%36", "%37", "%38"
 #define TJ_O_64 \
   "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", \
   "%42", "%43", "%44", "%45", "%46", "%47", "%48", "%49", "%50"
-#define TJ_S_128 "%64", "%65", "%66", "%67", "%68"
+#define TJ_S_128 "%64", "%65", "%66", "%67", "%68", "%69", "%70"
 #define TJ_O_128 \
   "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", \
   "%74", "%75", "%76", "%77", "%78", "%79", "%80", "%81", "%82"
-#define TJ_S_160 "%80", "%81", "%82", "%83", "%84"
+#define TJ_S_160 "%80", "%81", "%82", "%83", "%84", "%85", "%86"
 #define TJ_O_160 \
   "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", \
   "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", "%98"
-#define TJ_S_176 "%88", "%89", "%90", "%91", "%92"
+#define TJ_S_176 "%88", "%89", "%90", "%91", "%92", "%93", "%94"
 #define TJ_O_176 \
   "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", \
   "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106"
-#define TJ_S_192 "%96", "%97", "%98", "%99", "%100"
+#define TJ_S_192 "%96", "%97", "%98", "%99", "%100", "%101", "%102"
 #define TJ_O_192 \
   "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", \
   "%106", "%107", "%108", "%109", "%110", "%111", "%112", "%113", "%114"
-#define TJ_S_256 "%128", "%129", "%130", "%131", "%132"
+#define TJ_S_256 "%128", "%129", "%130", "%131", "%132", "%133", "%134"
 #define TJ_O_256 \
   "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", \
   "%138", "%139", "%140", "%141", "%142", "%143", "%144", "%145", "%146"
 
 #define TJ_EXPAND(macro, ...) macro(__VA_ARGS__)
 #define TJ_WGMMA(N)                                  \
-  TJ_EXPAND(TJ_SS, F16, "f16", N, 0, TJ_S_##N)       \
-  TJ_EXPAND(TJ_SS, F16, "f16", N, 1, TJ_S_##N)       \
-  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, 0, TJ_S_##N)     \
-  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, 1, TJ_S_##N)     \
+  TJ_EXPAND(TJ_SS, F16, "f16", N, TJ_S_##N)          \
+  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, TJ_S_##N)        \
   TJ_EXPAND(TJ_RS, F16, "f16", N, 0, TJ_O_##N)       \
   TJ_EXPAND(TJ_RS, F16, "f16", N, 1, TJ_O_##N)       \
   TJ_EXPAND(TJ_RS, Bf16, "bf16", N, 0, TJ_O_##N)     \
@@ -125,6 +132,7 @@
 
 namespace tj::dev {
 
+TJ_WGMMA(32)
 TJ_WGMMA(64)
 TJ_WGMMA(128)
 TJ_WGMMA(160)
@@ -132,46 +140,46 @@ TJ_WGMMA(176)
 TJ_WGMMA(192)
 TJ_WGMMA(256)
 
-/// d (+)= a b, both operands in shared memory; TransposeB: b is stored MN-major. The whole warpgroup executes it.
-template <bool TransposeB, class Tag, int Half>
+/// d (+)= a b, both operands in shared memory; MnMajor (kLeftMn, kRightMn or both) says which is stored so. The whole
+/// warpgroup executes it.
+template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
-  if constexpr (TransposeB) wgmma_ss1_1(tag, d, a, b, accumulate);
-  else wgmma_ss1_0(tag, d, a, b, accumulate);
+  wgmma_ss1<(MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);
 }
 /// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
-template <bool TransposeB, class Tag, int Half>
+template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
-  if constexpr (TransposeB) wgmma_rs1_1(tag, d, a, b, accumulate);
+  static_assert((MnMajor & kLeftMn) == 0, "registers have one order");
+  if constexpr (MnMajor == kRightMn) wgmma_rs1_1(tag, d, a, b, accumulate);
   else wgmma_rs1_0(tag, d, a, b, accumulate);
 }
 
 /// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
-/// TransposeB: b is stored MN-major.
-template <int Steps, int LeftBytes, int RightBytes, bool TransposeB>
+/// MnMajor: which operands in shared memory are stored so.
+template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
   static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
-  static constexpr bool kTransposeB = TransposeB;
+  static constexpr int kMnMajor = MnMajor;
 };
 /// Several steps of either form; a in registers moves on by four a step.
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
   constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<S::kTransposeB>(tag, d, a, b, accumulate);
-  else if constexpr (S::kTransposeB) wgmma_ss4_1<S::kLeftBytes / 16, S::kRightBytes / 16>(tag, d, a, b, accumulate);
-  else wgmma_ss4_0<S::kLeftBytes / 16, S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (kNow == 1) matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
+  else wgmma_ss4<S::kLeftBytes / 16, S::kRightBytes / 16, (S::kMnMajor & kLeftMn) != 0, (S::kMnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);
   if constexpr (S::kSteps > kNow)
-    matrix_multiply<MatrixSteps<S::kSteps - kNow, S::kLeftBytes, S::kRightBytes, S::kTransposeB>>(
+    matrix_multiply<MatrixSteps<S::kSteps - kNow, S::kLeftBytes, S::kRightBytes, S::kMnMajor>>(
         tag, d, operand_advance(a, kNow * S::kLeftBytes), operand_advance(b, kNow * S::kRightBytes), true);
 }
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<S::kTransposeB>(tag, d, a, b, accumulate);
-  else if constexpr (S::kTransposeB) wgmma_rs4_1<S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (kNow == 1) matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
+  else if constexpr (S::kMnMajor == kRightMn) wgmma_rs4_1<S::kRightBytes / 16>(tag, d, a, b, accumulate);
   else wgmma_rs4_0<S::kRightBytes / 16>(tag, d, a, b, accumulate);
   if constexpr (S::kSteps > kNow)
-    matrix_multiply<MatrixSteps<S::kSteps - kNow, 0, S::kRightBytes, S::kTransposeB>>(tag, d, a + 4 * kNow,
-                                                                                     operand_advance(b, kNow * S::kRightBytes), true);
+    matrix_multiply<MatrixSteps<S::kSteps - kNow, 0, S::kRightBytes, S::kMnMajor>>(tag, d, a + 4 * kNow,
+                                                                                  operand_advance(b, kNow * S::kRightBytes), true);
 }
 
 }  // namespace tj::dev

@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 2u
+#define TJ_MODEL_ABI_VERSION 3u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -25,7 +25,8 @@ enum tj_model_element { TJ_MODEL_F16 = 0, TJ_MODEL_BF16 = 1 };
 typedef struct tj_model_matrix {
   enum tj_model_element element;
   int columns;      /* N */
-  int transpose_b;  /* b is stored MN-major */
+  int transpose_a;  /* a in shared memory is stored MN-major */
+  int transpose_b;  /* so is b */
   int accumulate;   /* 0: d is overwritten */
   float* d;         /* this thread's columns / 2 accumulators */
   const unsigned* a; /* its four registers of the left operand; null: the left operand is in shared memory */

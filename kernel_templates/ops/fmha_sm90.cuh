@@ -139,7 +139,7 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
   constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
 #pragma unroll
   for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block) {
-    dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes, false>>(
+    dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes, 0>>(
         typename C::Element{}, consumer.scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
         dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), block != 0);
   }
@@ -254,7 +254,7 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
   dev::hold(consumer.output);
   dev::hold(consumer.weights);
   const u64 right = dev::matrix_operand(v, C::kBlockN * kSwizzleRowBytes, kSwizzleAtomBytes);
-  dev::matrix_multiply<dev::MatrixSteps<C::kBlockN / kMatrixK, 0, kMatrixK * static_cast<int>(kSwizzleRowBytes), true>>(
+  dev::matrix_multiply<dev::MatrixSteps<C::kBlockN / kMatrixK, 0, kMatrixK * static_cast<int>(kSwizzleRowBytes), dev::kRightMn>>(
       typename C::Element{}, consumer.output, consumer.weights, right, true);
 }
 template <class C>

@@ -77,6 +77,7 @@ void MatrixUnit::check_alike(const Thread& thread, const Operation& operation, c
   const char* what = nullptr;
   if (first.element != instruction.element) what = "the element type";
   else if (first.columns != instruction.columns) what = "the number of columns";
+  else if (first.transpose_a != instruction.transpose_a) what = "the order of the left operand";
   else if (first.transpose_b != instruction.transpose_b) what = "the order of the right operand";
   else if (first.accumulate != instruction.accumulate) what = "whether to accumulate";
   else if (operation.left_in_registers != (instruction.a != nullptr)) what = "the place of the left operand";
@@ -118,7 +119,12 @@ void MatrixUnit::load_left(const Operation& operation) {
   const tj_model_matrix& instruction = operation.instruction;
   if (operation.left_in_registers)
     return load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element, left_.data());
-  load_k_major(shared_, MatrixOperand::decode(instruction.descriptor_a), instruction.element, kMatrixRows, left_.data());
+  const MatrixOperand operand = MatrixOperand::decode(instruction.descriptor_a);
+  if (!instruction.transpose_a) return load_k_major(shared_, operand, instruction.element, kMatrixRows, left_.data());
+  load_mn_major(shared_, operand, instruction.element, kMatrixRows, transposed_.data());
+  for (int i = 0; i < kMatrixRows; ++i)
+    for (int k = 0; k < kMatrixDepth; ++k)
+      left_[static_cast<std::size_t>(i * kMatrixDepth + k)] = transposed_[static_cast<std::size_t>(k * kMatrixRows + i)];
 }
 
 void MatrixUnit::load_right(const Operation& operation) {

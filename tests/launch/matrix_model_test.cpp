@@ -24,7 +24,7 @@ struct alignas(64) Params {
   tj::TensorMap a, b;
   const unsigned* fragments;  ///< [16-wide step][thread][4]
   float* out;                 ///< 64 x columns; also what c holds before
-  int columns, bf16, in_registers, transposed, accumulate, which;
+  int columns, bf16, in_registers, transposed, left_transposed, accumulate, which;
 };
 
 constexpr const char* kUnit = R"(
@@ -32,7 +32,7 @@ struct alignas(64) Params {
   tj::TensorMap a, b;
   const unsigned* fragments;
   float* out;
-  int columns, bf16, in_registers, transposed, accumulate, which;
+  int columns, bf16, in_registers, transposed, left_transposed, accumulate, which;
 };
 constexpr u32 kA = 0, kB = 8192, kBarrier = 8192 + 256 * 128;
 
@@ -60,7 +60,7 @@ static void load(const Params& p) {
   mbarrier_wait<2>(shared + kBarrier, 0);
 }
 
-template <int N, class Tag, bool Transposed>
+template <int N, class Tag, int MnMajor>
 static void product(const Params& p) {
   const u32 shared = shared_base();
   float d[N / 2];
@@ -69,12 +69,12 @@ static void product(const Params& p) {
   for (int i = 0; i < 16; ++i) a[i] = p.fragments[(i / 4 * 128 + static_cast<int>(thread_index())) * 4 + i % 4];
   hold(d);
   const u64 left = matrix_operand(shared + kA, 16, 1024);
-  const u64 right = matrix_operand(shared + kB, Transposed ? 8192 : 16, 1024);
+  const u64 right = matrix_operand(shared + kB, MnMajor & kRightMn ? 8192 : 16, 1024);
   matrix_fence<3>();
   for (u32 k = 0; k < 4; ++k) {
-    const u64 step = operand_advance(right, k * (Transposed ? 2048 : 32));
-    if (p.in_registers) matrix_multiply<Transposed>(Tag{}, d, a + 4 * k, step, p.accumulate || k > 0);
-    else matrix_multiply<Transposed>(Tag{}, d, operand_advance(left, k * 32), step, p.accumulate || k > 0);
+    const u64 step = operand_advance(right, k * (MnMajor & kRightMn ? 2048 : 32));
+    if (p.in_registers) matrix_multiply<MnMajor & kRightMn>(Tag{}, d, a + 4 * k, step, p.accumulate || k > 0);
+    else matrix_multiply<MnMajor>(Tag{}, d, operand_advance(left, k * (MnMajor & kLeftMn ? 2048 : 32)), step, p.accumulate || k > 0);
   }
   matrix_commit<4>();
   if (p.which == 1) a[3] += 1;
@@ -85,15 +85,21 @@ static void product(const Params& p) {
   write(d, p.out);
 }
 
+template <int N, class Tag>
+static void by_order(const Params& p) {
+  if (p.left_transposed) p.transposed ? product<N, Tag, kLeftMn | kRightMn>(p) : product<N, Tag, kLeftMn>(p);
+  else p.transposed ? product<N, Tag, kRightMn>(p) : product<N, Tag, 0>(p);
+}
 template <int N>
 static void by_type(const Params& p) {
-  if (p.bf16) p.transposed ? product<N, Bf16, true>(p) : product<N, Bf16, false>(p);
-  else p.transposed ? product<N, F16, true>(p) : product<N, F16, false>(p);
+  if (p.bf16) by_order<N, Bf16>(p);
+  else by_order<N, F16>(p);
 }
 
 TJ_KERNEL(kernel, 128, Params, p) {
   load(p);
   switch (p.columns) {
+    case 32: by_type<32>(p); break;
     case 64: by_type<64>(p); break;
     case 128: by_type<128>(p); break;
     case 160: by_type<160>(p); break;
@@ -110,9 +116,9 @@ TJ_KERNEL(groups, 128, Params, p) {
   const u64 left = matrix_operand(shared + kA, 16, 1024), right = matrix_operand(shared + kB, 16, 1024);
   float first[32], second[32];
   float* out = p.out + thread_index() * 6;
-  matrix_multiply<false>(F16{}, first, left, right, false);
+  matrix_multiply<0>(F16{}, first, left, right, false);
   matrix_commit<11>();
-  matrix_multiply<false>(F16{}, second, p.which == 4 && thread_index() == 77 ? left + 2 : left, right, false);
+  matrix_multiply<0>(F16{}, second, p.which == 4 && thread_index() == 77 ? left + 2 : left, right, false);
   matrix_commit<12>();
   out[0] = first[0]; out[1] = second[0];
   matrix_wait<13, 1>();
@@ -120,8 +126,8 @@ TJ_KERNEL(groups, 128, Params, p) {
   if (p.which == 5 && warp_index() == 3) return;
   matrix_wait<14, 0>();
   out[4] = first[0]; out[5] = second[0];
-  if (p.which == 6) { if (warp_index() < 3) matrix_multiply<false>(F16{}, first, left, right, false); matrix_commit<15>(); matrix_wait<16, 0>(); }
-  if (p.which == 7) { matrix_multiply<false>(F16{}, first, left, operand_advance(right, 60000), false); matrix_commit<17>(); matrix_wait<18, 0>(); }
+  if (p.which == 6) { if (warp_index() < 3) matrix_multiply<0>(F16{}, first, left, right, false); matrix_commit<15>(); matrix_wait<16, 0>(); }
+  if (p.which == 7) { matrix_multiply<0>(F16{}, first, left, operand_advance(right, 60000), false); matrix_commit<17>(); matrix_wait<18, 0>(); }
 }
 )";
 
@@ -134,6 +140,7 @@ tj::testing::ModelUnit& unit() {
 struct Problem {
   int columns;
   bool bf16, transposed;
+  std::vector<std::uint16_t> a_by_depth = std::vector<std::uint16_t>(kRows * kDepth);  ///< the same as a, MN-major
   std::vector<std::uint16_t> a = std::vector<std::uint16_t>(kRows * kDepth), b;
   std::vector<unsigned> fragments = std::vector<unsigned>(4 * 128 * 4);
   std::vector<float> c, out;
@@ -182,6 +189,12 @@ struct Problem {
     desc.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1};
     unit().driver->encode_tensor_map(0, desc, out_map);
   }
+  void transpose_left() {
+    for (int row = 0; row < kRows; ++row)
+      for (int k = 0; k < kDepth; ++k) a_by_depth[static_cast<std::size_t>(k * kRows + row)] = at(a, row, k);
+    map(&params.a, a_by_depth.data(), kRows, kDepth, 64);
+    params.left_transposed = 1;
+  }
   double expected(int row, int column) const {
     double sum = params.accumulate ? c[static_cast<std::size_t>(row * columns + column)] : 0.0;
     for (int k = 0; k < kDepth; ++k) {
@@ -204,11 +217,13 @@ struct Problem {
 
 TEST_CASE("products of every width, type, order and operand place agree with double") {
   unsigned seed = 0;
-  for (int columns : {64, 128, 160, 176, 192, 256})
-    for (int form = 0; form < 16; ++form) {
+  for (int columns : {32, 64, 128, 160, 176, 192, 256})
+    for (int form = 0; form < 32; ++form) {
+      if ((form & 16) != 0 && (form & 4) != 0) continue;  // registers have one order
       Problem problem(columns, form & 1, form & 2, ++seed);
       problem.params.in_registers = (form & 4) != 0;
       problem.params.accumulate = (form & 8) != 0;
+      if ((form & 16) != 0) problem.transpose_left();
       unit().options({seed, {}, 1, {}});
       problem.run();
       CAPTURE(columns);

@@ -156,36 +156,40 @@ TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
 /// The operand `bytes` further on, inside one swizzle atom row or at a multiple of 1024.
 TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes >> 4); }
 
-/// d (+)= a b, both operands in shared memory; TransposeB: b is stored MN-major. The whole warpgroup executes it.
-/// Until the wait that covers it, d holds NaN.
-template <bool TransposeB, class Tag, int Half>
+/// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
+inline constexpr int kRightMn = 1, kLeftMn = 2;
+
+/// d (+)= a b, both operands in shared memory; MnMajor (kLeftMn, kRightMn or both) says which is stored so. The whole
+/// warpgroup executes it. Until the wait that covers it, d holds NaN.
+template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
-  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, nullptr, a, b};
+  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, (MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0, accumulate, d, nullptr, a, b};
   detail::api.matrix_multiply(&instruction);
 }
 /// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
-template <bool TransposeB, class Tag, int Half>
+template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
-  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, TransposeB, accumulate, d, a, 0, b};
+  static_assert((MnMajor & kLeftMn) == 0, "registers have one order");
+  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, 0, MnMajor == kRightMn, accumulate, d, a, 0, b};
   detail::api.matrix_multiply(&instruction);
 }
 /// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
-/// TransposeB: b is stored MN-major.
-template <int Steps, int LeftBytes, int RightBytes, bool TransposeB>
+/// MnMajor: which operands in shared memory are stored so.
+template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
   static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
-  static constexpr bool kTransposeB = TransposeB;
+  static constexpr int kMnMajor = MnMajor;
 };
 /// Several steps of either form; a in registers moves on by four a step.
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
   for (u32 step = 0; step < S::kSteps; ++step)
-    matrix_multiply<S::kTransposeB>(tag, d, operand_advance(a, step * S::kLeftBytes), operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
+    matrix_multiply<S::kMnMajor>(tag, d, operand_advance(a, step * S::kLeftBytes), operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   for (u32 step = 0; step < S::kSteps; ++step)
-    matrix_multiply<S::kTransposeB>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
+    matrix_multiply<S::kMnMajor>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
 
 /// The device's compiler needs this around registers that the matrix unit owns; here they are memory.
