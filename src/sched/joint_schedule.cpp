@@ -124,6 +124,7 @@ Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const
   schedule.cycle = result.cycle;
   schedule.role = result.role;
   schedule.streaming_latency_zero = options.streaming_latency_zero;
+  schedule.joint = true;
   make_roles(graph, result, schedule);
   if (graph.machine.register_roles) share_registers(graph, result, schedule);
   order_roles(graph, schedule);

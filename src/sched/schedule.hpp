@@ -53,6 +53,7 @@ struct Schedule {
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
   bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
+  bool joint = false;             ///< from the joint search: keeps the limits of joint.hpp on memory, registers and waits as well
   /// How many steps of its role a node runs behind the newest iteration, up to a constant of the role.
   int step_stage(int node) const {
     const int since = cycle[static_cast<std::size_t>(node)] - roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin;
