@@ -10,6 +10,7 @@
 
 #include "ops/fmha.hpp"
 #include "ops/fmha_params.cuh"
+#include "ops/machine.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -90,18 +91,9 @@ class Builder {
 
   void machine() {
     graph_.name = cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim, config_.causal ? "_causal" : "", "_", tile_.consumers, "x64x", tile_.block_n);
-    auto& m = graph_.machine;
-    m.name = arch_.name;
-    for (const auto& u : arch_.units) m.units.push_back({u.name, u.capacity});
+    graph_.machine = machine_of(arch_);
     // A consumer's warps issue one synchronous node at a time.
-    for (int c = 0; c < tile_.consumers; ++c) m.units.push_back({cat("WARPS", c), 1});
-    m.memory_bytes["SMEM"] = arch_.smem_per_block_bytes;
-    m.warps_per_group = arch_.warps_per_group;
-    m.warp_size = arch_.warp_size;
-    m.registers = arch_.registers_per_sm;
-    m.max_registers_per_thread = arch_.max_registers_per_thread;
-    m.register_step = arch_.register_step;
-    m.register_roles = arch_.register_roles;
+    for (int c = 0; c < tile_.consumers; ++c) graph_.machine.units.push_back({cat("WARPS", c), 1});
   }
 
   void unit_text() {

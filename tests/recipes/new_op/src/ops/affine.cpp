@@ -8,6 +8,7 @@
 #include <tilejit/ops.hpp>
 
 #include "ops/affine_params.cuh"
+#include "ops/machine.hpp"
 #include "ops/op.hpp"
 #include "support/fail.hpp"
 
@@ -47,9 +48,7 @@ graph::Node node(const char* name, const char* context, int copy, int warps, int
 graph::Graph affine_graph(const arch::Arch& arch) {
   graph::Graph g;
   g.name = cat("affine_", kRows, "x", kColumns);
-  g.machine = {arch.name, {}, {{"SMEM", arch.smem_per_block_bytes}}, arch.warps_per_group, arch.warp_size, arch.registers_per_sm,
-               arch.max_registers_per_thread, arch.register_step, arch.register_roles};
-  for (const auto& unit : arch.units) g.machine.units.push_back({unit.name, unit.capacity});
+  g.machine = machine_of(arch);
   g.machine.units.push_back({"WRITER", 1});
   g.namespace_name = "tj::ops::affine";
   g.includes = {cat("ops/affine_", arch.family, ".cuh")};

@@ -1,0 +1,20 @@
+// Arch -> Machine (see machine.hpp).
+#include "ops/machine.hpp"
+
+namespace tj::ops {
+
+graph::Machine machine_of(const arch::Arch& arch) {
+  graph::Machine machine;
+  machine.name = arch.name;
+  for (const arch::Unit& unit : arch.units) machine.units.push_back({unit.name, unit.capacity});
+  machine.memory_bytes["SMEM"] = arch.smem_per_block_bytes;
+  machine.warps_per_group = arch.warps_per_group;
+  machine.warp_size = arch.warp_size;
+  machine.registers = arch.registers_per_sm;
+  machine.max_registers_per_thread = arch.max_registers_per_thread;
+  machine.register_step = arch.register_step;
+  machine.register_roles = arch.register_roles;
+  return machine;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,15 @@
+// An arch as the scheduler's machine.
+//
+// Decides what of an arch a graph is scheduled against: units, memory spaces, registers. Knows no op, adds no unit of an op's
+// own. Invariant: equal archs give equal machines.
+#pragma once
+
+#include "arch/arch.hpp"
+#include "graph/graph.hpp"
+
+namespace tj::ops {
+
+/// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch.
+graph::Machine machine_of(const arch::Arch& arch);
+
+}  // namespace tj::ops
