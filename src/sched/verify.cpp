@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "sched/schedule.hpp"
+#include "sched/verify_limits.hpp"
+#include "sched/verify_period.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
@@ -23,6 +25,8 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
+constexpr int kLeastRegisters = 24;  ///< PTX ISA, setmaxnreg: 24 to 256 in steps of 8
+
 class Verifier {
  public:
   Verifier(const Graph& graph, const Schedule& schedule) : g_(graph), s_(schedule) {}
@@ -33,9 +37,10 @@ class Verifier {
     edges();
     units();
     roles();
+    registers();
+    verify_limits(g_, s_, problems_);
     if (problems_.empty()) {  // what follows reads orders and roles
       orders();
-      registers();
       rings();
       turns();
     }
@@ -88,13 +93,7 @@ class Verifier {
     if (end != s_.length) report("length is ", s_.length, ", the nodes end at ", end);
   }
 
-  /// A streaming load counted with latency 0.
-  bool free_load(int i) const {
-    if (!s_.streaming_latency_zero || !node(i).streaming || !node(i).variable_latency) return false;
-    for (const Edge& edge : g_.edges)
-      if (edge.dst == i && loops(edge.src)) return false;
-    return true;
-  }
+  bool free_load(int i) const { return counts_as_free(g_, s_, i); }
 
   void edges() {
     for (const Edge& edge : g_.edges) {
@@ -107,31 +106,17 @@ class Verifier {
     }
   }
 
-  /// Every unit, every slot of a period, counted one by one.
   void units() {
     for (std::size_t u = 0; u < g_.machine.units.size(); ++u) {
-      std::map<std::int64_t, std::int64_t> change;  // at the slot where usage changes
-      std::int64_t always = 0;
-      for (int i = 0; i < nodes(); ++i) {
-        if (!loops(i)) continue;
-        for (const graph::Reservation& use : node(i).reservations) {
-          if (use.unit != static_cast<int>(u)) continue;
-          always += std::int64_t{use.count} * (use.cycles / s_.ii);
-          const std::int64_t rest = use.cycles % s_.ii, begin = (cycle(i) + use.start) % s_.ii;
-          if (rest == 0) continue;
-          change[begin] += use.count;
-          change[(begin + rest) % s_.ii] -= use.count;
-          if (begin + rest >= s_.ii) change[0] += use.count;  // goes on at the period's begin (ends there: cancels the line above)
-        }
+      Period held(s_.ii);
+      for (int i = 0; i < nodes(); ++i)
+        for (const graph::Reservation& use : node(i).reservations)
+          if (loops(i) && use.unit == static_cast<int>(u)) held.hold(i, cycle(i) + use.start, use.cycles, use.count);
+      if (const auto peak = held.peak(); peak.amount > g_.machine.units[u].capacity) {
+        std::string who;
+        for (const Period::Holder& each : held.holders(peak.slot)) who += cat(who.empty() ? "" : ", ", name(each.who), " ", each.amount);
+        report("unit ", g_.machine.units[u].name, " holds ", peak.amount, " of ", g_.machine.units[u].capacity, " in slot ", peak.slot, ": ", who);
       }
-      std::int64_t usage = always;
-      for (const auto& [slot, delta] : change) {
-        usage += delta;
-        if (usage > g_.machine.units[u].capacity)
-          report("unit ", g_.machine.units[u].name, " holds ", usage, " of ", g_.machine.units[u].capacity, " in slot ", slot);
-      }
-      if (change.empty() && always > g_.machine.units[u].capacity)
-        report("unit ", g_.machine.units[u].name, " holds ", always, " of ", g_.machine.units[u].capacity, " in every slot");
     }
   }
 
@@ -181,20 +166,31 @@ class Verifier {
     }
   }
 
+  /// All threads are launched with the same count; machines that move registers move them from role to role in whole steps.
   void registers() {
     const graph::Machine& m = g_.machine;
-    std::int64_t total = 0;
+    const auto groups = [&](const Role& each) { return std::int64_t{(each.warps + m.warps_per_group - 1) / m.warps_per_group}; };
+    std::int64_t all = 0, total = 0;
     for (const Role& each : s_.roles) {
-      if (each.warps < 1) report("role ", each.name, " has ", each.warps, " warps");
-      if (each.registers == 0) continue;
-      const std::int64_t groups = (each.warps + m.warps_per_group - 1) / m.warps_per_group;
-      total += groups * m.warps_per_group * m.warp_size * each.registers;
-      if (each.registers > m.max_registers_per_thread || each.registers % m.register_step != 0)
-        report("role ", each.name, " has ", each.registers, " registers; allowed are multiples of ", m.register_step, " up to ", m.max_registers_per_thread);
-      for (const int n : each.nodes)
-        if (node(n).registers > each.registers) report("node ", name(n), " needs ", node(n).registers, " registers, its role has ", each.registers);
+      if (each.warps < 1) return report("role ", each.name, " has ", each.warps, " warps");
+      all += groups(each);
     }
-    if (total > m.registers) report("roles take ", total, " registers of ", m.registers);
+    const std::int64_t threads = std::int64_t{m.warps_per_group} * m.warp_size;
+    const std::int64_t most = std::min<std::int64_t>(m.max_registers_per_thread, m.registers / (threads * all));
+    const std::int64_t step = std::max(1, m.register_step), launched = most / step * step;
+    for (const Role& each : s_.roles) {
+      total += groups(each) * (each.registers == 0 ? launched : each.registers);
+      if (each.registers == 0) continue;
+      if (!m.register_roles) report("role ", each.name, " has ", each.registers, " registers, but the machine cannot move any; must be 0");
+      if (each.registers < kLeastRegisters || each.registers > m.max_registers_per_thread || each.registers % step != 0)
+        report("role ", each.name, " has ", each.registers, " registers; allowed are multiples of ", step, " from ", kLeastRegisters, " to ",
+               m.max_registers_per_thread);
+    }
+    for (int i = 0; i < nodes(); ++i)
+      if (const int has = s_.roles[static_cast<std::size_t>(role(i))].registers; has != 0 && node(i).registers > has)
+        report("node ", name(i), " needs ", node(i).registers, " registers, its role has ", has);
+    if (total > launched * all)
+      report("roles take ", total * threads, " registers of ", launched * all * threads, ": the block starts with ", launched, " a thread");
   }
 
   /// End of the node of role r that issues last before cycle `at` (absolute), or `at` itself when that node is still busy.

@@ -81,11 +81,11 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   for (int u = 0; u < units; ++u) graph.machine.units.push_back({"U" + std::to_string(u), random.between(1, 2)});
   if (random.chance(60)) graph.machine.memory_bytes["M"] = random.between(5, 10);
   if (random.chance(25)) graph.machine.memory_bytes["N"] = random.between(4, 8);
-  graph.machine.register_roles = random.chance(50);
+  const bool registers = random.chance(50);
+  graph.machine.register_roles = registers && random.chance(50);
   graph.machine.register_step = random.chance(70) ? 8 : 5;
   graph.machine.registers = 128 * random.between(70, 160);
   graph.machine.max_registers_per_thread = random.between(40, 80);
-  const bool registers = random.chance(50);
   for (int i = 0; i < nodes; ++i) {
     graph::Node node;
     node.name = "n" + std::to_string(i);
@@ -98,10 +98,14 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
     for (const char* space : {"M", "N", "unlimited"})
       if (random.chance(40)) node.memory_bytes[space] = random.between(0, 3);
     const int unit = random.between(0, units - 1);
-    if (random.chance(85)) node.reservations.push_back({unit, 0, random.between(0, 2), random.between(1, graph.machine.units[static_cast<std::size_t>(unit)].capacity)});
+    const int capacity = graph.machine.units[static_cast<std::size_t>(unit)].capacity;
+    if (random.chance(85)) node.reservations.push_back({unit, 0, random.between(0, 2), random.between(1, capacity)});
     graph.nodes.push_back(std::move(node));
   }
-  const auto kind = [&](int i) { return graph.nodes[static_cast<std::size_t>(i)].variable_latency || graph.nodes[static_cast<std::size_t>(i)].async == graph::Async::copy; };
+  const auto kind = [&](int i) {
+    const graph::Node& node = graph.nodes[static_cast<std::size_t>(i)];
+    return node.variable_latency || node.async == graph::Async::copy;
+  };
   const auto edge = [&](int src, int dst, int delay, int distance) {
     graph.edges.push_back({src, dst, delay, distance, random.chance(25), -1, random.chance(50) ? random.between(1, 3) : 0,
                            kind(src) == kind(dst) && random.chance(10)});
