@@ -26,6 +26,10 @@ endif()
 # Not installed unless asked for: cmake --install <build> --component samples
 if(tj_installed_samples)
   install(TARGETS ${tj_installed_samples} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT samples EXCLUDE_FROM_ALL)
+  foreach(sample IN LISTS tj_samples_with_resources)
+    install(DIRECTORY "samples/${sample}" DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/tilejit/samples" COMPONENT samples EXCLUDE_FROM_ALL
+      FILES_MATCHING PATTERN "*.json" PATTERN "*.cuh")
+  endforeach()
 endif()
 
 configure_package_config_file(.cmake/tilejitConfig.cmake.in "${CMAKE_BINARY_DIR}/package/tilejitConfig.cmake"

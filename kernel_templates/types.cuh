@@ -3,6 +3,9 @@
 // Decides the layout of what travels by value in a launch. Invariant: plain data, same layout for every compiler.
 #pragma once
 
+// <tilejit/custom.hpp> declares the same for host programs, under the same guard.
+#ifndef TJ_TENSOR_MAP
+#define TJ_TENSOR_MAP
 namespace tj {
 
 /// What the copy engine reads: opaque, encoded by the launching backend, passed as a __grid_constant__ parameter.
@@ -11,3 +14,4 @@ struct alignas(64) TensorMap {
 };
 
 }  // namespace tj
+#endif

@@ -2,9 +2,12 @@
 //
 // Decides the order of look-ups and who makes a kernel when several ask at once. The steps themselves are pipeline.cpp.
 // Invariant: a hot call takes no lock, allocates nothing and does no I/O; nothing is made inside a graph capture.
+#include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
 
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,6 +16,7 @@
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
+#include "custom.hpp"
 #include "kernel_table.hpp"
 #include "ops/fmha.hpp"
 #include "ops/op.hpp"
@@ -66,6 +70,33 @@ struct Runtime::Impl {
       kernel.driver->encode_tensor_map(kernel.device, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes};
     kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
+  }
+
+  // ---- kernels of users' own: the caller is the op -------------------------------------------------------------------
+  const CustomMaker& keep(std::unique_ptr<CustomMaker> made) {
+    const std::lock_guard lock(customs_mutex);
+    auto& kept = customs[made->identity()];
+    if (!kept) kept = std::move(made);
+    return *kept;
+  }
+
+  void run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
+    const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
+    if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
+    const std::size_t taken = kernel->kernel->params_bytes();
+    if (what.params == nullptr || what.bytes == 0 || (taken != 0 && taken != what.bytes)) [[unlikely]]
+      fail(Stage::argument, Code::invalid_argument,
+           cat("params of '", maker.request().name, "' is ", what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ", taken == 0 ? "more" : cat(taken, " bytes")));
+    if (what.blocks == 0) [[unlikely]]
+      fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
+    kernel->driver->launch(kernel->device, *kernel->kernel, {{what.blocks, 1, 1}, kernel->threads, kernel->smem_bytes}, what.params, what.bytes, stream);
+  }
+
+  /// Without a lock once the kernel is loaded there.
+  void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {
+    const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
+    if (kernel != nullptr) kernel->driver->encode_tensor_map(device.index, desc, out);
+    else backends.driver(device)->encode_tensor_map(device.index, desc, out);
   }
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------
@@ -180,6 +211,8 @@ struct Runtime::Impl {
   KernelTable table;
   std::mutex turns_mutex;
   std::map<std::string, Turn> turns;
+  std::mutex customs_mutex;
+  std::map<std::string, std::unique_ptr<CustomMaker>> customs;  ///< by identity; kept, so that a key of the table stays theirs
 };
 
 Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}
@@ -222,6 +255,45 @@ void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_dev
 
 void Runtime::synchronize(Device device, Stream stream) { impl_->backends.driver(device)->synchronize(device.index, stream); }
 double Runtime::time_ms(Device device, const std::function<void()>& work) { return impl_->backends.driver(device)->time_ms(device.index, work); }
+
+namespace custom {
+
+Kernel::Kernel(Runtime& runtime, const Description& description) : runtime_(&runtime), maker_(&runtime.impl_->keep(read_custom(description))) {}
+Kernel::Kernel(const Description& description) : Kernel(Runtime::instance(), description) {}
+
+KernelReport Kernel::prepare(Device device) const {
+  const auto& maker = *static_cast<const CustomMaker*>(maker_);
+  return runtime_->impl_->report(maker, maker.request(), 0, device);
+}
+KernelReport Kernel::warm(std::string_view target) const {
+  const auto& maker = *static_cast<const CustomMaker*>(maker_);
+  return runtime_->impl_->get_artifact(maker, maker.request(), arch::parse_target(target)).report;
+}
+
+TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
+  const support::TensorMapDesc desc = describe(tensor, box);
+  // Encoded here, not where the caller wants it: compilers do not align every temporary that a call returns into.
+  alignas(TensorMap) std::byte encoded[sizeof(TensorMap)];
+  try {
+    runtime_->impl_->encode(*static_cast<const CustomMaker*>(maker_), tensor.device, desc, encoded);
+  } catch (const Error& e) {
+    if (e.code != Code::invalid_argument) throw;
+    fail(Stage::argument, e.code, e.message + " (its dimensions are counted from the innermost)");
+  }
+  TensorMap map;
+  std::memcpy(&map, encoded, sizeof(map));
+  return map;
+}
+
+unsigned Kernel::sm_count(Device device) const {
+  return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count);
+}
+
+void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream) const {
+  runtime_->impl_->run(*static_cast<const CustomMaker*>(maker_), device, {params, bytes, blocks}, stream);
+}
+
+}  // namespace custom
 
 void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
 KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }

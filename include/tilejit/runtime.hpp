@@ -21,6 +21,9 @@ namespace tj {
 namespace ops {
 struct Request;  // internal: what tools enumerate
 }
+namespace custom {
+class Kernel;  // custom.hpp
+}
 
 enum class LogLevel { trace, debug, info, warn, error, off };
 
@@ -106,6 +109,7 @@ class TJ_API Runtime {
   double time_ms(Device device, const std::function<void()>& work);
 
  private:
+  friend class custom::Kernel;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

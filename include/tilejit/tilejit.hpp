@@ -1,6 +1,7 @@
 // Umbrella header: everything a C++ user needs.
 #pragma once
 
+#include <tilejit/custom.hpp>
 #include <tilejit/error.hpp>
 #include <tilejit/ops.hpp>
 #include <tilejit/runtime.hpp>

@@ -51,8 +51,7 @@ class CudaKernel final : public Kernel {
 
   CUcontext context() const noexcept { return context_; }
   CUfunction function() const noexcept { return function_; }
-  /// Size of the one parameter; 0 when the driver cannot tell.
-  std::size_t params_bytes() const noexcept { return params_bytes_; }
+  std::size_t params_bytes() const noexcept override { return params_bytes_; }
 
  private:
   void raise_shared_memory(std::int64_t smem_bytes, const std::string& symbol) {

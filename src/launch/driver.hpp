@@ -39,6 +39,8 @@ struct LaunchConfig {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  /// Size of its one parameter; 0 when the driver cannot tell.
+  virtual std::size_t params_bytes() const noexcept { return 0; }
 };
 
 class Driver {

@@ -36,6 +36,7 @@ constexpr int kSmCount = 4;
 class ModelKernel final : public Kernel {
  public:
   ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), smem_bytes(smem) {}
+  std::size_t params_bytes() const noexcept override { return object.kernel().params_bytes; }
   const model::Object object;
   const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device
 };

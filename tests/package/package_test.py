@@ -59,9 +59,9 @@ class Package(unittest.TestCase):
         cls.folder.cleanup()
 
     def test_tree_is_complete(self):
-        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "lib/libtilejit.so", "lib/libtilejit.so.0",
+        for name in ("include/tilejit/tilejit.hpp", "include/tilejit/tilejit.h", "include/tilejit/custom.hpp", "lib/libtilejit.so", "lib/libtilejit.so.0",
                      "lib/cmake/tilejit/tilejitConfig.cmake", "lib/cmake/tilejit/tilejitConfigVersion.cmake",
-                     "lib/pkgconfig/tilejit.pc", "share/doc/tilejit/LICENSE"):
+                     "lib/pkgconfig/tilejit.pc", "share/doc/tilejit/LICENSE", "share/tilejit/samples/05_custom_gemm/gemm_gelu.json"):
             self.assertTrue((self.prefix / name).exists(), name)
 
     def test_size(self):

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "custom/sample_kernel.hpp"
 #include "kernel_table.hpp"
 #include "runtime/runtime_fixture.hpp"
 
@@ -89,6 +90,25 @@ TEST_CASE("a hot call allocates nothing, whatever the arguments of the same kern
         CHECK(allocations_of(machine, runtime, attention(shape, causal, Layout::bhsd, dtype)) == 0);
       }
   CHECK(allocations_of(machine, runtime, attention(small)) == 0);
+}
+
+TEST_CASE("a hot launch of a user's own kernel allocates nothing, tensor maps included") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const SampleKernel sample;
+  const tj::custom::Kernel kernel(runtime, sample.description);
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const tj::Tensor tensor = tensor_at(0, tj::DType::f16, Layout::bhsd, 1, 1, 300, 128);
+  sample::gemm_gelu::Params params{};
+  machine.cuda.set_param_bytes(sizeof(params));
+  kernel.launch(gpu, params, 1);
+  machine.cuda.record(0);
+  const long before = g_allocations;
+  params.a = kernel.tensor_map(tensor, {{1, 1, 128, 64}});
+  kernel.launch(gpu, params, 1);
+  const long after = g_allocations;
+  machine.cuda.record(1);
+  CHECK(after == before);
 }
 
 TEST_CASE("the count sees allocations: a cold call has some") {

@@ -1,0 +1,59 @@
+// A user's graph and folder as something that the pipeline makes kernels from.
+//
+// Decides what of a description is refused before anything is scheduled, and what of it is part of the cache key. Does not
+// compile or launch (runtime.cpp). Invariant: equal identities give equal kernels.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tilejit/custom.hpp>
+
+#include "graph/graph.hpp"
+#include "ops/op.hpp"
+#include "support/tensor_map.hpp"
+
+namespace tj {
+
+class CustomMaker final : public ops::Maker {
+ public:
+  /// The files must be checked already.
+  CustomMaker(const custom::Description& description, graph::Graph graph, std::vector<ops::TemplateText> templates);
+
+  std::string_view name() const override { return "custom"; }
+  std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override;
+  ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
+  const std::vector<ops::TemplateText>& templates() const override { return templates_; }
+
+  const ops::Request& request() const { return request_; }
+  /// Differs wherever the kernels may.
+  const std::string& identity() const { return identity_; }
+
+ private:
+  graph::Graph graph_;
+  std::vector<ops::TemplateText> templates_;
+  int max_stages_, max_slots_;
+  bool turns_;
+  ops::Request request_;
+  std::string identity_;
+};
+
+struct CustomLaunch {
+  const void* params;
+  std::size_t bytes;
+  unsigned blocks;
+};
+
+/// Reads the folder and the graph and checks that they fit each other. Throws tj::Error (see custom::Kernel).
+std::unique_ptr<CustomMaker> read_custom(const custom::Description& description);
+
+/// The *.cuh, *.hpp and *.h files of a folder, sorted by their paths below it. Throws tj::Error(argument).
+std::vector<ops::TemplateText> read_templates(const std::string& folder);
+/// Throws tj::Error(argument) naming what the graph needs and neither the files nor the library have.
+void check_templates(const graph::Graph& graph, const std::string& folder, const std::vector<ops::TemplateText>& files);
+
+/// Throws tj::Error(argument) for what is no view of memory; what the copy engine asks of one is checked when it is encoded.
+support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box);
+
+}  // namespace tj

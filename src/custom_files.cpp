@@ -1,0 +1,147 @@
+// The folder of a user's node bodies: which files are read, and whether they can be what the graph names (see custom.hpp).
+//
+// Names are looked for as words outside comments. A body that a macro puts together from pieces is not found that way: spell
+// its name once, in a declaration.
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "codegen/templates.hpp"
+#include "custom.hpp"
+#include "support/fail.hpp"
+
+namespace tj {
+namespace {
+
+namespace fs = std::filesystem;
+using support::cat;
+using support::fail;
+
+constexpr std::size_t kMaxFiles = 256;
+constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+
+bool is_template(const fs::path& path) {
+  const std::string extension = path.extension().string();
+  return extension == ".cuh" || extension == ".hpp" || extension == ".h";
+}
+
+std::vector<fs::path> find_files(const std::string& folder) {
+  std::error_code problem;
+  if (folder.empty() || !fs::is_directory(folder, problem))
+    fail(Stage::argument, Code::not_found, cat("folder '", folder, "' is no folder that can be read; give the one with the node bodies"));
+  std::vector<fs::path> paths;
+  fs::recursive_directory_iterator at(folder, problem);
+  for (; !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
+    if (at->path().filename().string().front() == '.') {
+      if (at->is_directory(problem)) at.disable_recursion_pending();
+      continue;
+    }
+    std::error_code unreadable;
+    if (is_template(at->path()) && at->is_regular_file(unreadable)) paths.push_back(at->path());
+    if (paths.size() > kMaxFiles) fail(Stage::argument, Code::unsupported, cat("folder '", folder, "' has more than ", kMaxFiles, " files; give one with the node bodies alone"));
+  }
+  if (problem) fail(Stage::argument, Code::io, cat("folder '", folder, "' cannot be read: ", problem.message()));
+  return paths;
+}
+
+bool is_word_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+/// Comments become blanks; strings stay.
+std::string without_comments(std::string_view text) {
+  std::string result(text);
+  for (std::size_t i = 0; i + 1 < result.size(); ++i) {
+    if (result[i] == '"' || result[i] == '\'') {
+      const char quote = result[i];
+      for (++i; i < result.size() && result[i] != quote && result[i] != '\n'; ++i)
+        if (result[i] == '\\') ++i;
+      continue;
+    }
+    if (result[i] != '/' || (result[i + 1] != '/' && result[i + 1] != '*')) continue;
+    const bool line = result[i + 1] == '/';
+    const std::size_t found = line ? result.find('\n', i) : result.find("*/", i + 2);
+    const std::size_t end = found == std::string::npos ? result.size() : line ? found : found + 2;
+    std::fill(result.begin() + static_cast<std::ptrdiff_t>(i), result.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+  }
+  return result;
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const bool begins = at == 0 || !is_word_letter(text[at - 1]);
+    const bool ends = at + word.size() == text.size() || !is_word_letter(text[at + word.size()]);
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+std::string names_of(const std::vector<ops::TemplateText>& files) {
+  std::string names;
+  for (const ops::TemplateText& file : files) names += cat(names.empty() ? "" : ", ", file.name);
+  return names;
+}
+
+/// What the graph's names are looked for in: the folder, and the library's bodies that anything here includes.
+std::vector<std::string> readable_texts(const graph::Graph& graph, const std::vector<ops::TemplateText>& files) {
+  std::vector<std::string> texts;
+  for (const ops::TemplateText& file : files) texts.push_back(without_comments(file.text));
+  std::string mentioned;
+  for (const std::string& include : graph.includes) mentioned += include + "\n";
+  std::vector<bool> taken(codegen::templates().size(), false);
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t t = 0; t < taken.size(); ++t) {
+      const codegen::TemplateFile& file = codegen::templates()[t];
+      const auto mentions = [&](const std::string& text) { return text.find(file.name) != std::string::npos; };
+      if (taken[t] || file.name.substr(0, 4) != "ops/" || !(mentions(mentioned) || std::any_of(texts.begin(), texts.end(), mentions))) continue;
+      texts.push_back(without_comments(file.text));
+      taken[t] = more = true;
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<ops::TemplateText> read_templates(const std::string& folder) {
+  std::vector<ops::TemplateText> files;
+  std::size_t bytes = 0;
+  for (const fs::path& path : find_files(folder)) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (!file || file.bad()) fail(Stage::argument, Code::io, cat("'", path.string(), "' cannot be read"));
+    bytes += text.size();
+    if (bytes > kMaxBytes) fail(Stage::argument, Code::unsupported, cat("the files of folder '", folder, "' have more than ", kMaxBytes, " bytes; give one with the node bodies alone"));
+    files.push_back({path.lexically_relative(folder).generic_string(), std::move(text)});
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  if (files.empty()) fail(Stage::argument, Code::not_found, cat("folder '", folder, "' has no *.cuh, *.hpp or *.h file; put the node bodies there"));
+  return files;
+}
+
+void check_templates(const graph::Graph& graph, const std::string& folder, const std::vector<ops::TemplateText>& files) {
+  const auto& library = codegen::templates();
+  const auto in_folder = [&](std::string_view name) { return std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; }); };
+  const auto in_library = [&](std::string_view name) { return std::any_of(library.begin(), library.end(), [&](const auto& file) { return file.name == name; }); };
+  for (const ops::TemplateText& file : files)
+    if (in_library(file.name)) fail(Stage::argument, Code::invalid_argument, cat("folder '", folder, "': '", file.name, "' is the name of a file of the library; rename it"));
+  for (const std::string& include : graph.includes)
+    if (!in_folder(include) && !in_library(include))
+      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' includes '", include, "', which neither folder '", folder, "' (", names_of(files), ") nor the library has"));
+  const std::vector<std::string> texts = readable_texts(graph, files);
+  const auto need = [&](const std::string& word, const std::string& what) {
+    if (std::none_of(texts.begin(), texts.end(), [&](const std::string& text) { return has_word(text, word); }))
+      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", folder, "' has: ", names_of(files)));
+  };
+  for (const char* word : {"Tile", "first_tile", "next_tile"}) need(word, "the name");
+  for (const graph::Node& node : graph.nodes) {
+    need(node.body, cat("for node '", node.name, "' the body"));
+    need(node.context, cat("for node '", node.name, "' the context"));
+    if (node.async == graph::Async::matrix) need(node.body + "_done", cat("for node '", node.name, "', which runs on the matrix unit, the function"));
+    if (node.has_fast_variant) need("fast_begin", cat("for the fast variant of node '", node.name, "' the function"));
+  }
+}
+
+}  // namespace tj

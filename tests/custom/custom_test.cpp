@@ -1,0 +1,213 @@
+// Protects what tj::custom refuses, by name, before a compiler is asked; that equal descriptions share a kernel and changed
+// ones do not; and what reaches the driver.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "arch/arch.hpp"
+#include "custom.hpp"
+#include "custom/sample_kernel.hpp"
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+
+using namespace tj;
+using test::Machine;
+using test::SampleKernel;
+using testing::error_of;
+using testing::has;
+
+void refuses(const SampleKernel& sample, Stage stage, Code code, const std::string& part) {
+  CAPTURE(part);
+  const Error error = error_of([&] { read_custom(sample.description); });
+  CHECK(error.stage == stage);
+  CHECK(error.code == code);
+  CHECK_MESSAGE(has(error.message, part), error.message);
+}
+
+}  // namespace
+
+TEST_CASE("a description with a mistake is refused by name") {
+  for (const char* name : {"", "a/b", "..", "a b", "0123456789012345678901234567890123456789012345678901234567890123456789"}) {
+    SampleKernel sample;
+    sample.description.name = name;
+    refuses(sample, Stage::argument, Code::invalid_argument, std::string("name is '") + name + "'");
+  }
+  SampleKernel stages, slots;
+  stages.description.max_stages = -1;
+  refuses(stages, Stage::argument, Code::invalid_argument, "max_stages is -1");
+  slots.description.max_slots = -2;
+  refuses(slots, Stage::argument, Code::invalid_argument, "max_slots is -2");
+}
+
+TEST_CASE("a folder without the graph's files is refused by name") {
+  SampleKernel absent, empty, clash;
+  absent.description.folder = "/nonexistent/bodies";
+  refuses(absent, Stage::argument, Code::not_found, "folder '/nonexistent/bodies'");
+  absent.description.folder = "";
+  refuses(absent, Stage::argument, Code::not_found, "folder ''");
+  for (const auto& entry : std::filesystem::directory_iterator(empty.folder())) std::filesystem::remove(entry.path());
+  refuses(empty, Stage::argument, Code::not_found, "has no *.cuh");
+  empty.write("other.cuh", "");
+  refuses(empty, Stage::argument, Code::not_found, "includes 'gemm_gelu.cuh', which neither folder");
+  clash.write("types.cuh", "");
+  refuses(clash, Stage::argument, Code::invalid_argument, "'types.cuh' is the name of a file of the library");
+}
+
+TEST_CASE("a name of the graph that no file has is refused") {
+  const auto needs = [](const std::string& word, const std::string& part) {
+    SampleKernel sample;
+    const std::string path = sample.folder() + "/gemm_gelu.cuh";
+    std::string text = testing::read_bytes(path);
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) text.replace(at, word.size(), "x");
+    sample.write("gemm_gelu.cuh", text + "\n// " + word + " in a comment\n/* and " + word + " */\n");
+    refuses(sample, Stage::argument, Code::not_found, part);
+  };
+  needs("bias_gelu(", "for node 'bias_gelu.0' the body 'bias_gelu', which no file of folder");
+  needs("mma_done", "for node 'mma.0', which runs on the matrix unit, the function 'mma_done'");
+  needs("Loader", "for node 'load_a' the context 'Loader'");
+  needs("next_tile", "the name 'next_tile'");
+  SampleKernel fast;
+  fast.edit_graph("\"copy\": 0, \"async\"", "\"copy\": 0, \"fast_variant\": true, \"async\"");
+  refuses(fast, Stage::argument, Code::not_found, "for the fast variant of node 'mma.0' the function 'fast_begin'");
+}
+
+TEST_CASE("a graph that no code can be made from is refused") {
+  SampleKernel machine, code, broken;
+  machine.edit_graph("\"sm_90a\"", "\"hopper\"");
+  refuses(machine, Stage::graph, Code::invalid_argument, "is for the machine 'hopper (normalised)', which is no target; give machine one of sm_90a");
+  machine.edit_graph("\"hopper\"", "\"sm_00\"");
+  refuses(machine, Stage::graph, Code::invalid_argument, "machine is 'sm_00'; allowed are hopper, blackwell, sm_90a");
+  code.description.graph = R"({"machine": "sm_90a", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}]})";
+  refuses(code, Stage::graph, Code::invalid_argument, "has no 'code'");
+  broken.edit_graph("\"mma.0\"", "\"mma.2\"");
+  refuses(broken, Stage::graph, Code::invalid_argument, "edges[");
+}
+
+TEST_CASE("a graph for another machine than the target's") {
+  const SampleKernel sample;
+  arch::Arch other = *arch::find("sm_90a");
+  other.name = "sm_other";
+  const auto made = read_custom(sample.description);
+  const Error error = error_of([&] { made->candidates(made->request(), other); });
+  CHECK(error.stage == Stage::target);
+  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a', the target is 'sm_other'"), error.message);
+}
+
+TEST_CASE("what a tensor map cannot be of is refused by name") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const SampleKernel sample;
+  const custom::Kernel kernel(runtime, sample.description);
+  const Tensor good = test::tensor_at(0, DType::f16, test::Layout::bhsd, 1, 1, 300, 128);
+  const auto refused = [&](const Tensor& tensor, const custom::Box& box, const char* part) {
+    const Error error = error_of([&] { kernel.tensor_map(tensor, box); });
+    CHECK(error.stage == Stage::argument);
+    CHECK_MESSAGE(has(error.message, part), error.message);
+  };
+  kernel.tensor_map(good, {{1, 1, 128, 64}});
+  Tensor bad = good;
+  bad.rank = 0;
+  refused(bad, {{1, 1, 128, 64}}, "tensor has rank 0");
+  bad = good;
+  bad.shape[2] = 0;
+  refused(bad, {{1, 1, 128, 64}}, "tensor.shape[2] is 0");
+  bad = good;
+  bad.strides[3] = 2;
+  refused(bad, {{1, 1, 128, 64}}, "tensor.strides[3] is 2");
+  bad = good;
+  bad.strides[2] = 127;
+  refused(bad, {{1, 1, 128, 64}}, "stride_bytes[1] is 254");
+  bad = good;
+  bad.data = static_cast<char*>(good.data) + 2;
+  refused(bad, {{1, 1, 128, 64}}, "base is");
+  refused(good, {{1, 1, 257, 64}}, "box.shape[2] is 257");
+  refused(good, {{1, 1, 128}}, "box.shape[3] is 0");
+  refused(good, {{1, 1, 128, 128}}, "box[0] in bytes is 256");
+  refused(good, {{1, 1, 128, 64}, 100}, "swizzle_bytes is 100");
+}
+
+TEST_CASE("equal descriptions share a kernel, changed ones do not") {
+  Machine machine;
+  const Device gpu{DeviceKind::cuda, 0};
+  const SampleKernel sample;
+  {
+    Runtime runtime(machine.options());
+    const custom::Kernel first(runtime, sample.description);
+    CHECK(machine.nvrtc.compiles() == 0);
+    const KernelReport report = first.prepare(gpu);
+    CHECK(report.origin == KernelOrigin::compiled);
+    CHECK(report.name == "gemm_gelu");
+    CHECK(report.target == "sm_90a");
+    CHECK(has(report.schedule_json, "\"mma.1\""));
+    CHECK(first.prepare(gpu).origin == KernelOrigin::memory);
+    CHECK(custom::Kernel(runtime, sample.description).prepare(gpu).origin == KernelOrigin::memory);
+    CHECK(machine.nvrtc.compiles() == 1);
+  }
+  Runtime runtime(machine.options());
+  CHECK(custom::Kernel(runtime, sample.description).prepare(gpu).origin == KernelOrigin::disk);
+  const auto compiles_anew = [&](const custom::Description& description) {
+    const int before = machine.nvrtc.compiles();
+    CHECK(custom::Kernel(runtime, description).prepare(gpu).origin == KernelOrigin::compiled);
+    CHECK(machine.nvrtc.compiles() == before + 1);
+  };
+  custom::Description changed = sample.description;
+  changed.max_slots = 2;
+  compiles_anew(changed);
+  changed = sample.description;
+  changed.turns = false;
+  compiles_anew(changed);
+  changed = sample.description;
+  changed.name = "other";
+  compiles_anew(changed);
+  changed = sample.description;
+  changed.graph += " ";
+  compiles_anew(changed);
+  sample.edit("0.044715f", "0.044714f");
+  compiles_anew(sample.description);
+  sample.write("unused.cuh", "");
+  compiles_anew(sample.description);
+  sample.write("notes.txt", "not a template");
+  CHECK(custom::Kernel(runtime, sample.description).prepare(gpu).origin == KernelOrigin::memory);
+}
+
+TEST_CASE("what is launched, and what is not") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const Device gpu{DeviceKind::cuda, 0};
+  const SampleKernel sample;
+  const custom::Kernel kernel(runtime, sample.description);
+  machine.cuda.set_param_bytes(sizeof(sample::gemm_gelu::Params));
+  sample::gemm_gelu::Params params{};
+  kernel.launch(gpu, params, 7);
+  CHECK(test::count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  const auto refused = [&](const char* part, auto&& launch) {
+    const Error error = error_of(launch);
+    CHECK(error.stage == Stage::argument);
+    CHECK(error.code == Code::invalid_argument);
+    CHECK_MESSAGE(has(error.message, part), error.message);
+  };
+  refused("params of 'gemm_gelu' is of 4 bytes; the kernel's params_type has", [&] { kernel.launch(gpu, 4, 1); });
+  refused("params of 'gemm_gelu' is null", [&] { kernel.launch_bytes(gpu, nullptr, sizeof(params), 1); });
+  refused("blocks of 'gemm_gelu' is 0", [&] { kernel.launch(gpu, params, 0); });
+  CHECK(test::count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(kernel.sm_count(gpu) > 0);
+  CHECK(error_of([&] { kernel.launch({DeviceKind::cuda, 99}, params, 1); }).code == Code::invalid_argument);
+}
+
+TEST_CASE("an unprepared kernel in a capture, and a graph without a schedule") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const Device gpu{DeviceKind::cuda, 0};
+  SampleKernel sample;
+  const custom::Kernel cold(runtime, sample.description);
+  machine.cuda.set_capture(1);
+  CHECK(error_of([&] { cold.launch(gpu, sample::gemm_gelu::Params{}, 1); }).code == Code::cold_in_capture);
+  machine.cuda.set_capture(0);
+  sample.edit_graph("\"slot_bytes\": 32768, \"min_slots\": 2", "\"slot_bytes\": 131072, \"min_slots\": 2");
+  const Error error = error_of([&] { custom::Kernel(runtime, sample.description).prepare(gpu); });
+  CHECK(error.stage == Stage::schedule);
+  CHECK_MESSAGE(has(error.message, "gemm_gelu"), error.message);
+  CHECK(machine.nvrtc.compiles() == 0);
+}
