@@ -20,6 +20,7 @@
 #include "arch/arch.hpp"
 #include "graph/examples.hpp"
 #include "graph/json_reader.hpp"
+#include "ops/machine.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
@@ -145,7 +146,9 @@ graph::Graph read_graph(const std::string& path) {
   if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", path, "'; give a JSON file"));
   text.resize(static_cast<std::size_t>(file.gcount()));
   try {
-    return graph::read_json(text, std::filesystem::path(path).stem().string());
+    std::vector<graph::Machine> machines;  // real ones, by their archs' names
+    for (const arch::Arch* each : arch::all()) machines.push_back(ops::machine_of(*each));
+    return graph::read_json(text, std::filesystem::path(path).stem().string(), machines);
   } catch (const Error& e) {
     bad_use(cat("--graph ", path, ": ", e.message));
   }

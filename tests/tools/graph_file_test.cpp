@@ -51,6 +51,24 @@ TEST_CASE("a graph from a file, as JSON and as text") {
   CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
 }
 
+TEST_CASE("a graph that names a real target, with bodies of its own") {
+  const Result result = run({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--json"});
+  CHECK(result.err.empty());
+  REQUIRE(result.code == 0);
+  const auto json = nlohmann::json::parse(result.out);
+  CHECK(json["target"] == "sm_90a");
+  CHECK(json["ii"] == 1200);
+  CHECK(json["proven_ii"] == true);
+  CHECK(json["rings"].size() == 2);
+  REQUIRE(json["nodes"].size() == 8);
+  CHECK(json["nodes"][2]["scope"] == "tile_begin");
+  CHECK(json["nodes"][4]["role"] != json["nodes"][5]["role"]);  // each half's sums fill the registers of a role
+  const tj::testing::Scratch folder;
+  const std::string svg = folder / "picture.svg";
+  CHECK(run({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--svg", svg}).code == 0);
+  CHECK(has(tj::testing::read_bytes(svg), "mma.1"));
+}
+
 TEST_CASE("a bad graph is bad use, one that does not fit a failure") {
   const tj::testing::Scratch folder;
   const std::string file = folder / "mine.json";
