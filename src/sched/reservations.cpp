@@ -9,6 +9,14 @@ namespace tj::sched {
 
 ReservationTable::ReservationTable(const Problem& problem, int ii) : problem_(problem), ii_(ii) {
   taken_.assign(problem.units.size(), std::vector<int>(static_cast<std::size_t>(ii), 0));
+  for (const auto& uses : problem.uses) {
+    bool meets = false;
+    for (std::size_t a = 0; a < uses.size(); ++a) {
+      meets = meets || uses[a].cycles > ii;
+      for (std::size_t b = 0; b < a; ++b) meets = meets || uses[a].unit == uses[b].unit;
+    }
+    meets_itself_.push_back(meets ? 1 : 0);
+  }
 }
 
 void ReservationTable::change(int node, int cycle, int sign) {
@@ -22,14 +30,26 @@ void ReservationTable::change(int node, int cycle, int sign) {
   }
 }
 
+int ReservationTable::own(int node, const graph::Reservation& use, int c) const {
+  int sum = 0;
+  for (const graph::Reservation& other : problem_.uses[static_cast<std::size_t>(node)]) {
+    const int into = modulo(use.start + c - other.start, ii_);
+    if (other.unit == use.unit && into < other.cycles) sum += other.count * (1 + (other.cycles - 1 - into) / ii_);
+  }
+  return sum;
+}
+
 int ReservationTable::blocked(int node, int cycle) const {
+  const bool meets_itself = meets_itself_[static_cast<std::size_t>(node)] != 0;
   for (const graph::Reservation& use : problem_.uses[static_cast<std::size_t>(node)]) {
     const auto& row = taken_[static_cast<std::size_t>(use.unit)];
-    const int free = problem_.units[static_cast<std::size_t>(use.unit)].capacity - use.count;
+    const int capacity = problem_.units[static_cast<std::size_t>(use.unit)].capacity;
     int slot = modulo(cycle + use.start + use.cycles - 1, ii_);
     // From the end, so that the answer passes as many blocked slots as possible.
     for (int c = use.cycles - 1; c >= 0; --c) {
-      if (row[static_cast<std::size_t>(slot)] > free) return c + 1;
+      const int taken = row[static_cast<std::size_t>(slot)];
+      if (taken + use.count > capacity) return c + 1;
+      if (meets_itself && taken + own(node, use, c) > capacity) return 1;  // a cycle later another part may lie there
       slot = slot == 0 ? ii_ - 1 : slot - 1;
     }
   }

@@ -19,9 +19,12 @@ class ReservationTable {
 
  private:
   void change(int node, int cycle, int sign);
+  /// What the node takes of the unit of `use`, by all its reservations, in the c-th cycle of this one.
+  int own(int node, const graph::Reservation& use, int c) const;
   const Problem& problem_;
   int ii_;
   std::vector<std::vector<int>> taken_;
+  std::vector<char> meets_itself_;  ///< per node: may some of its reservations meet each other modulo II?
 };
 
 }  // namespace tj::sched

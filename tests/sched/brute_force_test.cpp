@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "random_graphs.hpp"
@@ -105,6 +106,25 @@ void compare(const test::RandomShape& shape, int graphs, std::uint64_t first_see
 TEST_CASE("units of one instance agree with enumeration") { compare({4, 2, 1, 3, 4, 0, 1}, 100, 1000); }
 
 TEST_CASE("nodes with two reservations agree with enumeration") { compare({4, 2, 1, 2, 3, 60, 1}, 100, 2000); }
+
+TEST_CASE("a node whose reservations meet each other modulo II leaves less to others, whoever places it") {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    graph::Graph graph = test::random_graph({3, 1, 3, 2, 4, 0, 1}, 6000 + seed);
+    test::Random random(seed);
+    const int capacity = graph.machine.units[0].capacity;
+    for (graph::Node& node : graph.nodes)  // of the unit, a cycle or two now and again some cycles later
+      node.reservations = {{0, 0, random.between(0, 3), 1}, {0, random.between(3, 5), random.between(0, 2), random.between(1, capacity)}};
+    CAPTURE(graph::to_text(graph));
+    const sched::Schedule schedule = sched::schedule(graph);
+    const Answer answer = brute_force(graph, 0);
+    CHECK(schedule.ii == answer.ii);
+    CHECK(schedule.length == answer.length);
+    CHECK(sched::verify(graph, schedule) == std::vector<std::string>{});
+    sched::Options heuristic;
+    heuristic.node_budget = 1;
+    CHECK(sched::verify(graph, sched::schedule(graph, heuristic)) == std::vector<std::string>{});
+  }
+}
 
 TEST_CASE("units of several instances agree with enumeration") { compare({5, 2, 3, 3, 3, 40, 2}, 50, 3000); }
 
