@@ -96,6 +96,25 @@ class Formula {
       }
   }
 
+  /// Node::warp_cycles; `share` is when two nodes are in one role.
+  template <class Share>
+  void warps(const Share& share) {
+    if (!possible_) return;
+    make_slots();
+    for (int i = 0; i < size(); ++i) {
+      const int first = graph_.nodes[oracle_index(i)].warp_cycles;
+      if (first > ii_) possible_ = false;  // its own next instance is in the way
+      for (int j = 0; j < i; ++j) {
+        const int second = graph_.nodes[oracle_index(j)].warp_cycles;
+        if (first == 0 || second == 0) continue;
+        const z3::expr together = share(i, j);
+        for (int place = 0; place < ii_; ++place)
+          for (int later = 0; later < ii_; ++later)  // j issues so much after i
+            if (later < first || ii_ - later < second) clause({!together, !at_slot(i, place), !at_slot(j, (place + later) % ii_)});
+      }
+    }
+  }
+
   /// All cycles may be shifted together when the length does not matter: the node that holds units longest issues in slot 0.
   void fix_rotation() {
     if (!possible_) return;

@@ -30,6 +30,19 @@ inline std::vector<std::vector<int>> longest_paths(const graph::Graph& graph, in
   return longest;
 }
 
+/// Per node, the first of those that must share its role with it, directly or through others.
+inline std::vector<int> tied_nodes(const graph::Graph& graph) {
+  std::vector<int> leader(graph.nodes.size());
+  for (std::size_t i = 0; i < leader.size(); ++i) leader[i] = static_cast<int>(i);
+  for (const graph::Edge& edge : graph.edges) {
+    if (!edge.same_role) continue;
+    const int a = leader[static_cast<std::size_t>(edge.src)], b = leader[static_cast<std::size_t>(edge.dst)];
+    for (int& each : leader)
+      if (each == a || each == b) each = std::min(a, b);
+  }
+  return leader;
+}
+
 /// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances; reservations of 0 to 3 cycles, some of them late or doubled; edges with
 /// delays below 0, over distances 0 to 3, alone and in recurrences.
 inline graph::Graph oracle_graph(std::uint64_t seed) {

@@ -26,6 +26,7 @@ class JointFormula : public Formula {
       if (edge.spill_cycles > 0 && edge.src != edge.dst) precedence(edge, edge.spill_cycles, same(edge.src, edge.dst));
     }
     units();
+    warps([this](int i, int j) { return same(i, j); });
     waits();
     memory();
     registers();

@@ -49,13 +49,16 @@ class Comparison {
   int without = 0, longer = 0, slower = 0, many_roles = 0;
 
  private:
-  /// Units and edges with the spills that no choice of roles avoids: what the number of stages is taken from.
+  /// Edges, units, and what no choice of roles avoids: spills to and from producers, the warps of nodes that must share a
+  /// role. What the number of stages is taken from.
   struct Question : test::Formula {
     Question(z3::context& context, const graph::Graph& graph, int ii, int length) : Formula(context, graph, ii, length) {
       dependences([&](const graph::Edge& edge) {
         return test::oracle_producer(graph.nodes[test::oracle_index(edge.src)]) != test::oracle_producer(graph.nodes[test::oracle_index(edge.dst)]);
       });
       units();
+      const std::vector<int> leader = test::tied_nodes(graph);
+      warps([&](int i, int j) { return context.bool_val(leader[test::oracle_index(i)] == leader[test::oracle_index(j)]); });
     }
   };
 
