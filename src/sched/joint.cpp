@@ -10,6 +10,7 @@
 #include "sched/joint_roles.hpp"
 #include "sched/joint_tile.hpp"
 #include "sched/modulo.hpp"
+#include "sched/rings.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
@@ -17,7 +18,7 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint64_t kBindingBudget = 20'000;  ///< for finding out what binds, apart from the search itself
+constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds, apart from the search itself
 constexpr int kSingleSteps = 1024;                ///< IIs tried one by one before the steps grow
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -41,14 +42,15 @@ class Joint {
       result_.certificate = cat("no joint schedule up to II ", last_ii_, result_.proven_ii ? "" : " found within the budget", "; ", result_.certificate);
       return std::move(result_);
     }
-    search_roles();
+    if (result_.roles > model_.least_roles(options_.relaxed) || free_bytes_) search_roles();
+    delay();
     finish(modulo);
     return std::move(result_);
   }
 
  private:
   ModuloResult modulo_at(int min_ii) {
-    ModuloResult found = modulo_schedule(model_.split_problem(), budget_, min_ii);
+    ModuloResult found = modulo_schedule(model_.certain_problem(), budget_, min_ii);
     budget_ -= std::min<std::uint64_t>(budget_, found.search_nodes);
     return found;
   }
@@ -56,7 +58,7 @@ class Joint {
   /// One iteration after another takes no longer.
   std::int64_t longest_interval() const {
     std::int64_t total = 1;
-    const Problem& problem = model_.split_problem();
+    const Problem& problem = model_.certain_problem();
     for (const int each : problem.length) total += each;
     for (const auto& uses : problem.uses)
       for (const graph::Reservation& use : uses) total += use.start + use.cycles;
@@ -88,12 +90,14 @@ class Joint {
   /// The shortest length that is possible with no more stages than the shortest modulo schedule has.
   Verdict try_interval(const ModuloResult& modulo) {
     const int limit = (modulo.length + modulo.ii - 1) / modulo.ii * modulo.ii;
-    Verdict verdict = ask(modulo.ii, modulo.length, options_.max_roles, -1);
+    hint_ = modulo.cycle;
     result_.proven_length = modulo.proven_length;
+    if (try_seeds(modulo)) return Verdict::found;
+    Verdict verdict = ask(modulo.ii, modulo.length, pool(), -1);
     if (verdict == Verdict::found) return verdict;
     bool gap = verdict == Verdict::unknown;
     excluded_length_ = modulo.length;
-    if (limit > modulo.length) verdict = ask(modulo.ii, limit, options_.max_roles, -1);
+    if (limit > modulo.length) verdict = ask(modulo.ii, limit, pool(), -1);
     if (verdict != Verdict::found) {
       excluded_ii_ = modulo.ii;
       excluded_length_ = limit;
@@ -102,7 +106,7 @@ class Joint {
     int lower = modulo.length + 1;
     while (lower < result_.length) {
       const int middle = lower + (result_.length - 1 - lower) / 2;
-      verdict = ask(modulo.ii, middle, options_.max_roles, -1);
+      verdict = ask(modulo.ii, middle, pool(), -1);
       if (verdict == Verdict::found) continue;
       gap = gap || verdict == Verdict::unknown;
       excluded_length_ = middle;
@@ -112,13 +116,33 @@ class Joint {
     return Verdict::found;
   }
 
+  /// The modulo schedule as it is, with the fewest roles, and with a role for each copy. Where nothing but units and edges
+  /// binds, the first is the answer, and no search was needed.
+  bool try_seeds(const ModuloResult& modulo) {
+    for (const bool by_copy : {false, true}) {
+      RoleAnswer answer;
+      answer.cycle = modulo.cycle;
+      if (!model_.seed(by_copy, options_.relaxed, answer.role)) continue;
+      answer.roles = 1 + *std::max_element(answer.role.begin(), answer.role.end());
+      if (answer.roles > pool() || !model_.satisfied(answer.role, modulo.ii, modulo.cycle, options_.relaxed)) continue;
+      offer(modulo.ii, answer);
+      // With one role for each kind there is nothing to choose.
+      free_bytes_ = by_copy || answer.roles > 2;
+      result_.proven_roles = !free_bytes_;
+      return true;
+    }
+    return false;
+  }
+
+  int pool() const { return options_.relaxed.roles ? model_.problem().size() + 1 : options_.max_roles; }
+
   void search_roles() {
     bool proven = true;
-    for (int roles = model_.least_roles(); roles < result_.roles; ++roles) {
+    for (int roles = model_.least_roles(options_.relaxed); roles < result_.roles; ++roles) {
       const Verdict verdict = ask(result_.ii, result_.length, roles, -1);
       if (verdict == Verdict::unknown) proven = false;
     }
-    while (result_.cross_role_bytes > 0) {
+    while (result_.cross_role_bytes > model_.least_bytes(options_.relaxed)) {
       const Verdict verdict = ask(result_.ii, result_.length, result_.roles, result_.cross_role_bytes - 1);
       if (verdict == Verdict::found) continue;
       if (verdict == Verdict::unknown) proven = false;
@@ -132,48 +156,78 @@ class Joint {
     RoleAnswer answer;
     std::uint64_t share = budget_ / 2 + (budget_ > 0 ? 1 : 0);
     budget_ -= share;
-    const Verdict verdict = share == 0 ? Verdict::unknown : RoleSearch(model_, {ii, length, max_roles, max_bytes, {}}, share).run(answer);
+    const RoleQuestion question{ii, length, max_roles, max_bytes, options_.relaxed, &hint_};
+    const Verdict verdict = share == 0 ? Verdict::unknown : RoleSearch(model_, question, share).run(answer);
     budget_ += share;
-    if (verdict == Verdict::found) offer(ii, answer);
+    if (verdict == Verdict::found) {
+      free_bytes_ = true;
+      offer(ii, answer);
+    }
     return verdict;
   }
 
   void offer(int ii, RoleAnswer& answer) {
     const int first = *std::min_element(answer.cycle.begin(), answer.cycle.end());
     for (int& each : answer.cycle) each -= first;
+    best_ = answer;
     result_.found = true;
     result_.ii = ii;
     result_.length = makespan(model_.problem(), answer.cycle);
     result_.roles = answer.roles;
     result_.cross_role_bytes = model_.cross_bytes(answer.role);
-    result_.role_registers = model_.role_registers(answer.role, answer.roles, ii, answer.cycle);
+  }
+
+  /// Copies as late as roles and units allow, so that slots are held no longer than needed; not where that breaks a limit.
+  void delay() {
+    std::vector<int> cycle = best_.cycle;
+    delay_copies(model_.decided_problem(best_.role), model_.graph(), result_.ii, cycle);
+    const int first = *std::min_element(cycle.begin(), cycle.end());
+    for (int& each : cycle) each -= first;
+    if (cycle == best_.cycle || !model_.satisfied(best_.role, result_.ii, cycle, options_.relaxed)) return;
+    best_.cycle = std::move(cycle);
+    result_.length = makespan(model_.problem(), best_.cycle);
+  }
+
+  void fill() {
+    result_.role_registers = model_.role_registers(best_.role, best_.roles, result_.ii, best_.cycle);
     result_.cycle.assign(model_.graph().nodes.size(), 0);
     result_.role.assign(model_.graph().nodes.size(), -1);
     for (int i = 0; i < model_.problem().size(); ++i) {
       const std::size_t node = at(model_.problem().node[at(i)]);
-      result_.cycle[node] = answer.cycle[at(i)];
-      result_.role[node] = answer.role[at(i)];
+      result_.cycle[node] = best_.cycle[at(i)];
+      result_.role[node] = best_.role[at(i)];
     }
+    place_tile_nodes(model_.graph(), result_);
+  }
+
+  /// Each family of constraints that the graph has, left out beside what is left out anyway.
+  std::vector<std::pair<std::string, Relaxation>> families() const {
+    std::vector<std::pair<std::string, Relaxation>> list;
+    const auto add = [&](bool there, const std::string& name, auto leave_out) {
+      Relaxation relaxed = options_.relaxed;
+      leave_out(relaxed);
+      if (there) list.emplace_back(name, std::move(relaxed));
+    };
+    add(model_.uses_registers() && !options_.relaxed.registers, "registers", [](Relaxation& r) { r.registers = true; });
+    for (const std::string& space : model_.spaces())
+      add(space != options_.relaxed.space, space, [&](Relaxation& r) { r.space = space; });
+    add(model_.has_waits() && !options_.relaxed.concurrency, "concurrency", [](Relaxation& r) { r.concurrency = true; });
+    add(model_.has_warps() && !options_.relaxed.warps, "warps", [](Relaxation& r) { r.warps = true; });
+    add(model_.has_spills() && !options_.relaxed.spills, "spills", [](Relaxation& r) { r.spills = true; });
+    add(model_.has_producers() && !options_.relaxed.variable_latency, "variable latency", [](Relaxation& r) { r.variable_latency = true; });
+    add(!options_.relaxed.roles, "roles", [](Relaxation& r) { r.roles = true; });
+    return list;
   }
 
   /// The families of constraints without which the last excluded II would be possible.
   void explain() {
-    std::vector<std::pair<std::string, Relaxation>> families;
-    const auto add = [&](bool there, const std::string& name, const Relaxation& relaxed) {
-      if (there) families.emplace_back(name, relaxed);
-    };
-    add(model_.uses_registers(), "registers", {true, false, false, false, ""});
-    for (const std::string& space : model_.spaces()) add(true, space, {false, false, false, false, space});
-    add(model_.has_waits(), "concurrency", {false, true, false, false, ""});
-    add(model_.has_spills(), "spills", {false, false, true, false, ""});
-    add(true, "roles", {false, false, false, true, ""});
     std::string alone, all;
     std::vector<std::string> names;
-    for (const auto& [name, relaxed] : families) {
+    for (const auto& [name, relaxed] : families()) {
       std::uint64_t budget = kBindingBudget;
       RoleAnswer answer;
-      const int pool = relaxed.roles ? model_.problem().size() + 1 : options_.max_roles;
-      if (RoleSearch(model_, {excluded_ii_, excluded_length_, pool, -1, relaxed}, budget).run(answer) == Verdict::found) {
+      const int most = relaxed.roles ? model_.problem().size() + 1 : pool();
+      if (RoleSearch(model_, {excluded_ii_, excluded_length_, most, -1, relaxed, nullptr}, budget).run(answer) == Verdict::found) {
         result_.binding.push_back(name);
         alone += (alone.empty() ? "" : ", ") + name;
       }
@@ -201,7 +255,7 @@ class Joint {
     if (result_.ii == modulo.ii && result_.length > modulo.length)
       result_.certificate += cat("; length ", result_.length, " where units and edges alone allow ", modulo.length);
     result_.search_nodes = options_.node_budget - budget_;
-    place_tile_nodes(model_.graph(), result_);
+    fill();
   }
 
   JointResult finish_without(bool proven, const std::string& binding, const std::string& words) {
@@ -216,6 +270,9 @@ class Joint {
   const JointOptions options_;
   std::uint64_t budget_;
   int last_ii_ = 0, excluded_ii_ = 1, excluded_length_ = 1;
+  std::vector<int> hint_;  ///< the modulo schedule of the II at hand
+  RoleAnswer best_;
+  bool free_bytes_ = false;  ///< could the same number of roles send fewer bytes?
   JointResult result_;
 };
 

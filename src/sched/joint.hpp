@@ -1,15 +1,21 @@
 // The joint schedule: cycles and roles of all iteration nodes in one exact search.
 //
 // Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and units:
-//   roles        what completes by itself (asynchronous copies, variable latency) sits in producer roles, nothing else does
+//   roles        what completes by itself (asynchronous copies, variable latency) sits in producer roles, nothing else does;
+//                bodies that are written for different numbers of warps (nodes with a context) sit in different roles; a value
+//                in shared memory (Edge::value) is read in at least one role beside the one that writes it
+//   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint modulo II
 //   spills       an edge between two roles asks for Edge::spill_cycles more
 //   memory       a node's bytes of each space are held from its issue until its last reader is done
-//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers
+//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers. What
+//                a role has to keep all the time is a value that its node reads one iteration later (an edge to itself)
 //   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1), t_v];
 //                asynchronous nodes have only their issue in Node::cycles, so they stand in the way no longer than that
+//   slots        where JointOptions::slots limits a value: it is filled again so many iterations later, when its readers are done
 // Where nothing of this is given, II and length are the modulo ones. At each II lengths are searched as far as the shortest
 // modulo schedule has stages; a longer pipeline is not tried before the next II.
-// Does not decide rings. Invariant: a found result satisfies all of the above.
+// Copies are issued as late as all of this allows. Does not decide rings. Invariant: a found result satisfies all of the above,
+// less what `relaxed` leaves out.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +27,17 @@
 
 namespace tj::sched {
 
+/// Families of constraints that are left out: to ask what a limit costs, or which one binds.
+struct Relaxation {
+  bool registers = false;
+  bool concurrency = false;       ///< of waits
+  bool spills = false;
+  bool roles = false;             ///< the size of the pool
+  bool warps = false;             ///< Node::warp_cycles
+  bool variable_latency = false;  ///< what completes by itself may share a role with the rest
+  std::string space;              ///< a memory space without limit; empty: none
+};
+
 struct JointOptions {
   std::uint64_t node_budget = 200'000;    ///< of all searches together; deterministic
   int max_roles = 6;                      ///< the pool of roles
@@ -28,6 +45,9 @@ struct JointOptions {
   int min_ii = 0;                         ///< start no lower
   int max_ii = 0;                         ///< try no higher; 0: as far as one iteration after another takes
   bool streaming_latency_zero = false;    ///< as Options::streaming_latency_zero
+  std::vector<int> slots;                 ///< per graph value, the most that its ring may have; 0 or empty: any
+  bool strict_slots = false;              ///< a slot that a matrix node reads is free when its role waits for it, not yet before
+  Relaxation relaxed;
 };
 
 struct JointResult {
@@ -44,7 +64,8 @@ struct JointResult {
   std::vector<int> role_registers;        ///< per role: what its values need in the fullest cycle, rounded to the machine's step
   std::int64_t cross_role_bytes = 0;      ///< an iteration sends from role to role
   std::vector<std::string> binding;       ///< what makes a smaller II impossible: "unit", "recurrence", "registers", "concurrency",
-                                          ///< "spills", "roles", or a memory space; several when only all of them together do
+                                          ///< "spills", "roles", "warps", "variable latency", or a memory space; several
+                                          ///< when only all of them together do
   std::string certificate;                ///< the same in words
   std::uint64_t search_nodes = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -25,24 +26,32 @@ std::int64_t amount_of(const graph::Node& node, const std::string& space) {
   return found == node.memory_bytes.end() ? 0 : found->second;
 }
 
+Pair pair_of(int i, int j, int low, int high) {
+  Pair pair;
+  pair.i = i;
+  pair.j = j;
+  pair.allowed = {{low, high}};
+  return pair;
+}
+
 std::int64_t threads_of_group(const graph::Machine& machine) { return std::int64_t{machine.warps_per_group} * machine.warp_size; }
 
 }  // namespace
 
-JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) : graph_(graph), max_stages_(options.max_stages) {
-  Options modulo;
-  modulo.max_stages = options.max_stages;
-  modulo.streaming_latency_zero = options.streaming_latency_zero;
-  const SlotCaps no_caps(graph.values.size(), 0);
-  std::vector<int> kind;
-  for (const graph::Node& node : graph.nodes) kind.push_back(completes_by_itself(node) ? 1 : 0);
-  problem_ = make_problem(graph, std::vector<int>(graph.nodes.size(), 0), no_caps, false, modulo);
-  split_problem_ = make_problem(graph, kind, no_caps, false, modulo);
+JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) : graph_(graph), options_(options) {
+  modulo_.max_stages = options.max_stages;
+  modulo_.streaming_latency_zero = options.streaming_latency_zero;
+  caps_ = options.slots.empty() ? SlotCaps(graph.values.size(), 0) : options.slots;
+  problem_ = make_problem(graph, std::vector<int>(graph.nodes.size(), 0), SlotCaps(graph.values.size(), 0), false, modulo_);
+  local_.assign(graph.nodes.size(), -1);
   std::set<std::string> spaces;
-  for (const int n : problem_.node) {
-    const graph::Node& node = graph.nodes[at(n)];
-    producer_.push_back(static_cast<char>(kind[at(n)]));
+  for (int i = 0; i < problem_.size(); ++i) {
+    const graph::Node& node = node_of(i);
+    local_[at(problem_.node[at(i)])] = i;
+    producer_.push_back(completes_by_itself(node) ? 1 : 0);
+    has_producers_ = has_producers_ || producer_.back() != 0;
     uses_registers_ = uses_registers_ || node.registers > 0;
+    has_warps_ = has_warps_ || node.warp_cycles > 0;
     for (const auto& [space, bytes] : node.memory_bytes)
       if (bytes > 0 && graph.machine.memory_bytes.count(space) != 0) spaces.insert(space);
   }
@@ -54,6 +63,8 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
     has_spills_ = has_spills_ || edge.spill_cycles > 0;
   }
   find_clusters();
+  find_kinds();
+  make_certain_problem();
 }
 
 void JointModel::find_clusters() {
@@ -74,19 +85,72 @@ void JointModel::find_clusters() {
       clusters_.emplace_back();
     }
     clusters_[at(cluster)].push_back(i);
+    cluster_of_.push_back(cluster);
   }
 }
 
-int JointModel::least_roles() const {
-  const auto producers = std::count(producer_.begin(), producer_.end(), 1);
-  return (producers > 0 ? 1 : 0) + (producers < problem_.size() ? 1 : 0);
+void JointModel::find_kinds() {
+  for (const auto& cluster : clusters_) {
+    Kind kind;
+    kind.produces = producer_[at(cluster.front())] != 0;
+    for (const int i : cluster) {
+      const graph::Node& node = node_of(i);
+      if (node.context.empty()) continue;
+      if (kind.warps != 0 && kind.warps != node.warps && unlike_.empty()) unlike_ = node.name;
+      kind.warps = node.warps;
+    }
+    kinds_.push_back(kind);
+  }
+}
+
+bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const {
+  if (!values_cross(role)) return false;
+  for (const graph::Edge& edge : role_edges(role, relaxed))
+    if (std::int64_t{cycle[at(edge.dst)]} - cycle[at(edge.src)] < least_distance(edge, ii)) return false;
+  TimeRules rules;
+  rules.ii = ii;
+  add_memory(relaxed, rules);
+  add_role_rules(role, relaxed, rules);
+  return TimeSearch(rules).satisfied(cycle);
+}
+
+/// Roles that the kinds of nodes need; more than one for each kind is a matter of the constraints.
+int JointModel::least_roles(const Relaxation& relaxed) const {
+  std::set<std::pair<bool, int>> needed;
+  for (const Kind& kind : kinds_)
+    if (kind.warps != 0) needed.insert({kind.produces && !relaxed.variable_latency, kind.warps});
+  for (const Kind& kind : kinds_) {
+    const bool produces = kind.produces && !relaxed.variable_latency;
+    const bool there = std::any_of(needed.begin(), needed.end(), [&](const auto& each) { return each.first == produces; });
+    if (!there) needed.insert({produces, 0});
+  }
+  return static_cast<int>(needed.size());
+}
+
+bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const {
+  std::vector<std::pair<Kind, int>> roles;  // with the copy that each is for
+  role.assign(at(problem_.size()), -1);
+  for (std::size_t c = 0; c < clusters_.size(); ++c) {
+    const Kind& kind = kinds_[c];
+    const int copy = by_copy && !kind.produces ? node_of(clusters_[c].front()).copy : -1;
+    std::size_t r = 0;
+    while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, relaxed.variable_latency && !by_copy))) ++r;
+    if (r == roles.size()) roles.emplace_back(kind, copy);
+    if (kind.warps != 0) roles[r].first.warps = kind.warps;
+    for (const int i : clusters_[c]) role[at(i)] = static_cast<int>(r);
+  }
+  return by_copy || static_cast<int>(roles.size()) == least_roles(relaxed);
 }
 
 // A node and all that it reads are held together when it issues, whatever the II.
 std::pair<std::string, std::string> JointModel::impossible(int max_roles) const {
-  if (mixed_) return {"roles", "nodes that must share a role are both of variable latency and not"};
-  if (least_roles() > max_roles) return {"roles", cat("at least ", least_roles(), " roles are needed, ", max_roles, " are allowed")};
+  const Relaxation& relaxed = options_.relaxed;
+  if (mixed_ && !relaxed.variable_latency) return {"roles", "nodes that must share a role are both of variable latency and not"};
+  if (!unlike_.empty()) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
+  if (const int least = least_roles(relaxed); least > max_roles && !relaxed.roles)
+    return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
   for (const std::string& space : spaces_) {
+    if (space == relaxed.space) continue;
     const std::int64_t capacity = graph_.machine.memory_bytes.at(space);
     for (int i = 0; i < problem_.size(); ++i) {
       std::set<int> together;
@@ -98,13 +162,13 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
       }
       if (read_later || !read) together.insert(i);
       std::int64_t sum = 0;
-      for (const int each : together) sum += amount_of(graph_.nodes[at(problem_.node[at(each)])], space);
+      for (const int each : together) sum += amount_of(node_of(each), space);
       if (sum > capacity)
         return {space, cat(problem_.name[at(i)], " and what it reads hold ", sum, " bytes of ", space, ", there are ", capacity)};
     }
   }
-  for (int i = 0; i < problem_.size(); ++i) {
-    const int need = graph_.nodes[at(problem_.node[at(i)])].registers;
+  for (int i = 0; i < problem_.size() && !relaxed.registers; ++i) {
+    const int need = node_of(i).registers;
     if (need > graph_.machine.max_registers_per_thread)
       return {"registers", cat(problem_.name[at(i)], " needs ", need, " registers a thread, at most ", graph_.machine.max_registers_per_thread, " are allowed")};
   }
@@ -123,7 +187,7 @@ std::vector<Moment> JointModel::ends(int node, int ii) const {
 TimeRules JointModel::base_rules(int ii, const Relaxation& relaxed) const {
   TimeRules rules;
   rules.ii = ii;
-  Conflicts conflicts = make_conflicts(problem_, ii);
+  Conflicts conflicts = make_conflicts(relaxed.warps ? problem_ : warps_problem_, ii);
   rules.possible = conflicts.possible;
   rules.pairs = std::move(conflicts.pairs);
   for (const Cover& cover : conflicts.covers) {
@@ -131,20 +195,39 @@ TimeRules JointModel::base_rules(int ii, const Relaxation& relaxed) const {
     for (const CoverItem& item : cover.items) unit.holdings.push_back({{item.node, item.start}, item.count, {{item.node, item.start + item.cycles}}});
     rules.resources.push_back(std::move(unit));
   }
+  add_memory(relaxed, rules);
+  return rules;
+}
+
+void JointModel::add_memory(const Relaxation& relaxed, TimeRules& rules) const {
   for (const std::string& space : spaces_) {
-    if (space == relaxed.space) continue;
+    if (space == relaxed.space || space == options_.relaxed.space) continue;
     Resource resource{graph_.machine.memory_bytes.at(space), {}};
     for (int i = 0; i < problem_.size(); ++i)
-      if (const std::int64_t amount = amount_of(graph_.nodes[at(problem_.node[at(i)])], space); amount > 0)
-        resource.holdings.push_back({{i, 0}, amount, ends(i, ii)});
+      if (const std::int64_t amount = amount_of(node_of(i), space); amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, rules.ii)});
     rules.resources.push_back(std::move(resource));
   }
-  return rules;
 }
 
 void JointModel::add_role_rules(const std::vector<int>& role, const Relaxation& relaxed, TimeRules& rules) const {
   if (!relaxed.concurrency && has_waits_) add_waits(role, rules);
+  if (!relaxed.warps && has_warps_) add_warps(role, rules);
   if (!relaxed.registers && uses_registers_) add_registers(role, rules);
+}
+
+// Nodes that share a role for certain are in the base rules already.
+void JointModel::add_warps(const std::vector<int>& role, TimeRules& rules) const {
+  const auto held = [&](int i) { return role[at(i)] < 0 ? 0 : node_of(i).warp_cycles; };
+  std::map<int, std::int64_t> sum;
+  for (int i = 0; i < problem_.size(); ++i) {
+    if (held(i) > 0 && (sum[role[at(i)]] += held(i)) > rules.ii) {
+      rules.possible = false;
+      return;
+    }
+    for (int j = 0; j < i; ++j)
+      if (held(i) > 0 && held(j) > 0 && role[at(i)] == role[at(j)] && cluster_of_[at(i)] != cluster_of_[at(j)])
+        rules.pairs.push_back(pair_of(i, j, held(i), rules.ii - held(j)));
+  }
 }
 
 // While v waits, its role issues nothing; what runs on after its issue (Node::cycles) must have been issued early enough.
@@ -152,13 +235,13 @@ void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const
   for (int v = 0; v < problem_.size(); ++v) {
     if (!waits_[at(v)] || role[at(v)] < 0) continue;
     for (int o = 0; o < problem_.size(); ++o) {
-      const int cycles = graph_.nodes[at(problem_.node[at(o)])].cycles;
+      const int cycles = node_of(o).cycles;
       if (o == v || role[at(o)] != role[at(v)] || cycles <= 0) continue;
       if (cycles >= rules.ii) {
         rules.possible = false;
         return;
       }
-      rules.pairs.push_back({v, o, {{1, rules.ii - cycles}}});
+      rules.pairs.push_back(pair_of(v, o, 1, rules.ii - cycles));
     }
   }
 }
@@ -166,14 +249,14 @@ void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const
 int JointModel::groups(const std::vector<int>& role, int r) const {
   int warps = 1;
   for (int i = 0; i < problem_.size(); ++i)
-    if (role[at(i)] == r) warps = std::max(warps, graph_.nodes[at(problem_.node[at(i)])].warps);
+    if (role[at(i)] == r) warps = std::max(warps, node_of(i).warps);
   return (warps + graph_.machine.warps_per_group - 1) / graph_.machine.warps_per_group;
 }
 
 Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) const {
   Resource resource;
   for (int i = 0; i < problem_.size(); ++i) {
-    const int amount = graph_.nodes[at(problem_.node[at(i)])].registers;
+    const int amount = node_of(i).registers;
     if (role[at(i)] == r && amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, ii)});
   }
   return resource;
@@ -219,7 +302,7 @@ std::vector<int> JointModel::role_registers(const std::vector<int>& role, int ro
 
 Closure JointModel::window(int ii, int length, bool& possible) const {
   const int size = problem_.size();
-  const std::int64_t last = max_stages_ > 0 ? std::min<std::int64_t>(std::int64_t{max_stages_} * ii - 1, kHorizon) : kHorizon;
+  const std::int64_t last = options_.max_stages > 0 ? std::min<std::int64_t>(std::int64_t{options_.max_stages} * ii - 1, kHorizon) : kHorizon;
   Closure root(size + 1);
   possible = true;
   for (int i = 0; i < size; ++i) {
@@ -229,7 +312,7 @@ Closure JointModel::window(int ii, int length, bool& possible) const {
     root.set(i + 1, 0, -latest);
   }
   for (const graph::Edge& edge : problem_.edges) {
-    const int least = least_distance(edge, 0, ii);
+    const int least = least_distance(edge, ii);
     if (edge.src != edge.dst)
       root.set(edge.src + 1, edge.dst + 1, least);
     else if (least > 0)
@@ -239,9 +322,15 @@ Closure JointModel::window(int ii, int length, bool& possible) const {
   return root;
 }
 
-int JointModel::least_distance(const graph::Edge& edge, int spill, int ii) {
-  const std::int64_t least = std::int64_t{edge.delay} + spill - std::int64_t{ii} * edge.distance;
-  return static_cast<int>(std::clamp<std::int64_t>(least, -kHorizon, kHorizon));
+int JointModel::least_distance(const graph::Edge& edge, int ii) {
+  return static_cast<int>(std::clamp<std::int64_t>(std::int64_t{edge.delay} - std::int64_t{ii} * edge.distance, -kHorizon, kHorizon));
+}
+
+// As if all that may share a role did.
+std::int64_t JointModel::least_bytes(const Relaxation& relaxed) const {
+  std::vector<int> kind;
+  for (int i = 0; i < problem_.size(); ++i) kind.push_back(producer_[at(i)] != 0 && !relaxed.variable_latency ? 1 : 0);
+  return cross_bytes(kind);
 }
 
 std::int64_t JointModel::cross_bytes(const std::vector<int>& role) const {
@@ -250,7 +339,7 @@ std::int64_t JointModel::cross_bytes(const std::vector<int>& role) const {
   for (const graph::Edge& edge : problem_.edges) {
     const int from = role[at(edge.src)], to = role[at(edge.dst)];
     if (from < 0 || to < 0 || from == to || !sent.insert({{edge.src, edge.value}, to}).second) continue;
-    const graph::Node& node = graph_.nodes[at(problem_.node[at(edge.src)])];
+    const graph::Node& node = node_of(edge.src);
     if (edge.value >= 0) {
       sum += graph_.values[at(edge.value)].slot_bytes;
     } else if (!node.memory_bytes.empty()) {

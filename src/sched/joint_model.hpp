@@ -15,27 +15,34 @@
 
 namespace tj::sched {
 
-/// One family of constraints left out, to see whether it is the one that binds.
-struct Relaxation {
-  bool registers = false, concurrency = false, spills = false, roles = false;
-  std::string space;  ///< a memory space without limit; empty: none
-};
-
 class JointModel {
  public:
   JointModel(const graph::Graph& graph, const JointOptions& options);
 
   const graph::Graph& graph() const { return graph_; }
-  const Problem& problem() const { return problem_; }          ///< no spills
-  const Problem& split_problem() const { return split_problem_; }  ///< spills between producers and the rest, which always count
+  const Problem& problem() const { return problem_; }  ///< no spills, no slots, no warps
+  /// With what holds whatever the roles: spills and slots between producers and the rest, warps of nodes that share a role.
+  const Problem& certain_problem() const { return certain_problem_; }
   const std::vector<std::vector<int>>& clusters() const { return clusters_; }  ///< local nodes that must share a role
-  bool produces(int node) const { return producer_[static_cast<std::size_t>(node)] != 0; }
+  /// Of a cluster: does it complete by itself, and how many warps its bodies are written for (0: any).
+  struct Kind {
+    bool produces = false;
+    int warps = 0;
+    bool agrees(const Kind& other, bool mixed) const {
+      return (mixed || produces == other.produces) && (warps == 0 || other.warps == 0 || warps == other.warps);
+    }
+  };
+  const Kind& kind(std::size_t cluster) const { return kinds_[cluster]; }
+  bool has_producers() const { return has_producers_; }
+  bool has_warps() const { return has_warps_; }
+  /// Do roles decide edges?
+  bool edges_depend() const;
   const std::vector<std::string>& spaces() const { return spaces_; }  ///< with a limit and a user
   bool uses_registers() const { return uses_registers_; }
   bool has_waits() const { return has_waits_; }
   bool has_spills() const { return has_spills_; }
   /// Kinds of roles that the iteration nodes need.
-  int least_roles() const;
+  int least_roles(const Relaxation& relaxed) const;
 
   /// What rules out every II, as (binding, words); empty when nothing simple does.
   std::pair<std::string, std::string> impossible(int max_roles) const;
@@ -44,8 +51,21 @@ class JointModel {
   TimeRules base_rules(int ii, const Relaxation& relaxed) const;
   /// Adds what follows from the roles that are decided (`role` per local node, -1: not yet).
   void add_role_rules(const std::vector<int>& role, const Relaxation& relaxed, TimeRules& rules) const;
+  /// Edges that follow from them: spills, and slots that are filled again. Local nodes; delays include the spill.
+  std::vector<graph::Edge> role_edges(const std::vector<int>& role, const Relaxation& relaxed) const;
+  /// False when all readers of a value are decided to be in its writer's role.
+  bool values_cross(const std::vector<int>& role) const;
+  /// Do cycles that satisfy certain_problem() satisfy everything with these roles, all decided?
+  bool satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const;
+  /// A first guess at roles: one for each kind, or what completes by itself and one for each copy of the rest. False when there
+  /// is no such guess.
+  bool seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const;
+  /// Bytes that go from role to role whatever the roles.
+  std::int64_t least_bytes(const Relaxation& relaxed) const;
+  /// The problem with these roles, all decided: what a node may be moved within.
+  Problem decided_problem(const std::vector<int>& role) const;
   /// t_dst - t_src of an edge at this II.
-  static int least_distance(const graph::Edge& edge, int spill, int ii);
+  static int least_distance(const graph::Edge& edge, int ii);
   /// Windows of all nodes and edges without spills, closed; not `possible` when the edges alone do not fit.
   Closure window(int ii, int length, bool& possible) const;
   /// Bytes that an iteration sends between the roles that are decided.
@@ -55,6 +75,13 @@ class JointModel {
 
  private:
   void find_clusters();
+  void find_kinds();
+  void make_certain_problem();
+  void take_role_edges(const std::vector<int>& role, Problem& problem) const;
+  const graph::Node& node_of(int local) const { return graph_.nodes[static_cast<std::size_t>(problem_.node[static_cast<std::size_t>(local)])]; }
+  Sharing sharing(const std::vector<int>& role, const Relaxation& relaxed) const;
+  void add_memory(const Relaxation& relaxed, TimeRules& rules) const;
+  void add_warps(const std::vector<int>& role, TimeRules& rules) const;
   std::vector<Moment> ends(int node, int ii) const;
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
   void add_registers(const std::vector<int>& role, TimeRules& rules) const;
@@ -62,13 +89,19 @@ class JointModel {
   int groups(const std::vector<int>& role, int r) const;
 
   const graph::Graph& graph_;
-  int max_stages_;
-  Problem problem_, split_problem_;
+  const JointOptions options_;
+  Options modulo_;                   ///< options of the problems
+  SlotCaps caps_;
+  Problem problem_, warps_problem_, certain_problem_;  ///< warps_problem_: with warps of nodes that share a role for certain
+  std::vector<int> local_;           ///< per graph node
   std::vector<char> producer_, waits_;
   std::vector<std::vector<int>> clusters_;
+  std::vector<int> cluster_of_;      ///< per local node
+  std::vector<Kind> kinds_;          ///< per cluster
   std::vector<std::string> spaces_;
+  std::string unlike_;  ///< a node that must share a role with one of another number of warps
   bool mixed_ = false;  ///< nodes that must share a role are of both kinds
-  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false;
+  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false;
 };
 
 }  // namespace tj::sched

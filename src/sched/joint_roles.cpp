@@ -12,7 +12,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 RoleSearch::RoleSearch(const JointModel& model, const RoleQuestion& question, std::uint64_t& budget)
-    : model_(model), question_(question), budget_(budget), base_(model.base_rules(question.ii, question.relaxed)) {}
+    : model_(model), question_(question), budget_(budget), base_(model.base_rules(question.ii, question.relaxed)), edges_depend_(model.edges_depend()) {}
 
 Verdict RoleSearch::run(RoleAnswer& answer) {
   State state;
@@ -20,7 +20,10 @@ Verdict RoleSearch::run(RoleAnswer& answer) {
   if (possible) state.closure = model_.window(question_.ii, question_.length, possible);
   if (!possible) return Verdict::infeasible;
   state.role.assign(at(model_.problem().size()), -1);
-  const Verdict verdict = settle(state, false);
+  bool kept = question_.hint != nullptr;
+  if (kept) state.cycle = *question_.hint;
+  if (!add_edges(state, kept)) return Verdict::infeasible;
+  const Verdict verdict = settle(state, kept);
   return verdict == Verdict::found ? descend(0, state, answer) : verdict;
 }
 
@@ -43,11 +46,11 @@ Verdict RoleSearch::descend(std::size_t cluster, const State& state, RoleAnswer&
 
 std::vector<int> RoleSearch::candidates(std::size_t cluster, const State& state) const {
   const std::vector<int>& nodes = model_.clusters()[cluster];
-  const char kind = model_.produces(nodes.front()) ? 1 : 0;
+  const JointModel::Kind kind = model_.kind(cluster);
   std::vector<std::pair<std::int64_t, int>> rated;
   std::vector<int> role = state.role;
   for (std::size_t r = 0; r < state.kind.size(); ++r) {
-    if (state.kind[r] != kind) continue;
+    if (!state.kind[r].agrees(kind, question_.relaxed.variable_latency)) continue;
     for (const int node : nodes) role[at(node)] = static_cast<int>(r);
     rated.emplace_back(model_.cross_bytes(role), static_cast<int>(r));
   }
@@ -61,23 +64,26 @@ std::vector<int> RoleSearch::candidates(std::size_t cluster, const State& state)
 
 Verdict RoleSearch::place(std::size_t cluster, int role, State& state) {
   const std::vector<int>& nodes = model_.clusters()[cluster];
-  if (role == static_cast<int>(state.kind.size())) state.kind.push_back(model_.produces(nodes.front()) ? 1 : 0);
+  const JointModel::Kind kind = model_.kind(cluster);
+  if (role == static_cast<int>(state.kind.size())) state.kind.push_back(kind);
+  if (kind.warps != 0) state.kind[at(role)].warps = kind.warps;
   for (const int node : nodes) state.role[at(node)] = role;
   if (question_.max_bytes >= 0 && model_.cross_bytes(state.role) > question_.max_bytes) return Verdict::infeasible;
+  if (!model_.values_cross(state.role)) return Verdict::infeasible;
   bool kept = true;
-  if (!question_.relaxed.spills && !add_spills(nodes, state, kept)) return Verdict::infeasible;
+  if (edges_depend_ && !add_edges(state, kept)) return Verdict::infeasible;
   return settle(state, kept);
 }
 
-bool RoleSearch::add_spills(const std::vector<int>& cluster, State& state, bool& kept) const {
-  for (const graph::Edge& edge : model_.problem().edges) {
-    const int from = state.role[at(edge.src)], to = state.role[at(edge.dst)];
-    if (edge.spill_cycles <= 0 || from < 0 || to < 0 || from == to) continue;
-    const auto inside = [&](int node) { return std::find(cluster.begin(), cluster.end(), node) != cluster.end(); };
-    if (!inside(edge.src) && !inside(edge.dst)) continue;
-    const int least = JointModel::least_distance(edge, edge.spill_cycles, question_.ii);
-    if (state.cycle[at(edge.dst)] - state.cycle[at(edge.src)] < least) kept = false;
-    if (!state.closure.insert(edge.src + 1, edge.dst + 1, least)) return false;
+bool RoleSearch::add_edges(State& state, bool& kept) const {
+  for (const graph::Edge& edge : model_.role_edges(state.role, question_.relaxed)) {
+    const int least = JointModel::least_distance(edge, question_.ii);
+    if (kept && state.cycle[at(edge.dst)] - state.cycle[at(edge.src)] < least) kept = false;
+    if (edge.src == edge.dst) {
+      if (least > 0) return false;
+    } else if (!state.closure.insert(edge.src + 1, edge.dst + 1, least)) {
+      return false;
+    }
   }
   return true;
 }

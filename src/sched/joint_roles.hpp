@@ -16,6 +16,7 @@ struct RoleQuestion {
   int max_roles = 1;
   std::int64_t max_bytes = -1;  ///< between roles; negative: any
   Relaxation relaxed;
+  const std::vector<int>* hint = nullptr;  ///< cycles within the length that satisfy units and all edges certain to hold; or null
 };
 
 struct RoleAnswer {
@@ -33,7 +34,7 @@ class RoleSearch {
   struct State {
     Closure closure;
     std::vector<int> role;    ///< per local node
-    std::vector<char> kind;   ///< per role: does it hold producers?
+    std::vector<JointModel::Kind> kind;  ///< per role
     std::vector<int> cycle;   ///< satisfies all that is decided
   };
 
@@ -41,15 +42,16 @@ class RoleSearch {
   /// Candidates for a cluster, those that send the fewest bytes first; the next unused role last.
   std::vector<int> candidates(std::size_t cluster, const State& state) const;
   Verdict place(std::size_t cluster, int role, State& state);
-  /// Spills between the cluster and what is decided; false when they contradict the edges. `kept` turns false when the
-  /// state's cycles do not satisfy them.
-  bool add_spills(const std::vector<int>& cluster, State& state, bool& kept) const;
+  /// Edges that follow from what is decided; false when they contradict the others. `kept` turns false when the state's
+  /// cycles do not satisfy them.
+  bool add_edges(State& state, bool& kept) const;
   Verdict settle(State& state, bool kept);
 
   const JointModel& model_;
   const RoleQuestion question_;
   std::uint64_t& budget_;
   TimeRules base_;
+  bool edges_depend_;  ///< on roles
 };
 
 }  // namespace tj::sched

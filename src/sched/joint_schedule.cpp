@@ -37,7 +37,8 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
   }
 }
 
-/// Every role gets what it needs; what is left of the launch goes to the roles that have most work for it: not the loads.
+/// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest to those
+/// that load, as long as they have use for it.
 void share_registers(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
   const graph::Machine& machine = graph.machine;
   const int step = std::max(1, machine.register_step);
@@ -55,14 +56,19 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
   }
   if (left < 0)
     support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the roles lack ", -left * threads, " registers; use a smaller tile"));
-  for (bool more = true; more;) {
-    more = false;
-    for (Role& role : schedule.roles) {
-      const std::int64_t cost = std::int64_t{step} * groups(role);
-      if (role.name.rfind("compute", 0) != 0 || role.registers + step > most || cost > left) continue;
-      role.registers += step;
-      left -= cost;
-      more = true;
+  for (const bool computes : {true, false}) {
+    const int top = computes ? most : std::min(most, kMaxProducerRegisters / step * step);
+    for (bool more = true; more;) {  // all at the lowest level together
+      int level = top;
+      for (const Role& role : schedule.roles)
+        if ((role.name.rfind("compute", 0) == 0) == computes) level = std::min(level, role.registers);
+      std::int64_t cost = 0;
+      const auto rises = [&](const Role& role) { return (role.name.rfind("compute", 0) == 0) == computes && role.registers == level && level + step <= top; };
+      for (const Role& role : schedule.roles) cost += rises(role) ? std::int64_t{step} * groups(role) : 0;
+      more = cost > 0 && cost <= left;
+      left -= more ? cost : 0;
+      for (Role& role : schedule.roles)
+        if (more && rises(role)) role.registers += step;
     }
   }
 }
@@ -109,7 +115,7 @@ void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
   }
 }
 
-Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options) {
+Schedule with_roles(const graph::Graph& graph, const JointResult& result, const Options& options) {
   if (!result.found)
     support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': ", result.certificate));
   Schedule schedule;
@@ -128,6 +134,11 @@ Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const
   make_roles(graph, result, schedule);
   if (graph.machine.register_roles) share_registers(graph, result, schedule);
   order_roles(graph, schedule);
+  return schedule;
+}
+
+Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options) {
+  Schedule schedule = with_roles(graph, result, options);
   fill_rings(graph, options, schedule);
   if (options.order_barriers) find_order_barriers(graph, schedule);
   cut_steps(graph, schedule);

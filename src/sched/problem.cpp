@@ -10,40 +10,54 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// The same-role node that first waits for an asynchronous reader, as an edge from the reader; null when none does.
-const graph::Edge* first_waiter(const graph::Graph& graph, const std::vector<int>& role, int reader) {
+const graph::Edge* first_waiter(const graph::Graph& graph, const Sharing& sharing, int reader) {
   const graph::Edge* first = nullptr;
   for (const graph::Edge& edge : graph.edges) {
-    if (edge.src != reader || edge.dst == reader || !edge.blocking || role[at(edge.dst)] != role[at(reader)]) continue;
+    if (edge.src != reader || edge.dst == reader || !edge.blocking || !sharing.same(edge.dst, reader)) continue;
     if (graph.nodes[at(edge.dst)].scope != graph::Scope::iteration) continue;
     if (!first || edge.distance < first->distance || (edge.distance == first->distance && edge.delay < first->delay)) first = &edge;
   }
   return first;
 }
 
-/// A slot is filled again `cap` iterations later, when its readers are done: an edge from reader back to producer.
-void add_reuse_edges(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict,
-                     const std::vector<int>& local, Problem& problem) {
+}  // namespace
+
+std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps, bool strict, const std::vector<int>& local) {
+  std::vector<graph::Edge> edges;
   for (const graph::Edge& read : graph.edges) {
     if (read.value < 0 || caps[at(read.value)] == 0 || local[at(read.src)] < 0 || local[at(read.dst)] < 0) continue;
-    if (graph.values[at(read.value)].scope != graph::Scope::iteration || role[at(read.src)] == role[at(read.dst)]) continue;
+    if (graph.values[at(read.value)].scope != graph::Scope::iteration || !sharing.apart(read.src, read.dst)) continue;
     const graph::Node& reader = graph.nodes[at(read.dst)];
     graph::Edge reuse;
     reuse.src = local[at(read.dst)];
     reuse.dst = local[at(read.src)];
     reuse.delay = reader.latency;
     reuse.distance = caps[at(read.value)] - read.distance;
-    problem.edges.push_back(reuse);
+    edges.push_back(reuse);
     if (!strict || reader.async != graph::Async::matrix) continue;
-    if (const graph::Edge* waiter = first_waiter(graph, role, read.dst)) {
+    if (const graph::Edge* waiter = first_waiter(graph, sharing, read.dst)) {
       reuse.src = local[at(waiter->dst)];
       reuse.delay = 0;
       reuse.distance -= waiter->distance;
-      problem.edges.push_back(reuse);
+      edges.push_back(reuse);
     }
   }
+  return edges;
 }
 
-}  // namespace
+void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names, Problem& problem) {
+  std::vector<int> unit_of(names.size(), -1);
+  for (int i = 0; i < problem.size(); ++i) {
+    const int node = problem.node[at(i)], by = holder[at(node)], cycles = graph.nodes[at(node)].warp_cycles;
+    if (by < 0 || cycles <= 0) continue;
+    int& unit = unit_of[at(by)];
+    if (unit < 0) {
+      unit = static_cast<int>(problem.units.size());
+      problem.units.push_back({names[at(by)], 1});
+    }
+    problem.uses[at(i)].push_back({unit, 0, cycles, 1});
+  }
+}
 
 bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& options) {
   const graph::Node& n = graph.nodes[at(node)];
@@ -79,7 +93,8 @@ Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, co
     edge.dst = local[at(edge.dst)];
     problem.edges.push_back(edge);
   }
-  add_reuse_edges(graph, role, caps, strict, local, problem);
+  const Sharing sharing{[&](int a, int b) { return role[at(a)] == role[at(b)]; }, [&](int a, int b) { return role[at(a)] != role[at(b)]; }};
+  for (graph::Edge& reuse : reuse_edges(graph, sharing, caps, strict, local)) problem.edges.push_back(reuse);
   return problem;
 }
 

@@ -4,6 +4,7 @@
 // Invariant: every edge joins two nodes of `node`, and any cycles that satisfy edges and units are a legal schedule.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,20 @@ using SlotCaps = std::vector<int>;
 
 /// A streaming load whose latency counts as 0: variable latency, streaming, and nothing before it in the iteration.
 bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& options);
+
+/// Adds one unit for each holder whose nodes hold their warps (Node::warp_cycles); `holder` per graph node is an index into
+/// `names`, or -1.
+void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names, Problem& problem);
+
+/// What is certain about two graph nodes while roles are not all decided.
+struct Sharing {
+  std::function<bool(int, int)> same;   ///< they share a role
+  std::function<bool(int, int)> apart;  ///< they do not
+};
+
+/// Where a slot is filled again, when its readers are done: edges from reader back to producer, `caps` iterations on, over the
+/// values that are certain to go from role to role. `local` gives the nodes' numbers, -1 for those without.
+std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps, bool strict, const std::vector<int>& local);
 
 /// `role` per graph node decides which edges pay their spill. With `strict`, a slot that an asynchronous matrix node reads
 /// counts as free only when the node that waits for it issues, not yet when the reader's latency has passed.

@@ -16,9 +16,6 @@ using graph::Graph;
 using graph::Node;
 using graph::Scope;
 
-/// More than this a producer that only starts copies has no use for.
-constexpr int kMaxProducerRegisters = 40;
-
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool produces(const Node& node) { return node.async == Async::copy || node.variable_latency; }

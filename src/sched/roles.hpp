@@ -13,6 +13,8 @@ namespace tj::sched {
 
 /// Smallest count that registers can be given away down to, on machines that move them.
 inline constexpr int kMinRegisters = 24;
+/// More than this a role that only starts copies has no use for.
+inline constexpr int kMaxProducerRegisters = 40;
 
 /// Fills `roles` (name, warps, registers) and `role`; node lists stay empty. "load" holds what completes by itself
 /// (asynchronous copies, variable latency), "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "sched/joint.hpp"
+#include "sched/joint_tile.hpp"
 #include "sched/modulo.hpp"
 #include "sched/problem.hpp"
 #include "sched/rings.hpp"
@@ -60,64 +61,105 @@ bool within(const std::vector<int>& slots, const SlotCaps& caps) {
   return true;
 }
 
+/// Names of the units that stand for the roles' warps.
+std::vector<std::string> warps_of(const Schedule& schedule) {
+  std::vector<std::string> names;
+  for (const Role& role : schedule.roles) names.push_back(cat("'warps of role ", role.name, "'"));
+  return names;
+}
+
+/// Slots that the next search may count on.
+struct Narrowing {
+  explicit Narrowing(const graph::Graph& graph, const Options& options) : allowed(slot_caps(graph, options)), caps(allowed), min_ii(options.min_ii) {}
+  const SlotCaps allowed;
+  SlotCaps caps;
+  bool strict = false, narrowed = false;
+  int min_ii = 0;
+};
+
+/// Rings for a schedule whose cycles and roles are there; false when its slots are not, and what may be asked is narrowed.
+bool take_rings(const graph::Graph& graph, Narrowing& slots, Schedule& schedule) {
+  const std::vector<int> needed = slots_needed(graph, schedule);
+  const std::vector<int> fitting = shrink_to_fit(graph, schedule, needed);
+  if (needed == fitting && within(needed, slots.caps)) {
+    make_rings(graph, needed, slots.allowed, schedule);
+    if (slots.narrowed) schedule.certificate += "; found again because shared memory or slot limits leave fewer slots than the shortest schedule holds";
+    return true;
+  }
+  slots.narrowed = true;
+  if (needed != fitting) {
+    for (std::size_t v = 0; v < slots.caps.size(); ++v)
+      if (slots.caps[v] > 0) slots.caps[v] = std::min(slots.caps[v], fitting[v]);
+  }
+  if (slots.strict) slots.min_ii = schedule.ii + std::max(1, schedule.ii / 8);
+  slots.strict = true;
+  return false;
+}
+
+[[noreturn]] void no_slots(const graph::Graph& graph, int ii) {
+  support::fail(Stage::schedule, Code::unsupported,
+                cat("graph '", graph.name, "': no II up to ", ii, " fits the slots that shared memory and limits allow; use a smaller tile"));
+}
+
+/// Bounds that do not depend on slots.
+int recurrence_without_slots(const graph::Graph& graph, const Options& options, const Schedule& schedule) {
+  return recurrence_bound(make_problem(graph, schedule.role, SlotCaps(graph.values.size(), 0), false, options)).ii;
+}
+
 /// Cycles and slots together: what the cycles need must be allowed and fit.
 void solve(const graph::Graph& graph, const Options& options, Schedule& schedule) {
-  const SlotCaps allowed = slot_caps(graph, options);
-  SlotCaps caps = allowed;
-  bool strict = false, narrowed = false;
-  int min_ii = options.min_ii;
+  Narrowing slots(graph, options);
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
-    const Problem problem = make_problem(graph, schedule.role, caps, strict, options);
+    Problem problem = make_problem(graph, schedule.role, slots.caps, slots.strict, options);
+    hold_warps(graph, schedule.role, warps_of(schedule), problem);
     const std::uint64_t left = options.node_budget - std::min(options.node_budget, schedule.search_nodes);
-    const ModuloResult found = modulo_schedule(problem, left, min_ii);
+    const ModuloResult found = modulo_schedule(problem, left, slots.min_ii);
     schedule.search_nodes += found.search_nodes;
     if (!found.found)
       support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "' has no schedule: ", found.certificate));
     if (attempt == 0) {
-      const Problem alone = make_problem(graph, schedule.role, SlotCaps(caps.size(), 0), false, options);
       schedule.res_mii = found.res_mii;
-      schedule.rec_mii = recurrence_bound(alone).ii;
+      schedule.rec_mii = recurrence_without_slots(graph, options, schedule);
     }
     take_cycles(graph, problem, found, schedule);
-    const std::vector<int> needed = slots_needed(graph, schedule);
-    const std::vector<int> fitting = shrink_to_fit(graph, schedule, needed);
-    if (needed == fitting && within(needed, caps)) {
-      make_rings(graph, needed, allowed, schedule);
-      if (narrowed) schedule.certificate += "; found again because shared memory or slot limits leave fewer slots than the shortest schedule holds";
-      return;
-    }
-    narrowed = true;
-    if (needed != fitting) {
-      for (std::size_t v = 0; v < caps.size(); ++v)
-        if (caps[v] > 0) caps[v] = std::min(caps[v], fitting[v]);
-    }
-    if (strict) min_ii = schedule.ii + std::max(1, schedule.ii / 8);
-    strict = true;
+    if (take_rings(graph, slots, schedule)) return;
   }
-  support::fail(Stage::schedule, Code::unsupported,
-                cat("graph '", graph.name, "': no II up to ", schedule.ii, " fits the slots that shared memory and limits allow; use a smaller tile"));
+  no_slots(graph, schedule.ii);
 }
 
 /// The joint search within the budget; false when it was not enough, and the simple split has to answer.
 bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& schedule) {
-  JointOptions joint;
-  joint.node_budget = options.node_budget;
-  joint.max_roles = options.max_roles;
-  joint.max_stages = options.max_stages;
-  joint.min_ii = options.min_ii;
-  joint.streaming_latency_zero = options.streaming_latency_zero;
-  const JointResult found = joint_schedule(graph, joint);
-  if (!found.found && !found.proven_ii) return false;
-  schedule = to_schedule(graph, found, options);
-  return true;
+  Narrowing slots(graph, options);
+  std::uint64_t searched = 0;
+  int res_mii = 0, rec_mii = 0;
+  for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
+    JointOptions joint;
+    joint.node_budget = options.node_budget - std::min(options.node_budget, searched);
+    joint.max_roles = options.max_roles;
+    joint.max_stages = options.max_stages;
+    joint.streaming_latency_zero = options.streaming_latency_zero;
+    joint.min_ii = slots.min_ii;
+    joint.slots = slots.caps;
+    joint.strict_slots = slots.strict;
+    const JointResult found = joint_schedule(graph, joint);
+    searched += found.search_nodes;
+    if (!found.found && !found.proven_ii) return false;
+    schedule = with_roles(graph, found, options);
+    schedule.search_nodes = searched;
+    if (attempt == 0) {
+      res_mii = found.res_mii;
+      rec_mii = recurrence_without_slots(graph, options, schedule);
+    }
+    schedule.res_mii = res_mii;
+    schedule.rec_mii = rec_mii;
+    if (take_rings(graph, slots, schedule)) return true;
+  }
+  no_slots(graph, schedule.ii);
 }
 
 void solve_split(const graph::Graph& graph, const Options& options, Schedule& schedule) {
   assign_roles(graph, schedule);
   solve(graph, options, schedule);
-  if (options.order_barriers) find_order_barriers(graph, schedule);
-  cut_steps(graph, schedule);
-  order_roles(graph, schedule);
 }
 
 }  // namespace
@@ -135,6 +177,9 @@ Schedule schedule(const graph::Graph& graph, const Options& options) {
     result.proven_ii = result.proven_length = false;
     result.certificate += "; the joint search gave up within the budget: roles by the simple split, memory and registers not checked";
   }
+  if (options.order_barriers) find_order_barriers(graph, result);
+  cut_steps(graph, result);
+  order_roles(graph, result);
   result.solve_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
