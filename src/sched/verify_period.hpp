@@ -17,8 +17,10 @@ class Period {
   /// `who` holds `amount` for `cycles` from cycle `begin` of each iteration.
   void hold(int who, std::int64_t begin, std::int64_t cycles, std::int64_t amount) {
     if (cycles <= 0 || amount <= 0) return;
+    amount = std::min(amount, kMost);  // so that no sum overflows; more than any capacity as it is
     const std::int64_t slot = ((begin % ii_) + ii_) % ii_, rest = cycles % ii_;
-    always_ += amount * (cycles / ii_);  // whole rounds overlap themselves
+    always_ += std::min(cycles / ii_, (kMost << 8) / amount) * amount;  // whole rounds overlap themselves
+    always_ = std::min(always_, kMost << 8);
     intervals_.push_back({who, slot, cycles, amount});
     if (rest == 0) return;
     change_[slot] += amount;
@@ -58,6 +60,7 @@ class Period {
   }
 
  private:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 48;
   static constexpr std::size_t kMaxHolders = 16;  ///< enough for a message
   struct Interval {
     int who = 0;

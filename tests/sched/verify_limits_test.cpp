@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -103,6 +104,10 @@ TEST_CASE("memory: one byte or one cycle too much") {
   rejects("memory SMEM holds 450 bytes of 300 in slot 4: mma 150, mma 150, mma 150", [&](Tight& t) { other(t), t.graph.nodes[2].latency = 8; });
   rejects("memory SMEM holds 400 bytes", [](Tight& t) { t.graph.edges.push_back(edge(0, 3, 4, 0, false, 0)); });  // a late reader
   accepts([](Tight& t) { t.graph.nodes[2].memory_bytes["elsewhere"] = 1 << 20; });
+  rejects("memory SMEM holds", [](Tight& t) {  // no sum overflows
+    t.graph.nodes[0].memory_bytes["SMEM"] = t.graph.nodes[1].memory_bytes["SMEM"] = INT64_MAX;
+    for (int k = 0; k < 4; ++k) t.graph.edges.push_back(edge(k % 2, 3, 4, graph::kMaxDistance, false, 0));
+  });
 }
 
 TEST_CASE("registers: of the role, of the launch, of a thread") {
