@@ -3,23 +3,9 @@
 // Decides how accumulator fragments become rows in memory. Invariant: rows past the last query are not written.
 #pragma once
 
-namespace tj::ops::fmha {
+#include "fragments.cuh"
 
-/// 4x4 transpose of words between the four lanes of a quad: lane q ends with word q of every lane, in lane order.
-TJ_DEVICE void transpose_quad(u32 (&words)[4]) {
-  const u32 lane = dev::lane_index() & 3u;
-#pragma unroll
-  for (int bit = 1; bit < 4; bit *= 2) {
-    const bool high = (lane & static_cast<u32>(bit)) != 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i & bit) continue;
-      const u32 got = dev::shuffle_xor(high ? words[i] : words[i | bit], bit);
-      if (high) words[i] = got;
-      else words[i | bit] = got;
-    }
-  }
-}
+namespace tj::ops::fmha {
 
 template <class C>
 TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* destination, bool inside) {
@@ -32,7 +18,7 @@ TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* de
       const float* pair = &consumer.output[4 * (j + b) + 2 * static_cast<int>(row_half)];
       words[b] = dev::pack(typename C::Element{}, pair[0], pair[1]);
     }
-    transpose_quad(words);
+    dev::transpose_quad(words);
     unsigned short* eight = destination + 8 * j + 8 * static_cast<int>(dev::lane_index() & 3u);
     if (!inside) continue;
     if (params.wide_stores) {
