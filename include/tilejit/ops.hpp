@@ -3,6 +3,7 @@
 // Decides the arguments and their meaning. Does not decide how a kernel is found (runtime.hpp).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <tilejit/tensor.hpp>
@@ -30,6 +31,38 @@ struct FmhaConfig {
   bool causal = false;
   /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
   bool general_scale = false;
+};
+
+/// What gemm applies to a result before it is rounded: relu is max(x, 0), gelu is x times the normal distribution function of
+/// x (through the error function), silu is x / (1 + exp(-x)).
+enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
+
+/// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
+///
+/// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N], and each of the
+/// others has a leading B too or, one rank lower, serves the whole batch.
+/// a and b share a dtype, f16 or bf16; d is f16, bf16 or f32, and c and bias are as d. All are on one device.
+/// One of the last two dimensions of a, and of b, is contiguous: K, or M (N) for a matrix that is stored transposed. Their
+/// other strides and base addresses are multiples of 16 bytes, on the model as on GPUs. The last dimension of c, d and bias is
+/// contiguous.
+/// d may be c (same address and strides); else its memory meets no other tensor's.
+struct GemmArgs {
+  Tensor a, b, d;
+  std::optional<Tensor> c;     ///< needed when beta is not 0; else neither read nor looked at
+  std::optional<Tensor> bias;
+  float alpha = 1, beta = 0;   ///< finite; alpha 0: neither a nor b is read
+  Activation activation = Activation::none;
+};
+
+/// What decides which gemm kernel is needed, without any memory: for prepare() and warm(). Sizes decide the tile only.
+struct GemmConfig {
+  std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;
+  DType dtype = DType::f16;         ///< of a and b
+  DType out = DType::f16;           ///< of c, d and bias
+  bool a_transposed = false;        ///< M is contiguous in a instead of K
+  bool b_transposed = false;        ///< N is contiguous in b instead of K
+  bool bias = false, add_c = false; ///< add_c: beta is not 0
+  Activation activation = Activation::none;
 };
 
 }  // namespace tj

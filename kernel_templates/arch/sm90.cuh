@@ -19,6 +19,7 @@ using u64 = unsigned long long;
 /// Tags of the element types.
 struct F16 {};
 struct Bf16 {};
+struct F32 {};
 
 // ---- where this thread is -------------------------------------------------------------------------------------------
 TJ_DEVICE u32 thread_index() { return threadIdx.x; }
@@ -190,6 +191,10 @@ TJ_DEVICE float log2_approx(float x) {
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/// erf(x), at most 2 ulp.
+TJ_DEVICE float error_function(float x) { return erff(x); }
+/// x / y, at most 2 ulp for |y| of 2^-126 to 2^126; an infinite y gives 0 for finite x.
+TJ_DEVICE float divide_approx(float x, float y) { return __fdividef(x, y); }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 TJ_DEVICE float maximum(float a, float b) { return fmaxf(a, b); }
 TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
@@ -212,7 +217,36 @@ TJ_DEVICE u32 pack(Bf16, float low, float high) {
   return packed;
 }
 
-// ---- global memory --------------------------------------------------------------------------------------------------
+/// The other way, exact: the low half first.
+TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}\n" : "=f"(low), "=f"(high) : "r"(packed));
+}
+TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
+  low = __uint_as_float(packed << 16);
+  high = __uint_as_float(packed & 0xffff0000u);
+}
+template <class Tag>
+TJ_DEVICE float unpack_low(Tag tag, u32 packed) {
+  float low, high;
+  unpack(tag, packed, low, high);
+  return low;
+}
+
+// ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
+TJ_DEVICE float load_global(const float* address) { return *address; }
+TJ_DEVICE void load_global(const float* address, float& a, float& b) {
+  const float2 both = *reinterpret_cast<const float2*>(address);
+  a = both.x;
+  b = both.y;
+}
+TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
+  const uint4 four = *reinterpret_cast<const uint4*>(address);
+  words[0] = four.x;
+  words[1] = four.y;
+  words[2] = four.z;
+  words[3] = four.w;
+}
+TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<const unsigned short*>(address); }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<uint4*>(address) = uint4{a, b, c, d};
 }
@@ -221,6 +255,7 @@ TJ_DEVICE void store_global_u16(void* address, u32 value) {
   *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);
 }
 TJ_DEVICE void store_global(float* address, float value) { *address = value; }
+TJ_DEVICE void store_global(float* address, float a, float b) { *reinterpret_cast<float2*>(address) = float2{a, b}; }
 
 }  // namespace tj::dev
 

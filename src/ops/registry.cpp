@@ -4,6 +4,7 @@
 // One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
 #define TJ_OPS(OP) \
   OP(fmha)         \
+  OP(gemm)         \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

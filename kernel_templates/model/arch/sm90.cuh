@@ -35,6 +35,7 @@ using u64 = unsigned long long;
 /// Tags of the element types.
 struct F16 {};
 struct Bf16 {};
+struct F32 {};
 
 namespace detail {
 inline tj_model_api api;  // set once, before any thread runs
@@ -203,6 +204,9 @@ TJ_DEVICE void hold(u32 (&)[N]) {}
 TJ_DEVICE float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
 /// log2(x); log2(0) = -inf, denormals count as 0.
 TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0x1p-126f ? 0.0f : x); }
+TJ_DEVICE float error_function(float x) { return __builtin_erff(x); }
+/// x / y.
+TJ_DEVICE float divide_approx(float x, float y) { return x / y; }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 /// NaN loses against any number.
 TJ_DEVICE float maximum(float a, float b) { return a > b || b != b ? a : b; }
@@ -231,7 +235,44 @@ TJ_DEVICE u32 pack(Bf16, float low, float high) {
   return round(low) | round(high) << 16;
 }
 
-// ---- global memory --------------------------------------------------------------------------------------------------
+/// The other way, exact: the low half first.
+TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
+  typedef short Eight __attribute__((vector_size(16)));
+  const auto values = __builtin_ia32_vcvtph2ps(Eight{static_cast<short>(packed), static_cast<short>(packed >> 16)});
+  low = values[0];
+  high = values[1];
+}
+TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
+  low = __builtin_bit_cast(float, packed << 16);
+  high = __builtin_bit_cast(float, packed & 0xffff0000u);
+}
+template <class Tag>
+TJ_DEVICE float unpack_low(Tag tag, u32 packed) {
+  float low, high;
+  unpack(tag, packed, low, high);
+  return low;
+}
+
+// ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
+TJ_DEVICE float load_global(const float* address) {
+  detail::check_aligned(address, 4);
+  return *address;
+}
+TJ_DEVICE void load_global(const float* address, float& a, float& b) {
+  detail::check_aligned(address, 8);
+  a = address[0];
+  b = address[1];
+}
+TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
+  detail::check_aligned(address, 16);
+  __builtin_memcpy(words, address, sizeof(words));
+}
+TJ_DEVICE u32 load_global_u16(const void* address) {
+  detail::check_aligned(address, 2);
+  unsigned short half;
+  __builtin_memcpy(&half, address, sizeof(half));
+  return half;
+}
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
   detail::check_aligned(address, 16);
   const u32 words[4] = {a, b, c, d};
@@ -249,6 +290,11 @@ TJ_DEVICE void store_global_u16(void* address, u32 value) {
 TJ_DEVICE void store_global(float* address, float value) {
   detail::check_aligned(address, 4);
   __builtin_memcpy(address, &value, sizeof(value));
+}
+TJ_DEVICE void store_global(float* address, float a, float b) {
+  detail::check_aligned(address, 8);
+  address[0] = a;
+  address[1] = b;
 }
 
 }  // namespace tj::dev

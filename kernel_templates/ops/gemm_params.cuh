@@ -1,0 +1,32 @@
+// The one parameter of a gemm kernel, by value: written by the host, read by the device.
+#pragma once
+
+#include "types.cuh"
+
+namespace tj::ops::gemm {
+
+inline constexpr int kRowsPerConsumer = 64;  ///< rows of d that one consumer role owns
+inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
+
+/// What Config::kActivation means.
+enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
+
+struct Params {
+  TensorMap a, b;         ///< rank 4: the contiguous dimension, the other one, batch, 1
+  void* d;                ///< strides below in elements; rows are contiguous
+  const void* c;          ///< read by kernels with kAddC
+  const void* bias;       ///< read by kernels with kBias
+  long long d_stride_batch, d_stride_row;
+  long long c_stride_batch, c_stride_row;
+  long long bias_stride_batch;
+  int m, n;
+  int k_blocks;           ///< iterations of a tile; 0 when alpha is 0
+  int a_batched, b_batched;  ///< 0: one matrix serves all batches
+  int row_tiles, column_tiles;
+  int group_rows;         ///< row tiles that blocks with neighbouring numbers share
+  int tiles;              ///< of all batches
+  int wide_d, wide_c;     ///< rows may be accessed 16 bytes at a time (f32: 8)
+  float alpha, beta;
+};
+
+}  // namespace tj::ops::gemm

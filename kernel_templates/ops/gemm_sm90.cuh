@@ -1,0 +1,139 @@
+// Matrix product on warpgroup matrix instructions: the bodies of the graph's nodes.
+//
+// Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
+// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of K. An
+// operand lies in shared memory as blocks that are 64 elements wide along its contiguous dimension.
+// Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
+#pragma once
+
+#include "ops/gemm_params.cuh"
+
+namespace tj::ops::gemm {
+
+using dev::u32;
+using dev::u64;
+
+inline constexpr int kSwizzleRowBytes = 128;
+inline constexpr u32 kSwizzleAtomBytes = 1024;
+inline constexpr int kMatrixK = 16;
+
+/// The work of one block.
+struct Tile {
+  int index;
+  bool valid;
+  int row, column, batch;
+  int trip_count;
+};
+
+template <class C>
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  Tile tile;
+  tile.index = index;
+  tile.valid = index < params.tiles;
+  if (!tile.valid) return tile;
+  // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
+  const int per_batch = params.row_tiles * params.column_tiles;
+  tile.batch = index / per_batch;
+  const int place = index - tile.batch * per_batch;
+  const int group = place / (params.group_rows * params.column_tiles);
+  const int first_row = group * params.group_rows;
+  const int rows = min(params.group_rows, params.row_tiles - first_row);
+  const int inside = place - group * params.group_rows * params.column_tiles;
+  const int column = inside / rows;
+  tile.row = (first_row + inside - column * rows) * C::kBlockM;
+  tile.column = column * C::kBlockN;
+  tile.trip_count = params.k_blocks;
+  return tile;
+}
+template <class C>
+TJ_DEVICE Tile first_tile(const Params& params) {
+  return tile_at<C>(params, static_cast<int>(dev::block_index()));
+}
+template <class C>
+TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
+  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
+}
+
+/// Issues the copies; no state of its own.
+template <class C_>
+struct Loader {
+  using C = C_;
+  const Params& params;
+  TJ_DEVICE Loader(const Params& p, int) : params(p) {
+    dev::prefetch_map(&p.a);
+    dev::prefetch_map(&p.b);
+  }
+};
+
+/// One warpgroup's 64 rows. A thread holds rows row0 and row0 + 8, columns 8j + 2(lane % 4) + {0, 1}.
+template <class C_>
+struct Consumer {
+  using C = C_;
+  const Params& params;
+  const int copy;           ///< which 64 rows of the block's tile
+  const int row0, column0;  ///< of this thread's fragments, inside the 64 rows and 8 columns
+  float sums[C::kBlockN / 2];
+  TJ_DEVICE Consumer(const Params& p, int which)
+      : params(p), copy(which),
+        row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)),
+        column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
+};
+
+// ---- loads ----------------------------------------------------------------------------------------------------------
+/// An operand's block of `Rows` rows of a or b and BlockK of K.
+template <bool MnMajor, int Rows, int BlockK>
+TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full) {
+  constexpr int kAcross = MnMajor ? Rows : BlockK, kDown = MnMajor ? BlockK : Rows;
+  const int across = MnMajor ? row : i * BlockK, down = MnMajor ? i * BlockK : row;
+#pragma unroll 1  // one thread with few registers, and time
+  for (int at = 0; at < kAcross; at += kSwizzleColumns) {
+    dev::copy_box_4d(slot + at / kSwizzleColumns * kDown * kSwizzleRowBytes, map, full, across + at, down, batch, 0);
+  }
+}
+template <class C>
+TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const Params& params = loader.params;
+  load_operand<C::kLeftMn, C::kBlockM, C::kBlockK>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full);
+}
+template <class C>
+TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  const Params& params = loader.params;
+  load_operand<C::kRightMn, C::kBlockN, C::kBlockK>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full);
+}
+
+// ---- one consumer ---------------------------------------------------------------------------------------------------
+/// The first product of a tile overwrites the sums; only a tile without any has to clear them.
+template <class C>
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  if (tile.trip_count > 0) return;
+#pragma unroll
+  for (float& sum : consumer.sums) sum = 0.0f;
+}
+
+/// sums (+)= a b^T: 64 x kBlockN. The group before may still be adding to the same sums: nothing here touches them.
+template <class C>
+TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
+  constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
+  constexpr int kSteps = kSwizzleColumns / kMatrixK;
+  constexpr int kLeftStep = C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2;
+  constexpr int kRightStep = C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2;
+  // What one consumer's rows are apart: a block of their own, or rows of a block.
+  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
+  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kBlockM) * kSwizzleRowBytes;  // 64 of K further
+  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
+  const u64 left = dev::matrix_operand(a + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
+  const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kSwizzleColumns; ++block) {
+    dev::matrix_multiply<dev::MatrixSteps<kSteps, kLeftStep, kRightStep, kOrder>>(
+        typename C::Element{}, consumer.sums, dev::operand_advance(left, block * kLeftBlock),
+        dev::operand_advance(right, block * kRightBlock), i != 0 || block != 0);
+  }
+}
+/// Nothing to do between groups; store() looks at the sums first, after the last.
+template <class C>
+TJ_DEVICE void mma_done(Consumer<C>&) {}
+
+}  // namespace tj::ops::gemm
+
+#include "ops/gemm_store.cuh"

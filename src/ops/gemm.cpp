@@ -1,0 +1,203 @@
+// Requests of gemm; see gemm.hpp.
+#include "ops/gemm.hpp"
+
+#include <algorithm>
+
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
+
+std::string tile_text(const GemmTile& tile) { return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k); }
+
+int tile_index(const std::string& text) {
+  int index = 0;
+  std::string known;
+  for (const GemmTile& tile : gemm_tiles()) {
+    if (tile_text(tile) == text) return index;
+    known += (index++ == 0 ? "" : ", ") + tile_text(tile);
+  }
+  fail(Stage::argument, Code::invalid_argument, cat("--tile is '", text, "'; allowed are ", known));
+}
+
+DType dtype_of(const std::string& text) { return text == "bf16" ? DType::bf16 : text == "f32" ? DType::f32 : DType::f16; }
+
+/// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it
+/// is not given.
+struct Choice {
+  const char* name;
+  std::vector<std::string> allowed;
+  std::size_t defaults;
+};
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> all = [] {
+    std::vector<Choice> list = {{"dtype", {"f16", "bf16"}, 2},
+                                {"out", {"same", "f16", "bf16", "f32"}, 1},
+                                {"a-major", {"k", "m"}, 1},
+                                {"b-major", {"k", "n"}, 1},
+                                {"bias", {"false", "true", "both"}, 1},
+                                {"add-c", {"false", "true", "both"}, 1},
+                                {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
+    Choice tiles{"tile", {}, gemm_tiles().size()};
+    for (const GemmTile& tile : gemm_tiles()) tiles.allowed.push_back(tile_text(tile));
+    list.push_back(std::move(tiles));
+    return list;
+  }();
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::vector<std::string> values_of(const Flags& flags, const Choice& choice) {
+  const auto found = flags.find(choice.name);
+  if (found == flags.end() || found->second.empty())
+    return {choice.allowed.begin(), choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults)};
+  std::vector<std::string> values;
+  for (const std::string& value : found->second) {
+    if (std::find(choice.allowed.begin(), choice.allowed.end(), value) == choice.allowed.end())
+      fail(Stage::argument, Code::invalid_argument, cat("--", choice.name, " is '", value, "'; allowed are ", joined(choice.allowed)));
+    if (value == "both")
+      values.insert(values.end(), {"false", "true"});
+    else
+      values.push_back(value);
+  }
+  return values;
+}
+
+/// A field of a request, under its name on the command line.
+void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
+  if (name == "dtype") kernel.dtype = dtype_of(value);
+  if (name == "out") kernel.out = value == "same" ? kernel.dtype : dtype_of(value);
+  if (name == "a-major") kernel.left_mn = value == "m";
+  if (name == "b-major") kernel.right_mn = value == "n";
+  if (name == "bias") kernel.bias = value == "true";
+  if (name == "add-c") kernel.add_c = value == "true";
+  if (name == "activation") kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
+  if (name == "tile") kernel.tile = tile_index(value);
+}
+
+GemmKernel kernel_of(const Request& request) {
+  GemmKernel kernel;
+  for (const auto& [name, value] : request.fields) set(kernel, name, value);
+  return kernel;
+}
+
+bool fits(const GemmKernel& kernel) { return !kernel.right_mn || gemm_tiles()[static_cast<std::size_t>(kernel.tile)].block_n >= 64; }
+
+class Gemm final : public Op {
+ public:
+  std::string_view name() const override { return "gemm"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).a.device; }
+
+  Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(gemm_kernel(get(args), arch)); }
+  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(gemm_kernel(get(args), arch)); }
+
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::string names;
+    for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
+    for (const auto& [name, values] : flags)
+      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return name == choice.name; }))
+        fail(Stage::argument, Code::invalid_argument, cat("--", name, " means nothing to gemm; allowed are ", names));
+    std::vector<GemmKernel> kernels(1);
+    for (const Choice& choice : choices()) {
+      std::vector<GemmKernel> longer;
+      const std::vector<std::string> values = values_of(flags, choice);
+      for (const GemmKernel& kernel : kernels)
+        for (const std::string& value : values) set(longer.emplace_back(kernel), choice.name, value);
+      kernels = std::move(longer);
+    }
+    std::vector<Request> list;
+    for (const GemmKernel& kernel : kernels)
+      if (fits(kernel)) list.push_back(gemm_request(kernel));
+    if (list.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--tile is '", tile_text(gemm_tiles()[static_cast<std::size_t>(kernels.front().tile)]),
+               "'; allowed with --b-major n are tiles of at least 64 columns"));
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    return {gemm_candidate(kernel_of(request), arch)};
+  }
+  Geometry geometry(const Request& request, const Candidate&) const override { return {{"tile", kernel_of(request).tile}}; }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args), gemm_tiles()[static_cast<std::size_t>(geometry[0])], plan);
+  }
+
+ private:
+  static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
+};
+
+}  // namespace
+
+const Op& gemm_op() {
+  static const Gemm op;
+  return op;
+}
+
+GemmSizes gemm_sizes(const GemmArgs& args) {
+  const auto& shape = args.d.shape;
+  const auto k = args.a.shape[static_cast<std::size_t>(args.a.rank - 1)];
+  return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0]} : GemmSizes{shape[0], shape[1], k, 1};
+}
+
+GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch) {
+  GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
+                    args.bias.has_value(), args.beta != 0, args.activation,       0};
+  kernel.tile = choose_gemm_tile(gemm_sizes(args), kernel, arch);
+  return kernel;
+}
+
+GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
+  validate(config);
+  GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation, 0};
+  kernel.tile = choose_gemm_tile({config.m, config.n, config.k, config.batch}, kernel, arch);
+  return kernel;
+}
+
+Request gemm_request(const GemmKernel& kernel) {
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  const std::string tile = tile_text(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
+  const char* activation = kActivations[static_cast<int>(kernel.activation)];
+  Request request;
+  request.op = "gemm";
+  request.fields = {{"dtype", to_string(kernel.dtype)},
+                    {"out", to_string(kernel.out)},
+                    {"a-major", kernel.left_mn ? "m" : "k"},
+                    {"b-major", kernel.right_mn ? "n" : "k"},
+                    {"bias", truth(kernel.bias)},
+                    {"add-c", truth(kernel.add_c)},
+                    {"activation", activation},
+                    {"tile", tile}};
+  request.name = cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
+                     kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.add_c ? "_c" : "",
+                     kernel.bias ? "_bias" : "", kernel.activation == Activation::none ? "" : cat("_", activation));
+  return request;
+}
+
+std::uint64_t gemm_small_key(const GemmKernel& kernel) {
+  std::uint64_t key = static_cast<std::uint64_t>(kernel.tile);
+  const auto add = [&](int bits, std::uint64_t value) { key = key << bits | value; };
+  add(2, static_cast<std::uint64_t>(kernel.dtype));
+  add(2, static_cast<std::uint64_t>(kernel.out));
+  add(2, static_cast<std::uint64_t>(kernel.activation));
+  add(1, kernel.left_mn);
+  add(1, kernel.right_mn);
+  add(1, kernel.bias);
+  add(1, kernel.add_c);
+  return key;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,156 @@
+// The dependence graph of a matrix product with its costs; see gemm.hpp.
+//
+//   load_a, load_b -> mma.c            for each consumer c
+//   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
+//   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back
+//   mma.c ==> store.c                  tile end
+#include <cmath>
+
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+#include "ops/machine.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Edge;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+using gemm::kRowsPerConsumer;
+
+constexpr int kElementBytes = 2;
+constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
+constexpr int kMaxSlots = 10;
+
+// Every unit and fact that is read below and in gemm_tiles.cpp.
+const arch::Needs kNeeds = {{"TC", "TMA"},
+                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "f32_per_cycle", "convert_per_cycle",
+                             "copy_latency_cycles", "copy_cycles_per_kb"}};
+
+int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
+
+class Builder {
+ public:
+  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+      : kernel_(kernel), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
+    const double rows = kRowsPerConsumer;
+    issue_ = cycles(arch.fact("matrix_group_cycles"));
+    // Groups follow each other without a gap: the unit is busy for the flops alone.
+    matrix_ = cycles(2.0 * rows * tile_.block_n * tile_.block_k / arch.fact("matrix_flops_per_cycle"));
+    latency_ = issue_ + matrix_ + cycles(arch.fact("matrix_drain_cycles"));
+  }
+
+  Graph build() {
+    graph_.name = cat(gemm_request(kernel_).name);
+    graph_.machine = machine_of(arch_);
+    unit_text();
+    const int a = load("load_a", "a", tile_.block_m), b = load("load_b", "b", tile_.block_n);
+    for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
+    graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
+    const GemmTileCycles other = gemm_tile_cycles(tile_, size_of(kernel_.out), arch_);
+    graph_.overhead_cycles = static_cast<double>(other.end);  // later tiles are loaded while the one before is stored
+    return std::move(graph_);
+  }
+
+ private:
+  void unit_text() {
+    const auto constant = [&](const char* name, int value) { graph_.config.emplace_back(cat("static constexpr int ", name), cat(value)); };
+    const auto flag = [&](const char* name, bool value) {
+      graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false");
+    };
+    const auto element = [&](const char* name, DType dtype) {
+      const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : "F32";
+      graph_.config.emplace_back(cat("using ", name), cat("tj::dev::", tag));
+    };
+    graph_.namespace_name = "tj::ops::gemm";
+    graph_.includes = {cat("ops/gemm_", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::gemm::Params";
+    element("Element", kernel_.dtype);
+    element("Output", kernel_.out);
+    constant("kBlockM", tile_.block_m);
+    constant("kBlockN", tile_.block_n);
+    constant("kBlockK", tile_.block_k);
+    flag("kLeftMn", kernel_.left_mn);
+    flag("kRightMn", kernel_.right_mn);
+    flag("kBias", kernel_.bias);
+    flag("kAddC", kernel_.add_c);
+    constant("kActivation", static_cast<int>(kernel_.activation));
+  }
+
+  int add(Node node) {
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+
+  /// A copy of `rows` rows into a ring of its own; the ring has the node's place in the list of values.
+  int load(const char* name, const char* value, int rows) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * kElementBytes;
+    graph_.values.push_back({value, bytes, 1024, Scope::iteration, 2, kMaxSlots});
+    Node n;
+    n.name = n.body = name;
+    n.context = "Loader";
+    n.async = Async::copy;
+    const int copy = cycles(static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    n.reservations = {{graph_.machine.unit_index("TMA"), 0, copy, 1}};
+    n.cycles = 1;
+    n.latency = copy + cycles(arch_.fact("copy_latency_cycles"));
+    n.variable_latency = n.streaming = true;
+    n.warps = 1;
+    return add(std::move(n));
+  }
+
+  Node of_consumer(const char* body, int c, Scope scope) const {
+    Node n;
+    n.name = cat(body, ".", c);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = c;
+    n.scope = scope;
+    n.warps = arch_.warps_per_group;
+    return n;
+  }
+  void consumer(int c, int load_a, int load_b) {
+    const int begin = add(of_consumer("begin", c, Scope::tile_begin));
+    Node n = of_consumer("mma", c, Scope::iteration);
+    n.async = Async::matrix;
+    n.reservations = {{graph_.machine.unit_index("TC"), 0, matrix_, 1}};
+    n.cycles = n.warp_cycles = issue_;
+    n.latency = latency_;
+    const int mma = add(std::move(n));
+    const int store = add(of_consumer("store", c, Scope::tile_end));
+    edge(begin, mma, 0, 0, false);
+    edge(load_a, mma, graph_.nodes[static_cast<std::size_t>(load_a)].latency, 0, false, 0);
+    edge(load_b, mma, graph_.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1);
+    edge(mma, mma, matrix_, 1, false);
+    edge(mma, mma, latency_, 2, true);
+    edge(mma, store, latency_, 0, true);
+  }
+
+  GemmKernel kernel_;
+  GemmTile tile_;
+  const arch::Arch& arch_;
+  int issue_ = 0, matrix_ = 0, latency_ = 0;
+  Graph graph_;
+};
+
+}  // namespace
+
+Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
+
+Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
+  arch::require(arch, "gemm", kNeeds);
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
+  candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+  return candidate;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,92 @@
+// Launch parameters of gemm; see gemm.hpp. On the hot path: allocates nothing.
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+
+namespace tj::ops {
+namespace {
+
+constexpr std::uint64_t kElementBytes = 2;
+constexpr std::uint64_t kCopyAlignment = 16;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }
+/// Of a tensor that serves a whole batch: 0.
+long long batch_stride(const Tensor& tensor, int batched_rank) { return tensor.rank == batched_rank ? stride(tensor, 0) : 0; }
+
+// Contiguous dimension, the other one, batch, 1. A dimension of size 1 may have any stride; give it a legal one.
+support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k) {
+  const int rows = tensor.rank - 2, depth = tensor.rank - 1;
+  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
+  support::TensorMapDesc desc;
+  desc.base = tensor.data;
+  desc.dtype = tensor.dtype;
+  desc.rank = 4;
+  desc.dims = {static_cast<std::uint64_t>(tensor.shape[at(across)]), static_cast<std::uint64_t>(tensor.shape[at(down)]),
+               tensor.rank == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1, 1, 0};
+  const auto bytes = [&](long long elements) {
+    return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * kElementBytes;
+  };
+  desc.stride_bytes = {kElementBytes, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
+  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleColumns), static_cast<std::uint32_t>(mn_major ? block_k : block_rows), 1, 1, 0};
+  return desc;
+}
+
+/// Can all rows be accessed `bytes` at a time?
+bool wide(const Tensor& tensor, int bytes) {
+  const long long elements = bytes / size_of(tensor.dtype);
+  return reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0 &&
+         stride(tensor, tensor.rank - 2) % elements == 0 && batch_stride(tensor, 3) % elements == 0;
+}
+int wide_bytes(const Tensor& tensor) { return tensor.dtype == DType::f32 ? 8 : 16; }
+
+// Blocks that run together should cover about as many rows as columns of d, and groups should be alike.
+int group_rows(const GemmTile& tile, int row_tiles, unsigned blocks) {
+  const int square = std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(blocks) * tile.block_n / tile.block_m))));
+  const int groups = (row_tiles + square - 1) / square;
+  return (row_tiles + groups - 1) / groups;
+}
+
+}  // namespace
+
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
+  static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
+  const GemmSizes sizes = gemm_sizes(args);
+  auto& p = *new (plan.params.data()) gemm::Params{};
+  plan.params_bytes = sizeof(gemm::Params);
+  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k)};
+  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k)};
+  plan.map_count = 2;
+  p.a_batched = args.a.rank == 3;
+  p.b_batched = args.b.rank == 3;
+  p.d = args.d.data;
+  p.d_stride_batch = batch_stride(args.d, 3);
+  p.d_stride_row = stride(args.d, args.d.rank - 2);
+  p.wide_d = wide(args.d, wide_bytes(args.d));
+  if (args.beta != 0) {
+    p.c = args.c->data;
+    p.c_stride_batch = batch_stride(*args.c, 3);
+    p.c_stride_row = stride(*args.c, args.c->rank - 2);
+    p.wide_c = wide(*args.c, wide_bytes(*args.c));
+  }
+  if (args.bias) {
+    p.bias = args.bias->data;
+    p.bias_stride_batch = batch_stride(*args.bias, 2);
+  }
+  p.m = static_cast<int>(sizes.m);
+  p.n = static_cast<int>(sizes.n);
+  p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
+  p.row_tiles = (p.m + tile.block_m - 1) / tile.block_m;
+  p.column_tiles = (p.n + tile.block_n - 1) / tile.block_n;
+  p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
+  p.alpha = args.alpha;
+  p.beta = args.beta;
+  const auto tiles = static_cast<unsigned>(p.tiles);
+  plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count);
+  p.group_rows = group_rows(tile, p.row_tiles, plan.blocks);
+}
+
+}  // namespace tj::ops

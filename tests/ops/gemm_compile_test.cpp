@@ -1,0 +1,61 @@
+// Protects that gemm kernels compile for the real arch with NVRTC, without spills and without the compiler serialising the
+// matrix instructions: every tile, every order of the operands, every kind of output and epilogue.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "arch/arch.hpp"
+#include "codegen/emit.hpp"
+#include "codegen/templates.hpp"
+#include "compile/compiler.hpp"
+#include "ops/gemm.hpp"
+#include "pipeline.hpp"
+
+using namespace tj;
+
+namespace {
+
+void check(compile::Compiler& compiler, const ops::Request& request) {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  CAPTURE(request.name);
+  const Choice choice = choose(ops::gemm_op(), request, arch);
+  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
+  compile::Job job;
+  job.name = request.name + ".cu";
+  job.text = unit.text;
+  job.arch = arch.name;
+  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
+  const compile::Binary binary = compiler.compile(job);
+  INFO(binary.log);
+  CHECK(binary.spill_bytes == 0);
+  CHECK(binary.warnings.empty());
+  CHECK(binary.registers * unit.threads <= arch.registers_per_sm);
+  std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(), choice.schedule.ii,
+              binary.milliseconds, binary.registers, unit.threads, static_cast<long long>(unit.smem_bytes));
+}
+
+}  // namespace
+
+TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule gives") {
+  const auto compiler = compile::make_compiler("nvrtc", {});
+  if (!compiler->identity().present()) {
+    std::puts("skipped: no NVRTC on this machine");
+    std::exit(77);
+  }
+  using Flags = std::map<std::string, std::vector<std::string>>;
+  const Flags sets[] = {
+      {{"dtype", {"f16"}}},
+      {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"a-major", {"m"}}},
+      {{"dtype", {"f16"}},
+       {"tile", {"128x256x64"}},
+       {"a-major", {"m"}},
+       {"b-major", {"n"}},
+       {"add-c", {"true"}},
+       {"bias", {"true"}},
+       {"activation", {"gelu"}}},
+      {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}, {"out", {"f32"}}},
+  };
+  for (const Flags& flags : sets)
+    for (const ops::Request& request : ops::gemm_op().requests(flags)) check(*compiler, request);
+}

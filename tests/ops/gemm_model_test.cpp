@@ -1,0 +1,214 @@
+// Protects matrix products' results: chosen odd shapes and random ones on the CPU model, against f64, with inputs between
+// NaNs and poisoned outputs inside guard bands; every tile, order, type and epilogue; blocks that walk several tiles.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emit.hpp"
+#include "common/random.hpp"
+#include "compile/compiler.hpp"
+#include "launch/model.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_problem.hpp"
+#include "pipeline.hpp"
+#include "support/scratch.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+
+namespace {
+
+Runtime& runtime() {
+  static testing::Scratch cache;
+  static Runtime instance([] {
+    Options options;
+    options.target = "model:sm_90a";
+    options.cache_dir = cache.path();
+    return options;
+  }());
+  return instance;
+}
+
+std::string run(const GemmShape& shape, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.run(runtime(), {DeviceKind::cpu, 0});
+  return problem.problem();
+}
+
+/// One kernel of a tile that a test names, launched with as many blocks as it likes.
+class Kernel {
+ public:
+  Kernel(const GemmShape& shape, int tile) : tile_(tile) {
+    const arch::Arch& arch = *arch::find("sm_90a");
+    const ops::GemmKernel kernel{shape.dtype, shape.out,       shape.a_transposed, shape.b_transposed,
+                                 shape.bias,  shape.beta != 0, shape.activation,   tile};
+    const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
+    sched::Options options;
+    options.order_barriers = candidate.turns;
+    unit_ = codegen::emit(candidate.graph, sched::schedule(candidate.graph, options), "sm90");
+    compile::Job job;
+    job.name = "unit.cpp";
+    job.text = unit_.text;
+    job.headers = headers_for({&arch, true});
+    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit_.symbol, unit_.smem_bytes);
+  }
+
+  std::string run(const GemmShape& shape, std::uint64_t seed, unsigned blocks) {
+    driver_->set_options({seed, {}, 2, {}});
+    GemmProblem problem(shape, seed);
+    ops::LaunchPlan plan;
+    plan.sm_count = blocks;
+    ops::gemm_plan(problem.args, ops::gemm_tiles()[static_cast<std::size_t>(tile_)], plan);
+    for (std::size_t m = 0; m < plan.map_count; ++m)
+      driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+    driver_->launch(0, *kernel_, {{plan.blocks, 1, 1}, static_cast<unsigned>(unit_.threads), unit_.smem_bytes}, plan.params.data(),
+                    plan.params_bytes, {});
+    return problem.problem();
+  }
+
+ private:
+  int tile_;
+  codegen::Unit unit_;
+  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<launch::Kernel> kernel_;
+};
+
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles and of K") {
+  std::uint64_t seed = 1;
+  for (const auto& [m, n, k] : {std::array{1, 1, 1},
+                                {1, 1, 64},
+                                {64, 256, 64},
+                                {65, 257, 65},
+                                {128, 256, 128},
+                                {129, 255, 63},
+                                {127, 300, 200},
+                                {1, 300, 500},
+                                {300, 1, 70},
+                                {16, 96, 1000},
+                                {33, 31, 129},
+                                {7, 513, 127}}) {
+    GemmShape shape;
+    shape.m = m;
+    shape.n = n;
+    shape.k = k;
+    CAPTURE(shape.text());
+    CHECK(run(shape, seed++) == "");
+  }
+}
+
+TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
+  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
+  const int tiles = static_cast<int>(ops::gemm_tiles().size());
+  for (int t = 0; t < tiles; ++t) {
+    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+    GemmShape shape;
+    shape.dtype = kIn[t % 2];
+    shape.out = kOut[t % 3];
+    shape.a_transposed = t % 4 >= 2;
+    shape.b_transposed = t % 2 == 1 && tile.block_n >= 64;
+    shape.beta = t % 2 == 0 ? 0.0f : -0.5f;
+    shape.alpha = 0.75f;
+    shape.bias = t % 3 != 1;
+    shape.activation = static_cast<Activation>(t % 4);
+    Kernel kernel(shape, t);
+    std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
+    // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks.
+    for (const auto& [rows, columns, k, blocks] : {std::array{2, 2, 2, 1}, {5, 3, 1, 3}, {3, 1, 13, 1}}) {
+      const bool ragged = rows != 2;
+      shape.m = rows * tile.block_m - (ragged ? 37 : 0);
+      shape.n = columns * tile.block_n - (ragged ? 19 : 0);
+      shape.k = k * tile.block_k - (ragged ? 5 : 0);
+      shape.padding = ragged ? 3 : 0;
+      CAPTURE(shape.text());
+      CAPTURE(t);
+      CHECK(kernel.run(shape, seed++, static_cast<unsigned>(blocks)) == "");
+    }
+  }
+}
+
+TEST_CASE("batches: strided, with one b for all, in place") {
+  GemmShape shape;
+  shape.batch = 3;
+  shape.m = 70;
+  shape.n = 40;
+  shape.k = 100;
+  shape.padding = 1;
+  CHECK(run(shape, 11) == "");
+  shape.b_shared = true;
+  shape.beta = 2;
+  CHECK(run(shape, 12) == "");
+  shape.in_place = true;
+  CHECK(run(shape, 13) == "");
+  shape.padding = 0;
+  shape.n = 64;  // 16 bytes at a time
+  CHECK(run(shape, 14) == "");
+}
+
+TEST_CASE("alpha 0 reads neither a nor b, beta 0 not c") {
+  GemmShape shape;
+  shape.m = 70;
+  shape.n = 90;
+  shape.k = 200;
+  shape.alpha = 0;
+  shape.beta = 1.5f;
+  GemmProblem problem(shape, 21);
+  std::memset(problem.args.a.data, 0xff, 2);  // NaN
+  problem.run(runtime(), {DeviceKind::cpu, 0});
+  CHECK(problem.problem() == "");
+  shape.beta = 0;  // c is all NaN then
+  GemmProblem zeros(shape, 22);
+  std::memset(zeros.args.b.data, 0xff, 2);
+  zeros.run(runtime(), {DeviceKind::cpu, 0});
+  CHECK(zeros.problem() == "");
+  zeros.args.c.reset();
+  zeros.run(runtime(), {DeviceKind::cpu, 0});
+}
+
+TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
+  GemmShape shape;
+  shape.m = 130;
+  shape.n = 70;
+  shape.k = 100;
+  shape.activation = Activation::relu;
+  GemmProblem problem(shape, 31);
+  static_cast<std::uint16_t*>(problem.args.a.data)[problem.args.a.strides[0] * 65 + 99] = 0x7e00;
+  problem.run(runtime(), {DeviceKind::cpu, 0});
+  const auto* d = static_cast<const std::uint16_t*>(problem.args.d.data);
+  for (int row = 0; row < shape.m; ++row) {
+    CAPTURE(row);
+    CHECK(((d[row * 70 + 69] & 0x7fff) > 0x7c00) == (row == 65));
+  }
+}
+
+TEST_CASE("random shapes, strides and scalars") {
+  const std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  CAPTURE(seed);
+  std::uint64_t next = 0;
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (int i = 0; i < 16; ++i) {
+    GemmShape shape;
+    shape.m = between(0, 1) ? between(1, 300) : between(1, 20);
+    shape.n = between(0, 1) ? between(1, 600) : between(1, 40);
+    shape.k = between(0, 1) ? between(1, 400) : between(1, 66);
+    shape.batch = between(0, 3);
+    shape.b_shared = between(0, 1) == 1;
+    shape.beta = 0.25f;  // one kernel for all: what it costs is compiling
+    shape.alpha = static_cast<float>(between(-8, 8)) / 4;
+    shape.in_place = between(0, 1) == 1;
+    shape.padding = between(0, 9);
+    CAPTURE(shape.text());
+    CHECK(run(shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
+  }
+}

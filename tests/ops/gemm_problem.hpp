@@ -1,0 +1,49 @@
+// A matrix product in host memory for tests: random inputs between poison, outputs inside guard bands, poisoned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tilejit/runtime.hpp>
+
+namespace tj::test {
+
+struct GemmShape {
+  int m = 1, n = 1, k = 1, batch = 0;  ///< batch 0: matrices without one
+  DType dtype = DType::f16, out = DType::f16;
+  bool a_transposed = false, b_transposed = false;
+  float alpha = 1, beta = 0;
+  bool bias = false, in_place = false;  ///< in_place: c is d
+  bool b_shared = false;                ///< one b for the whole batch
+  Activation activation = Activation::none;
+  int padding = 0;  ///< elements between the rows of d (and c); of a and b eight times as many
+  std::string text() const;
+};
+
+class GemmProblem {
+ public:
+  GemmProblem(const GemmShape& shape, std::uint64_t seed);
+  GemmArgs args;  ///< in host memory
+
+  /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
+  void run(Runtime& runtime, Device device);
+  /// "": every element of d was written, nothing beside them, and the numbers agree with f64; else what is wrong.
+  std::string problem() const;
+
+ private:
+  /// Bytes of a strided matrix (of each batch) with what surrounds it.
+  struct Memory {
+    std::vector<unsigned char> bytes;
+    Tensor tensor;
+  };
+  Tensor place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding);
+  void fill(Memory& memory, std::uint64_t seed);
+  std::vector<double> reference() const;
+
+  GemmShape shape_;
+  Memory a_, b_, c_, d_, bias_;
+  std::vector<double> c_values_;  ///< kept: in_place overwrites them
+};
+
+}  // namespace tj::test
