@@ -26,6 +26,8 @@ class Limits {
     warps();
     if (!s_.joint) return;
     held_for_ = lifetimes();
+    bodies();
+    values();
     memory();
     registers();
     waits();
@@ -60,6 +62,29 @@ class Limits {
       if (const auto peak = busy.peak(); peak.amount > 1)
         report("role ", role_name(r), " has its warps in ", peak.amount, " nodes at once in slot ", peak.slot, ": ", who(busy, peak.slot));
     }
+  }
+
+  /// A body with a context is written for the warps of its role.
+  void bodies() {
+    for (int r = 0; r < roles(); ++r) {
+      int first = -1;
+      for (int i = 0; i < nodes(); ++i) {
+        if (!loops(i) || role(i) != r || node(i).context.empty()) continue;
+        if (first < 0) first = i;
+        if (node(i).warps != node(first).warps)
+          report("role ", role_name(r), " runs ", node(first).name, ", written for ", node(first).warps, " warps, and ", node(i).name, ", written for ", node(i).warps);
+      }
+    }
+  }
+
+  /// What is in shared memory is there for another role.
+  void values() {
+    std::vector<bool> inside(g_.values.size(), false), outside(g_.values.size(), false);
+    for (const Edge& edge : g_.edges)
+      if (edge.value >= 0)
+        (loops(edge.src) && loops(edge.dst) && role(edge.src) == role(edge.dst) ? inside : outside)[static_cast<std::size_t>(edge.value)] = true;
+    for (std::size_t v = 0; v < inside.size(); ++v)
+      if (inside[v] && !outside[v]) report("value ", g_.values[v].name, " is read in the role that writes it alone; another role must read it, too");
   }
 
   /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it. What a

@@ -83,8 +83,22 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   return graph;
 }
 
+/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, and with the warps
+/// for which the bodies with a context among them are written.
+inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j) {
+  const auto at = [&](int node) -> const graph::Node& { return graph.nodes[static_cast<std::size_t>(node)]; };
+  const auto warps = [&](int node) {
+    for (std::size_t k = 0; k < tied.size(); ++k)
+      if (tied[k] == tied[static_cast<std::size_t>(node)] && !graph.nodes[k].context.empty()) return graph.nodes[k].warps;
+    return 0;
+  };
+  const auto producer = [&](int node) { return at(node).variable_latency || at(node).async == graph::Async::copy; };
+  if (tied[static_cast<std::size_t>(i)] == tied[static_cast<std::size_t>(j)]) return false;
+  return producer(i) != producer(j) || (warps(i) != 0 && warps(j) != 0 && warps(i) != warps(j));
+}
+
 /// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that complete by
-/// themselves, nodes that must share a role.
+/// themselves, nodes that must share a role, bodies for a number of warps, values in shared memory, warps that are held.
 inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   Random random(seed);
   graph::Graph graph;
@@ -129,6 +143,21 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   for (int r = random.between(0, 2); r > 0; --r) {
     const int a = random.between(0, nodes - 1), b = random.between(0, nodes - 1);
     edge(std::max(a, b), std::min(a, b), random.between(-1, 3), random.between(1, 2));
+  }
+  const bool contexts = random.chance(25), warps = random.chance(40);
+  for (graph::Node& node : graph.nodes) {
+    if (contexts && random.chance(50)) node.context = "Context";
+    if (warps && random.chance(60)) node.warp_cycles = random.between(0, 3);
+  }
+  for (int i = 0; i < nodes; ++i) {
+    if (!random.chance(10)) continue;
+    bool read = false;
+    for (graph::Edge& each : graph.edges)
+      if (each.src == i && !each.same_role && each.dst != i) {
+        each.value = static_cast<int>(graph.values.size());
+        read = true;
+      }
+    if (read) graph.values.push_back({"v" + std::to_string(i), random.between(0, 6), 1, graph::Scope::iteration, 1, 64});
   }
   return graph;
 }

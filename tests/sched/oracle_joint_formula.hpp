@@ -25,6 +25,7 @@ class JointFormula : public Formula {
       if (edge.same_role) solver_.add(same(edge.src, edge.dst));
       if (edge.spill_cycles > 0 && edge.src != edge.dst) precedence(edge, edge.spill_cycles, same(edge.src, edge.dst));
     }
+    for (int v = 0; v < static_cast<int>(graph.values.size()); ++v) leaves_role(v);
     units();
     warps([this](int i, int j) { return same(i, j); });
     waits();
@@ -73,9 +74,18 @@ class JointFormula : public Formula {
           clause({!in_role(i, r), !in_role(j, r), same(i, j)});
           clause({!same(i, j), !in_role(i, r), in_role(j, r)});
         }
-        if (oracle_producer(node(i)) != oracle_producer(node(j))) solver_.add(!same(i, j));
+        const bool warps_differ = !node(i).context.empty() && !node(j).context.empty() && node(i).warps != node(j).warps;
+        if (warps_differ || oracle_producer(node(i)) != oracle_producer(node(j))) solver_.add(!same(i, j));
       }
     }
+  }
+
+  /// A value in shared memory is read in another role than the one that writes it.
+  void leaves_role(int value) {
+    z3::expr_vector any(context_);
+    for (const graph::Edge& edge : graph_.edges)
+      if (edge.value == value) any.push_back(!same(edge.src, edge.dst));
+    if (!any.empty()) solver_.add(z3::mk_or(any));
   }
 
   z3::expr same(int i, int j) const {

@@ -49,16 +49,14 @@ class Comparison {
   int without = 0, longer = 0, slower = 0, many_roles = 0;
 
  private:
-  /// Edges, units, and what no choice of roles avoids: spills to and from producers, the warps of nodes that must share a
+  /// Edges, units, and what no choice of roles avoids: spills between nodes that can never share a role, the warps of nodes that must share a
   /// role. What the number of stages is taken from.
   struct Question : test::Formula {
     Question(z3::context& context, const graph::Graph& graph, int ii, int length) : Formula(context, graph, ii, length) {
-      dependences([&](const graph::Edge& edge) {
-        return test::oracle_producer(graph.nodes[test::oracle_index(edge.src)]) != test::oracle_producer(graph.nodes[test::oracle_index(edge.dst)]);
-      });
+      const std::vector<int> tied = test::tied_nodes(graph);
+      dependences([&](const graph::Edge& edge) { return test::never_together(graph, tied, edge.src, edge.dst); });
       units();
-      const std::vector<int> leader = test::tied_nodes(graph);
-      warps([&](int i, int j) { return context.bool_val(leader[test::oracle_index(i)] == leader[test::oracle_index(j)]); });
+      warps([&](int i, int j) { return context.bool_val(tied[test::oracle_index(i)] == tied[test::oracle_index(j)]); });
     }
   };
 

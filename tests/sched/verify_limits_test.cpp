@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "joint_check.hpp"
@@ -162,6 +164,18 @@ TEST_CASE("spills and kinds of roles") {
   rejects("leaves its role", [](Tight& t) { t.graph.edges[1].same_role = true; });
 }
 
+TEST_CASE("bodies for a number of warps, values for another role") {
+  rejects("role compute1 runs soft, written for 4 warps, and out, written for 2", [](Tight& t) {
+    t.graph.nodes[2].context = t.graph.nodes[3].context = "Consumer";
+    t.graph.nodes[3].warps = 2;
+  });
+  accepts([](Tight& t) { t.graph.nodes[2].context = "Consumer", t.graph.nodes[3].warps = 2; });
+  rejects("value p is read in the role that writes it alone", [](Tight& t) {
+    t.graph.values.push_back({"p", 16, 16, graph::Scope::iteration, 1, 4});
+    t.graph.edges[2].value = 0;
+  });
+}
+
 TEST_CASE("what is not promised is not asked") {
   const auto split = [](Tight& t) { t.schedule.joint = false; };
   accepts([&](Tight& t) { split(t), t.graph.machine.memory_bytes["SMEM"] = 1; });
@@ -169,11 +183,45 @@ TEST_CASE("what is not promised is not asked") {
   accepts([&](Tight& t) { split(t), t.graph.nodes[3].cycles = 3; });
 }
 
+/// Slot by slot: do two nodes of a role, or two rounds of one, hold its warps?
+bool warps_hold(const graph::Graph& graph, const test::Placement& p) {
+  std::map<std::pair<int, int>, int> held;  // by role and slot
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for (int c = 0; c < graph.nodes[i].warp_cycles; ++c)
+      if (++held[{p.role[i], (p.cycle[i] + c) % p.ii}] > 1) return false;
+  return true;
+}
+
+bool bodies_hold(const graph::Graph& graph, const test::Placement& p) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (p.role[i] == p.role[k] && !graph.nodes[i].context.empty() && !graph.nodes[k].context.empty() && graph.nodes[i].warps != graph.nodes[k].warps) return false;
+  return true;
+}
+
+bool values_hold(const graph::Graph& graph, const test::Placement& p) {
+  std::map<int, bool> leaves;
+  for (const graph::Edge& edge : graph.edges)
+    if (edge.value >= 0) leaves[edge.value] = leaves[edge.value] || p.role[test::spot(edge.src)] != p.role[test::spot(edge.dst)];
+  return std::all_of(leaves.begin(), leaves.end(), [](const auto& each) { return each.second; });
+}
+
+/// The first rule that does not hold; empty when all do.
+std::string violation_of(const graph::Graph& graph, const test::Placement& p) {
+  if (!warps_hold(graph, p)) return "warps";
+  if (!bodies_hold(graph, p)) return "bodies";
+  if (!values_hold(graph, p)) return "values";
+  return test::joint_violation(graph, p);
+}
+
 /// What the lines of the verifier say about limits, in the words of joint_check.hpp.
 bool says(const std::vector<std::string>& lines, const std::string& violation) {
   const auto any = [&](const char* part) {
     return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != std::string::npos; });
   };
+  if (violation == "warps") return any(" has its warps in ");
+  if (violation == "bodies") return any(", written for ");
+  if (violation == "values") return any(" in the role that writes it alone");
   if (violation == "unit") return any("unit ");
   if (violation == "kinds of roles") return any("mixes nodes");
   if (violation == "concurrency") return any(" waits in role ");
@@ -197,11 +245,11 @@ TEST_CASE("random joint schedules pass; with one node moved in time or to anothe
     REQUIRE(sched::verify(graph, whole) == std::vector<std::string>{});
     ++schedules;
     const auto compare = [&](const sched::Schedule& damaged) {
-      const std::string violation = test::joint_violation(graph, {damaged.ii, damaged.cycle, damaged.role});
+      const std::string violation = violation_of(graph, {damaged.ii, damaged.cycle, damaged.role});
       const auto lines = sched::verify(graph, damaged);
       CAPTURE(violation);
       if (violation.empty()) {
-        for (const char* limit : {"unit", "concurrency", "memory", "edge"}) CHECK_FALSE(says(lines, limit));
+        for (const char* limit : {"warps", "bodies", "values", "unit", "concurrency", "memory", "edge"}) CHECK_FALSE(says(lines, limit));
         return;
       }
       ++moved;
@@ -228,7 +276,7 @@ TEST_CASE("random joint schedules pass; with one node moved in time or to anothe
   }
   CHECK(schedules >= 250);
   CHECK(moved >= 2000);
-  for (const char* violation : {"unit", "kinds of roles", "concurrency", "memory", "registers"})
+  for (const char* violation : {"warps", "bodies", "values", "unit", "kinds of roles", "concurrency", "memory", "registers"})
     CHECK(std::find(seen.begin(), seen.end(), violation) != seen.end());
 }
 
