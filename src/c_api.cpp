@@ -13,11 +13,12 @@
 #include <mutex>
 #include <new>
 #include <string>
-#include <type_traits>
 #include <unordered_map>
+#include <variant>
 
 #include <tilejit/tilejit.hpp>
 
+#include "c_structs.hpp"
 #include "support/fail.hpp"
 
 struct tj_runtime {
@@ -32,7 +33,7 @@ namespace {
 using tj::Code;
 using tj::Stage;
 using tj::support::cat;
-using tj::support::fail;
+using namespace tj::c_api;
 
 struct LastError {
   const char* stage = "";
@@ -43,8 +44,6 @@ LastError& last_error() {
   thread_local LastError error;
   return error;
 }
-
-[[noreturn]] void refuse(const std::string& message, Code code = Code::invalid_argument) { fail(Stage::argument, code, message); }
 
 void record(const char* stage, const char* message, const char* log, const char* source_path) noexcept {
   LastError& error = last_error();
@@ -80,102 +79,6 @@ tj_status guarded(Work&& work) noexcept {
     record("", "an exception of unknown type", "", "");
     return TJ_INTERNAL;
   }
-}
-
-void check_size(std::uint64_t size, const char* name, std::size_t known) {
-  if (size < known || size > 4096)
-    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, ", known, " in version ", tj::version()));
-}
-
-/// The caller's structure as this version knows it: what an older caller lacks stays as in `defaults`; what a newer one
-/// adds must be zero.
-template <class Struct>
-Struct read(const Struct* given, const char* name, const Struct& defaults = {}) {
-  static_assert(std::is_trivially_copyable_v<Struct>);
-  if (given == nullptr) refuse(cat(name, " is null; allowed: the address of a structure"));
-  std::uint64_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  check_size(size, name, sizeof(Struct));  // the first version's size, once there are two
-  Struct result = defaults;
-  std::memcpy(&result, given, std::min<std::size_t>(size, sizeof(Struct)));
-  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
-  for (std::size_t i = sizeof(Struct); i < size; ++i)
-    if (bytes[i] != 0)
-      refuse(cat(name, " sets a field at byte ", i, " that version ", tj::version(), " does not know; use a newer library"), Code::unsupported);
-  return result;
-}
-
-template <class Enum>
-Enum to_enum(std::int32_t value, std::int32_t last, const std::string& name, const char* allowed) {
-  if (value < 0 || value > last) refuse(cat(name, " is ", value, "; allowed: ", allowed));
-  return static_cast<Enum>(value);
-}
-
-constexpr const char* kDTypes = "0 (f16), 1 (bf16), 2 (f32), 3 (i32)";
-
-tj::Device to_device(const tj_device& device, const char* name) {
-  // The name is put together only when it is needed: tensors pass here on every call.
-  if (device.kind < 0 || device.kind > TJ_HIP) refuse(cat(name, ".kind is ", device.kind, "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
-  if (device.index < 0) refuse(cat(name, ".index is ", device.index, "; allowed: 0 and up"));
-  return {static_cast<tj::DeviceKind>(device.kind), device.index};
-}
-
-tj::Tensor to_tensor(const tj_tensor* given, const char* name) {
-  const tj_tensor t = read(given, name);
-  if (t.dtype < 0 || t.dtype > TJ_I32) refuse(cat(name, ".dtype is ", t.dtype, "; allowed: ", kDTypes));
-  if (t.rank < 0 || t.rank > TJ_MAX_RANK) refuse(cat(name, ".rank is ", t.rank, "; allowed: 0 to ", TJ_MAX_RANK));
-  tj::Tensor result;
-  result.data = t.data;
-  result.device = to_device(t.device, name);
-  result.dtype = static_cast<tj::DType>(t.dtype);
-  result.rank = t.rank;
-  std::copy(std::begin(t.shape), std::end(t.shape), result.shape.begin());
-  std::copy(std::begin(t.strides), std::end(t.strides), result.strides.begin());
-  return result;
-}
-
-tj::FmhaArgs to_args(const tj_fmha_args* given) {
-  const tj_fmha_args a = read(given, "args");
-  if (a.reserved != 0) refuse(cat("args.reserved is ", a.reserved, "; allowed: 0"), Code::unsupported);
-  tj::FmhaArgs args;
-  args.q = to_tensor(a.q, "q");
-  args.k = to_tensor(a.k, "k");
-  args.v = to_tensor(a.v, "v");
-  args.o = to_tensor(a.o, "o");
-  if (a.lse != nullptr) args.lse = to_tensor(a.lse, "lse");
-  if (a.has_scale != 0) args.scale = a.scale;
-  args.causal = a.causal != 0;
-  return args;
-}
-
-tj::FmhaConfig to_config(const tj_kernel_config* given) {
-  const tj_kernel_config c = read(given, "config");
-  if (c.op == nullptr) refuse("config.op is null; allowed: \"fmha\"");
-  if (std::strcmp(c.op, "fmha") != 0) refuse(cat("config.op is \"", c.op, "\"; allowed: \"fmha\""), Code::unsupported);
-  return {to_enum<tj::DType>(c.dtype, TJ_I32, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0};
-}
-
-tj::Options to_options(const tj_options* given) {
-  tj_options defaults;
-  tj_options_init(&defaults);
-  const tj_options o = given == nullptr ? defaults : read(given, "options", defaults);
-  const auto set = [](std::optional<std::string>& field, const char* text) {
-    if (text != nullptr) field = text;
-  };
-  tj::Options options;
-  set(options.cache_dir, o.cache_dir);
-  set(options.target, o.target);
-  set(options.dump_dir, o.dump_dir);
-  set(options.hip_compiler, o.hip_compiler);
-  if (o.cache_max_size_bytes >= 0) options.cache_max_size_bytes = static_cast<std::uint64_t>(o.cache_max_size_bytes);
-  if (o.log_level != TJ_LOG_DEFAULT)
-    options.log_level = to_enum<tj::LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
-  options.use_disk_cache = o.use_disk_cache != 0;
-  if (o.log_sink != nullptr)
-    options.log_sink = [sink = o.log_sink, user = o.log_user](tj::LogLevel level, std::string_view text) {
-      sink(user, static_cast<std::int32_t>(level), text.data(), text.size());
-    };
-  return options;
 }
 
 tj::Runtime& runtime_of(tj_runtime* runtime) {
@@ -221,7 +124,7 @@ static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) &&
 static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) && TJ_MODEL_FAULT == static_cast<int>(Code::model_fault));
 static_assert(TJ_I32 == static_cast<int>(tj::DType::i32) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
 static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) && TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
-static_assert(TJ_MAX_RANK == tj::kMaxRank);
+static_assert(TJ_MAX_RANK == tj::kMaxRank && TJ_ACTIVATION_SILU == static_cast<int>(tj::Activation::silu));
 
 }  // namespace
 
@@ -271,10 +174,15 @@ tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream) {
   return guarded([&] { runtime_of(runtime).fmha(to_args(args), tj::Stream{stream}); });
 }
 
+tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream) {
+  return guarded([&] { runtime_of(runtime).gemm(to_args(args), tj::Stream{stream}); });
+}
+
 tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report) {
   return guarded([&] {
     check_report(report);
-    write_report(runtime_of(runtime).prepare(to_config(config), to_device(device, "device")), report);
+    tj::Runtime& of = runtime_of(runtime);
+    write_report(std::visit([&](const auto& own) { return of.prepare(own, to_device(device, "device")); }, to_config(config)), report);
   });
 }
 
@@ -282,7 +190,8 @@ tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const cha
   return guarded([&] {
     check_report(report);
     if (target == nullptr) refuse("target is null; allowed: a target's name, for example \"sm_90a\"");
-    write_report(runtime_of(runtime).warm(to_config(config), target), report);
+    tj::Runtime& of = runtime_of(runtime);
+    write_report(std::visit([&](const auto& own) { return of.warm(own, target); }, to_config(config)), report);
   });
 }
 

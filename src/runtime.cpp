@@ -19,6 +19,7 @@
 #include "custom.hpp"
 #include "kernel_table.hpp"
 #include "ops/fmha.hpp"
+#include "ops/gemm.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
@@ -226,6 +227,7 @@ Runtime& Runtime::instance() {
 
 void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
 void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run("fmha", &args, stream); }
+void Runtime::gemm(const GemmArgs& args, Stream stream) { impl_->run("gemm", &args, stream); }
 
 KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
 KernelReport Runtime::prepare(const FmhaConfig& config) { return prepare(config, impl_->backends.default_device()); }
@@ -233,7 +235,17 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
   return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
 }
 
+KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
+KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, impl_->backends.default_device()); }
+KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
+  const ops::GemmKernel kernel = ops::gemm_kernel(config, impl_->backends.arch(device));
+  return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);
+}
+
 KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
+KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
+  return warm_op(ops::gemm_request(ops::gemm_kernel(config, *arch::parse_target(target).arch)), target);
+}
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }
@@ -296,8 +308,12 @@ void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, 
 }  // namespace custom
 
 void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
+void gemm(const GemmArgs& args, Stream stream) { Runtime::instance().gemm(args, stream); }
 KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
 KernelReport prepare(const FmhaConfig& config) { return Runtime::instance().prepare(config); }
 KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
+KernelReport prepare(const GemmArgs& args) { return Runtime::instance().prepare(args); }
+KernelReport prepare(const GemmConfig& config) { return Runtime::instance().prepare(config); }
+KernelReport prepare(const GemmConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 
 }  // namespace tj

@@ -73,20 +73,25 @@ class TJ_API Runtime {
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
-  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs for shapes.
+  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs and GemmArgs for shapes.
   void fmha(const FmhaArgs& args, Stream stream = {});
+  void gemm(const GemmArgs& args, Stream stream = {});
 
   /// The same for any op by name; `args` points at its descriptor (FmhaArgs for "fmha"). Typed calls are made of this.
   void run_op(std::string_view op, const void* args, Stream stream = {});
 
   /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
   KernelReport prepare(const FmhaConfig& config, Device device);
+  KernelReport prepare(const GemmConfig& config, Device device);
   /// On default_device().
   KernelReport prepare(const FmhaConfig& config);
+  KernelReport prepare(const GemmConfig& config);
   KernelReport prepare(const FmhaArgs& args);
+  KernelReport prepare(const GemmArgs& args);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
   KernelReport warm(const FmhaConfig& config, std::string_view target);
+  KernelReport warm(const GemmConfig& config, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
 
@@ -114,12 +119,16 @@ class TJ_API Runtime {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runtime::instance().fmha(args, stream).
+/// Runtime::instance().fmha(args, stream), gemm(args, stream).
 TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
+TJ_API void gemm(const GemmArgs& args, Stream stream = {});
 /// Runtime::instance().prepare(...).
 TJ_API KernelReport prepare(const FmhaArgs& args);
 TJ_API KernelReport prepare(const FmhaConfig& config);
 TJ_API KernelReport prepare(const FmhaConfig& config, Device device);
+TJ_API KernelReport prepare(const GemmArgs& args);
+TJ_API KernelReport prepare(const GemmConfig& config);
+TJ_API KernelReport prepare(const GemmConfig& config, Device device);
 
 /// "0.1.0".
 TJ_API const char* version() noexcept;

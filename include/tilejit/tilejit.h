@@ -50,6 +50,8 @@ enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3 };
 enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
 /* How a kernel came to be, as tj::KernelOrigin. */
 enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
+/* What is applied to a product, as tj::Activation. */
+enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
 /* As tj::LogLevel; TJ_LOG_DEFAULT leaves it to TJ_LOG_LEVEL. */
 enum { TJ_LOG_DEFAULT = -1, TJ_LOG_TRACE = 0, TJ_LOG_DEBUG = 1, TJ_LOG_INFO = 2, TJ_LOG_WARN = 3, TJ_LOG_ERROR = 4, TJ_LOG_OFF = 5 };
 
@@ -88,14 +90,34 @@ typedef struct tj_fmha_args {
   int32_t reserved;     /* 0 */
 } tj_fmha_args;
 
+/* Matrix product; shapes, alignment and meaning as tj::GemmArgs (ops.hpp) says. */
+typedef struct tj_gemm_args {
+  uint64_t size;
+  const tj_tensor* a;    /* [M, K] or [B, M, K] */
+  const tj_tensor* b;    /* [N, K] or [B, N, K] */
+  const tj_tensor* d;    /* [M, N] or [B, M, N], written */
+  const tj_tensor* c;    /* as d; null: none */
+  const tj_tensor* bias; /* [N] or [B, N]; null: none */
+  float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
+  float beta;
+  int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
+  int32_t reserved;      /* 0 */
+} tj_gemm_args;
+
 /* Which kernel to make ready, without any memory. The fields of other ops will follow. */
 typedef struct tj_kernel_config {
   uint64_t size;
-  const char* op;        /* "fmha" */
+  const char* op;        /* "fmha", "gemm" */
   int32_t dtype;         /* TJ_F16, TJ_BF16 */
-  int32_t head_dim;      /* 64, 128 */
-  int32_t causal;
-  int32_t general_scale; /* 0: 1e-6 <= scale <= 1, the fast form; 1: any finite scale */
+  int32_t head_dim;      /* fmha: 64, 128 */
+  int32_t causal;        /* fmha */
+  int32_t general_scale; /* fmha; 0: 1e-6 <= scale <= 1, the fast form; 1: any finite scale */
+  int64_t m, n, k;       /* gemm, from here on: tj::GemmConfig */
+  int64_t batch;         /* 0 counts as 1 */
+  int32_t out;           /* TJ_F16, TJ_BF16, TJ_F32 */
+  int32_t a_transposed, b_transposed;
+  int32_t bias, add_c;
+  int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
 } tj_kernel_config;
 
 /* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next
@@ -145,6 +167,8 @@ TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 
 /* Enqueues attention on a stream (CUstream or hipStream_t; null: the default stream); finished on return on the model. */
 TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
+/* Enqueues a matrix product in the same way. */
+TJ_C_API tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream);
 /* Gets a kernel compiled, cached and loaded for a device. report may be null. */
 TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report);
 /* Compiles into the disk cache for a target, without any device. report may be null. */

@@ -67,7 +67,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.", "tj-schedule");
-  app.add_option("--op", settings.op, "fmha, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
+  app.add_option("--op", settings.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
   app.add_option("--target", settings.target, "sm_90a, model:sm_90a, ... (default: the first known architecture)");
   app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
   app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)");

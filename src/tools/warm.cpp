@@ -70,7 +70,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--target", settings.targets, "sm_90a, model:sm_90a, ... (default: what this machine's first GPU runs, else the first known architecture)")
       ->delimiter(',')
       ->check(no_flag);
-  app.add_option("--op", settings.op_names, "fmha, ... (default: every op)")->delimiter(',')->check(no_flag);
+  app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
@@ -80,8 +80,10 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.footer(
       "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
       "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
+      "  gemm: --dtype f16,bf16  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
+      "        --activation none,relu,gelu,silu  --tile 128x256x64,...\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
-      "causal and full, scale from 1e-6 to 1.\n"
+      "causal and full, scale from 1e-6 to 1; for gemm: both dtypes, every tile, K contiguous in a and b, no epilogue.\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));

@@ -11,6 +11,7 @@ DRIVER_ERROR, DEADLOCK, COLD_IN_CAPTURE, IO, MODEL_FAULT, INTERNAL = range(6, 12
 F16, BF16, F32, I32 = range(4)
 CPU, CUDA, HIP = range(3)
 FROM_MEMORY, FROM_DISK, COMPILED = range(3)
+NO_ACTIVATION, RELU, GELU, SILU = range(4)
 ELEMENT_BYTES = {F16: 2, BF16: 2, F32: 4, I32: 4}
 
 
@@ -39,9 +40,18 @@ class FmhaArgs(Sized):
                 ("reserved", ctypes.c_int32)]
 
 
+class GemmArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
+                ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class KernelConfig(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("op", ctypes.c_char_p), ("dtype", ctypes.c_int32),
-                ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32)]
+                ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32),
+                ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
+                ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
+                ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32)]
 
 
 class KernelReport(Sized):
@@ -77,6 +87,7 @@ def _declare(library):
         "tj_runtime_destroy": (None, [handle]),
         "tj_runtime_instance": (status, [ctypes.POINTER(handle)]),
         "tj_fmha": (status, [handle, ctypes.POINTER(FmhaArgs), ctypes.c_void_p]),
+        "tj_gemm": (status, [handle, ctypes.POINTER(GemmArgs), ctypes.c_void_p]),
         "tj_prepare": (status, [handle, ctypes.POINTER(KernelConfig), Device, ctypes.POINTER(KernelReport)]),
         "tj_warm": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
         "tj_default_device": (status, [handle, ctypes.POINTER(Device)]),
@@ -149,8 +160,11 @@ class Runtime:
         self.library.check(self.library.c.tj_target_of(self.handle, device, ctypes.byref(text)))
         return text.value.decode()
 
-    def prepare(self, device, dtype=F16, head_dim=128, causal=False, general_scale=False, op=b"fmha"):
-        config = KernelConfig(op=op, dtype=dtype, head_dim=head_dim, causal=int(causal), general_scale=int(general_scale))
+    def prepare(self, device, dtype=F16, op=b"fmha", **fields):
+        """`fields` are those of tj_kernel_config; fmha's head dim is 128 where none is given."""
+        if op == b"fmha":
+            fields.setdefault("head_dim", 128)
+        config = KernelConfig(op=op, dtype=dtype, **{name: int(value) for name, value in fields.items()})
         report = KernelReport()
         self.library.check(self.library.c.tj_prepare(self.handle, ctypes.byref(config), device, ctypes.byref(report)))
         return report
@@ -163,6 +177,14 @@ class Runtime:
         if scale is not None:
             args.has_scale, args.scale = 1, scale
         self.library.check(self.library.c.tj_fmha(self.handle, ctypes.byref(args), stream))
+
+    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None):
+        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation)
+        if c is not None:
+            args.c = ctypes.pointer(c)
+        if bias is not None:
+            args.bias = ctypes.pointer(bias)
+        self.library.check(self.library.c.tj_gemm(self.handle, ctypes.byref(args), stream))
 
 
 def tensor(address, device, dtype, shape, strides=None):

@@ -1,0 +1,27 @@
+// The structures of tilejit.h as the C++ types that they stand for.
+//
+// Decides how a structure of another version is read, and which values C++ could not even hold (an unknown enum number, a rank
+// above the maximum): those are refused here, all else by the C++ call. Invariant: nothing of the caller's is kept.
+#pragma once
+
+#include <tilejit/tilejit.h>
+
+#include <string>
+#include <variant>
+
+#include <tilejit/tilejit.hpp>
+
+namespace tj::c_api {
+
+/// Throws tj::Error(argument).
+[[noreturn]] void refuse(const std::string& message, Code code = Code::invalid_argument);
+void check_size(std::uint64_t size, const char* name, std::size_t known);
+
+Device to_device(const tj_device& device, const char* name);
+FmhaArgs to_args(const tj_fmha_args* given);
+GemmArgs to_args(const tj_gemm_args* given);
+/// In the type of its op.
+std::variant<FmhaConfig, GemmConfig> to_config(const tj_kernel_config* given);
+Options to_options(const tj_options* given);
+
+}  // namespace tj::c_api

@@ -1,0 +1,117 @@
+"""Protects matrix products from a foreign language: the CPU model through the C ABI against Python's own arithmetic, with a
+bias, an addend, an activation and a transposed operand; what is prepared by sizes alone; what an older caller's
+configuration still means. Standard library only."""
+import ctypes
+import math
+import os
+import random
+import struct
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import binding as tj
+
+CPU0 = tj.Device(tj.CPU, 0)
+LIBRARY = tj.Library()
+FORMATS = {tj.F16: "e", tj.F32: "f"}
+
+
+class Matrix:
+    """Rows (or columns) that begin at multiples of 16 bytes, in aligned memory; NaN between and around them."""
+
+    def __init__(self, dtype, rows, columns, transposed=False):
+        self.dtype, self.rows, self.columns, self.item = dtype, rows, columns, tj.ELEMENT_BYTES[dtype]
+        inner, outer = (rows, columns) if transposed else (columns, rows)
+        pitch = (inner + 7) // 8 * 8
+        self.strides = [1, pitch] if transposed else [pitch, 1]
+        self.buffer = ctypes.create_string_buffer(b"\xff" * (outer * pitch * self.item + 256))
+        self.start = -ctypes.addressof(self.buffer) % 256
+
+    def place(self, i, j):
+        return self.start + self.item * (i * self.strides[0] + j * self.strides[1])
+
+    def fill(self, make):
+        for i in range(self.rows):
+            for j in range(self.columns):
+                struct.pack_into("<" + FORMATS[self.dtype], self.buffer, self.place(i, j), make())
+        return self
+
+    def at(self, i, j):
+        return struct.unpack_from("<" + FORMATS[self.dtype], self.buffer, self.place(i, j))[0]
+
+    def view(self):
+        return tj.tensor(ctypes.addressof(self.buffer) + self.start, CPU0, self.dtype, [self.rows, self.columns], self.strides)
+
+
+class Model(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.runtime = tj.Runtime(LIBRARY, cache_dir=self.folder.name + "/cache", target="model:sm_90a")
+
+    def tearDown(self):
+        self.runtime.close()
+        self.folder.cleanup()
+
+    def test_against_python(self):
+        m, n, k = 37, 45, 70
+        seed = random.SystemRandom().getrandbits(32)
+        print(f"seed {seed}")
+        generator = random.Random(seed)
+
+        def normal(dtype, rows, columns, transposed=False):
+            return Matrix(dtype, rows, columns, transposed).fill(lambda: generator.gauss(0, 1))
+
+        a, b, c, bias = normal(tj.F16, m, k), normal(tj.F16, n, k, True), normal(tj.F32, m, n), normal(tj.F32, 1, n)
+        d = Matrix(tj.F32, m, n)
+        row = bias.view()
+        row.rank, row.shape[0], row.strides[0] = 1, n, 1
+        self.runtime.gemm(a.view(), b.view(), d.view(), c=c.view(), bias=row, alpha=0.5, beta=-2.0, activation=tj.GELU)
+        difference = norm = 0.0
+        for i in range(m):
+            for j in range(n):
+                x = 0.5 * sum(a.at(i, p) * b.at(j, p) for p in range(k)) - 2.0 * c.at(i, j) + bias.at(0, j)
+                wanted = 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+                difference += (d.at(i, j) - wanted) ** 2
+                norm += wanted ** 2
+        self.assertLessEqual(math.sqrt(difference / norm), 1e-5)
+
+    def test_prepared_by_sizes(self):
+        report = self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, out=tj.F32, bias=True)
+        self.assertEqual(report.origin, tj.COMPILED)
+        self.assertTrue(report.name.startswith(b"gemm_f16_f32_kk_"), report.name)
+        self.assertEqual(self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, batch=1, out=tj.F32, bias=True).origin, tj.FROM_MEMORY)
+
+    def refused(self, *parts, status=tj.INVALID_ARGUMENT, call):
+        with self.assertRaises(tj.TilejitError) as caught:
+            call()
+        self.assertEqual(caught.exception.status, status, caught.exception)
+        self.assertEqual(caught.exception.stage, "argument")
+        for part in parts:
+            self.assertIn(part, caught.exception.message)
+
+    def test_refusals(self):
+        a, b, d = Matrix(tj.F16, 8, 16), Matrix(tj.F16, 24, 16), Matrix(tj.F16, 8, 24)
+        gemm = self.runtime.gemm
+        self.refused("gemm: beta is 1", "c is absent", call=lambda: gemm(a.view(), b.view(), d.view(), beta=1.0))
+        self.refused("args.activation is 4", "3 (silu)", call=lambda: gemm(a.view(), b.view(), d.view(), activation=4))
+        self.refused("gemm: b.shape[1] (K) is 24", "allowed: 16", call=lambda: gemm(a.view(), d.view(), Matrix(tj.F16, 8, 8).view()))
+        self.refused("config.activation is -1", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, activation=-1))
+        self.refused("gemm: k is 0", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1))
+
+    def test_an_older_callers_configuration(self):
+        class Older(ctypes.Structure):
+            _fields_ = tj.KernelConfig._fields_[:6]
+
+        older = Older(size=ctypes.sizeof(Older), op=b"fmha", head_dim=80)
+        known = ctypes.cast(ctypes.pointer(older), ctypes.POINTER(tj.KernelConfig))
+        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
+        self.assertIn(b"head_dim is 80", LIBRARY.c.tj_last_error())
+        older.size -= 8
+        self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.INVALID_ARGUMENT)
+        self.assertIn(b"config.size is", LIBRARY.c.tj_last_error())
+
+
+if __name__ == "__main__":
+    unittest.main()

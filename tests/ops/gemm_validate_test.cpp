@@ -1,0 +1,168 @@
+// Protects gemm's checks and choices without running a kernel: what is refused and in which words, what is accepted, which
+// order an operand is taken in, which tile a problem gets, and that a request survives the command line and the key.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "arch/arch.hpp"
+#include "ops/gemm.hpp"
+#include "support/expect.hpp"
+
+using namespace tj;
+
+namespace {
+
+using testing::error_of;
+using testing::has;
+
+const arch::Arch& hopper() { return *arch::find("sm_90a"); }
+
+alignas(256) std::uint16_t memory_a[1 << 12], memory_b[1 << 12];
+alignas(256) float memory_c[1 << 12], memory_d[1 << 12], memory_bias[1 << 8];
+constexpr Device kCpu{DeviceKind::cpu, 0};
+
+/// M 24, N 40, K 32, f16 to f32, with a c and a bias.
+GemmArgs good() {
+  GemmArgs args;
+  args.a = Tensor::contiguous(memory_a, kCpu, DType::f16, {24, 32});
+  args.b = Tensor::contiguous(memory_b, kCpu, DType::f16, {40, 32});
+  args.d = Tensor::contiguous(memory_d, kCpu, DType::f32, {24, 40});
+  args.c = Tensor::contiguous(memory_c, kCpu, DType::f32, {24, 40});
+  args.bias = Tensor::contiguous(memory_bias, kCpu, DType::f32, {40});
+  args.beta = 1;
+  return args;
+}
+
+void refused(const std::function<void(GemmArgs&)>& change, Code code, std::initializer_list<const char*> parts) {
+  GemmArgs args = good();
+  change(args);
+  const Error error = error_of([&] { ops::validate(args, true); });
+  CHECK_MESSAGE(error.stage == Stage::argument, error.message);
+  CHECK_MESSAGE(error.code == code, error.message);
+  for (const char* part : parts) CHECK_MESSAGE(has(error.message, part), part, " is not in: ", error.message);
+}
+
+void accepted(const std::function<void(GemmArgs&)>& change) {
+  GemmArgs args = good();
+  change(args);
+  CHECK_NOTHROW(ops::validate(args, true));
+}
+
+std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_mn = false) {
+  ops::GemmKernel kernel;
+  kernel.right_mn = right_mn;
+  const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm_tile({m, n, k, 1}, kernel, hopper()))];
+  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n);
+}
+
+}  // namespace
+
+TEST_CASE("what gemm does not take is named with its value and what is allowed") {
+  constexpr Code bad = Code::invalid_argument, unsupported = Code::unsupported;
+  refused([](GemmArgs& g) { g.a.data = nullptr; }, bad, {"gemm: a.data is null"});
+  refused([](GemmArgs& g) { g.d.rank = 4; }, bad, {"d.rank is 4", "[M, N], or [B, M, N]"});
+  refused([](GemmArgs& g) { g.a.rank = 3; }, bad, {"a.rank is 3", "allowed: 2"});
+  refused([](GemmArgs& g) { g.d.shape[0] = 0; }, bad, {"d.shape[0] (M) is 0"});
+  refused([](GemmArgs& g) { g.a.dtype = DType::f32; }, unsupported, {"a.dtype is f32", "f16, bf16"});
+  refused([](GemmArgs& g) { g.b.dtype = DType::bf16; }, bad, {"b.dtype is bf16", "f16, as a.dtype"});
+  refused([](GemmArgs& g) { g.d.dtype = DType::i32; }, unsupported, {"d.dtype is i32", "f16, bf16, f32"});
+  refused([](GemmArgs& g) { g.c->dtype = DType::f16; }, bad, {"c.dtype is f16", "f32, as d.dtype"});
+  refused([](GemmArgs& g) { g.b.device = {DeviceKind::cuda, 0}; }, bad, {"b.device is cuda:0", "a.device is cpu"});
+  refused([](GemmArgs& g) { g.a.device = {DeviceKind::cuda, 0}; }, bad, {"a.device is cuda:0", "model target"});
+  refused([](GemmArgs& g) { g.a.shape[0] = 25; }, bad, {"a.shape[0] (M) is 25", "24, as d's M"});
+  refused([](GemmArgs& g) { g.b.shape[1] = 33; }, bad, {"b.shape[1] (K) is 33", "32"});
+  refused([](GemmArgs& g) { g.bias->shape[0] = 41; }, bad, {"bias.shape[0] (N) is 41", "40"});
+  refused([](GemmArgs& g) { g.a.strides[0] = 33; }, unsupported, {"a.strides[0] (M) is 33", "66 bytes", "multiples of 16 bytes"});
+  refused([](GemmArgs& g) { g.b.strides = {64, 2}; }, unsupported, {"b.strides of N and K are 64 and 2", "1 for one of them"});
+  refused([](GemmArgs& g) { g.b.data = memory_b + 1; }, unsupported, {"b.data is", "16 bytes"});
+  refused([](GemmArgs& g) { g.d.strides = {1, 24}; }, unsupported, {"d.strides[1] (N) is 24", "contiguous last dimension"});
+  refused([](GemmArgs& g) { g.d.strides[0] = 39; }, unsupported, {"d.strides[0] (M) is 39", "no two elements"});
+  refused([](GemmArgs& g) { g.d.data = memory_a; }, unsupported, {"d at", "overlaps a"});
+  refused([](GemmArgs& g) { g.c->data = memory_d + 1; }, unsupported, {"d at", "overlaps c"});
+  refused([](GemmArgs& g) { g.bias->data = memory_d; }, unsupported, {"d at", "overlaps bias"});
+  refused([](GemmArgs& g) { g.c.reset(); }, bad, {"beta is 1", "c is absent"});
+  refused([](GemmArgs& g) { g.alpha = std::numeric_limits<float>::infinity(); }, bad, {"alpha is inf", "finite"});
+  refused([](GemmArgs& g) { g.beta = std::nanf(""); }, bad, {"beta is nan", "finite"});
+  refused([](GemmArgs& g) { g.activation = static_cast<Activation>(7); }, bad, {"activation is 7", "3 (silu)"});
+}
+
+TEST_CASE("what gemm takes: transposed operands, shared batches, c that is d, a c that nobody reads") {
+  accepted([](GemmArgs&) {});
+  accepted([](GemmArgs& g) { g.a.strides = {1, 24}; });
+  accepted([](GemmArgs& g) { g.c = g.d; });
+  accepted([](GemmArgs& g) {
+    g.beta = 0;
+    g.c->data = nullptr;
+  });
+  accepted([](GemmArgs& g) {
+    g.d = Tensor::contiguous(memory_d, kCpu, DType::f32, {2, 24, 40});
+    g.a = Tensor::contiguous(memory_a, kCpu, DType::f16, {2, 24, 32});
+  });
+}
+
+TEST_CASE("the order of an operand follows its strides, and its sizes where both dimensions pass for contiguous") {
+  const auto mn = [](std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
+    return ops::gemm_mn_major(Tensor::strided(memory_a, kCpu, DType::f16, shape, strides));
+  };
+  CHECK_FALSE(mn({24, 32}, {32, 1}));
+  CHECK(mn({24, 32}, {1, 24}));
+  CHECK_FALSE(mn({1, 32}, {1, 1}));
+  CHECK_FALSE(mn({1, 1}, {1, 1}));
+  CHECK(mn({24, 1}, {1, 1}));  // rows 2 bytes apart: only as columns
+  CHECK_FALSE(mn({24, 1}, {8, 1}));
+  CHECK(mn({1, 32}, {1, 8}));
+  CHECK(mn({2, 24, 32}, {1000, 1, 24}));
+}
+
+TEST_CASE("large products get the large tile, few rows a low one, small products one that reaches all SMs") {
+  CHECK(tile_for(4096, 4096, 4096) == "128x256");
+  CHECK(tile_for(4096, 4096, 16384) == "128x256");
+  CHECK(tile_for(16, 4096, 4096) == "64x32");
+  CHECK(tile_for(1, 8192, 8192) == "64x32");
+  CHECK(tile_for(1, 8192, 8192, true) == "64x64");
+  CHECK(tile_for(16, 4096, 4096, true) != "64x32");  // b's columns lie in blocks of 64
+  CHECK(tile_for(512, 512, 512) == "64x32");
+}
+
+TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
+  std::set<std::uint64_t> keys;
+  std::set<std::string> names;
+  const std::map<std::string, std::vector<std::string>> every = {{"dtype", {"f16", "bf16"}},
+                                                                 {"out", {"f16", "bf16", "f32"}},
+                                                                 {"a-major", {"k", "m"}},
+                                                                 {"b-major", {"k", "n"}},
+                                                                 {"bias", {"both"}},
+                                                                 {"add-c", {"both"}},
+                                                                 {"activation", {"none", "relu", "gelu", "silu"}}};
+  const auto requests = ops::gemm_op().requests(every);
+  for (const ops::Request& request : requests) CHECK(names.insert(request.name).second);
+  CHECK(requests.size() > 1000);
+  ops::GemmKernel kernel;
+  for (int tile = 0; tile < static_cast<int>(ops::gemm_tiles().size()); ++tile)
+    for (const DType out : {DType::f16, DType::bf16, DType::f32})
+      for (int bits = 0; bits < 64; ++bits) {
+        kernel = {bits & 1 ? DType::bf16 : DType::f16,
+                  out,
+                  (bits & 2) != 0,
+                  (bits & 4) != 0,
+                  (bits & 8) != 0,
+                  (bits & 16) != 0,
+                  bits & 32 ? Activation::silu : Activation::relu,
+                  tile};
+        CHECK(keys.insert(ops::gemm_small_key(kernel)).second);
+      }
+  CHECK(ops::gemm_op().requests({}).size() <= 16);
+}
+
+TEST_CASE("flags that mean nothing are named") {
+  const auto said = [](std::map<std::string, std::vector<std::string>> flags) {
+    return error_of([&] { ops::gemm_op().requests(flags); }).message;
+  };
+  CHECK(has(said({{"causal", {"true"}}}), "--causal means nothing to gemm; allowed are --dtype"));
+  CHECK(has(said({{"tile", {"1x1"}}}), "--tile is '1x1'; allowed are 128x256x64"));
+  CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16"));
+  CHECK(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), "at least 64 columns"));
+}
