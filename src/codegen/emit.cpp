@@ -2,6 +2,8 @@
 #include "codegen/emit.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "codegen/layout.hpp"
 #include "codegen/role_text.hpp"
@@ -14,6 +16,38 @@ using support::cat;
 using support::fail;
 
 constexpr const char* kSymbol = "tj_kernel";
+
+// Groups that no node of the loop waits for would pile up, one an iteration.
+void refuse_unobserved(const graph::Graph& graph, const sched::Schedule& schedule) {
+  using graph::Scope;
+  const auto in_loop = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].scope == Scope::iteration; };
+  for (const auto& role : schedule.roles) {
+    const auto matrix = std::find_if(role.nodes.begin(), role.nodes.end(), [&](int n) { return in_loop(n) && graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::matrix; });
+    if (matrix == role.nodes.end()) continue;
+    const auto here = [&](int n) { return in_loop(n) && std::find(role.nodes.begin(), role.nodes.end(), n) != role.nodes.end(); };
+    const bool waits = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+      return edge.blocking && here(edge.src) && here(edge.dst) && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::matrix;
+    });
+    if (!waits)
+      fail(Stage::codegen, Code::unsupported,
+           cat("no node of the loop waits for '", graph.nodes[static_cast<std::size_t>(*matrix)].name, "', which runs on the matrix unit; give it a blocking edge, to itself over some iterations if nothing else needs it"));
+  }
+}
+
+// Names that the unit uses itself, or would use twice.
+void refuse_names(const graph::Graph& graph, const Layout& layout) {
+  static const std::set<std::string> kOwn = {"base", "dev", "first_fast", "member", "n", "params", "s", "shared", "tile", "tiles", "warp"};
+  std::map<std::string, std::string> contexts;
+  for (const auto& node : graph.nodes) {
+    const std::string name = context_variable(node.context);
+    const auto [first, is_new] = contexts.emplace(name, node.context);
+    if (kOwn.count(name) != 0 || (!is_new && first->second != node.context))
+      fail(Stage::codegen, Code::unsupported, cat("context '", node.context, "' of node '", node.name, "' would be a variable '", name, "', a name that ", is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
+  }
+  std::set<std::string> rings;
+  for (const RingPlace& ring : layout.rings)
+    if (!rings.insert(ring.type_name).second) fail(Stage::codegen, Code::unsupported, cat("two values would both be a type '", ring.type_name, "'; rename one"));
+}
 
 // What the text could not express.
 void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& schedule) {
@@ -108,7 +142,9 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
 
 Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives) {
   refuse_inexpressible(graph, schedule);
+  refuse_unobserved(graph, schedule);
   const Layout layout = make_layout(graph, schedule);
+  refuse_names(graph, layout);
   Writer w;
   Sites sites;
   write_banner(w, graph, schedule);

@@ -63,8 +63,7 @@ class RoleWriter {
     return names;
   }
   std::string variable(const graph::Node& n) const {
-    std::string name = n.context;
-    if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+    const std::string name = context_variable(n.context);
     return alone() ? cat(name, n.copy) : name;
   }
 
@@ -252,6 +251,12 @@ class RoleWriter {
 };
 
 }  // namespace
+
+std::string context_variable(const std::string& context) {
+  std::string name = context;
+  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
+  return name;
+}
 
 bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
   const auto &a = schedule.roles[static_cast<std::size_t>(first)], &b = schedule.roles[static_cast<std::size_t>(second)];

@@ -28,6 +28,9 @@ class Sites {
   std::vector<Site> list_;
 };
 
+/// What a context's object is called: "Loader" -> "loader". Roles of one copy add its number.
+std::string context_variable(const std::string& context);
+
 /// Do the two roles differ in nothing but the copy that they work on, `second` in the copy after `first`'s?
 bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second);
 

@@ -265,7 +265,10 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
   for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)
     if (graph.nodes[static_cast<std::size_t>(node)].scope == Scope::iteration)
       last_stage = std::max(last_stage, role_stage(graph, schedule, node));
-  for (int peel = last_stage; peel <= 2 * last_stage + 2; ++peel) {
+  int last_distance = 0;  // waits reach back so far, which the first steps cannot
+  for (const Edge& edge : graph.edges)
+    if (edge.blocking && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
+  for (int peel = last_stage; peel <= 2 * last_stage + 2 + last_distance; ++peel) {
     const int n = peel + 3;
     const Timeline sample = simulate(graph, schedule, role, n);
     Pattern pattern;

@@ -65,6 +65,13 @@ void check_value_code(const Graph& graph, std::size_t index) {
   }
 }
 
+/// What waits for another node cannot come before it: there would be nothing yet to wait for.
+void check_edge_code(const Graph& graph, const Edge& edge) {
+  if (edge.delay >= 0 || !(edge.blocking || edge.value >= 0)) return;
+  reject(graph, "edge '", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> '", graph.nodes[static_cast<std::size_t>(edge.dst)].name, "' ",
+         edge.blocking ? "is blocking" : "carries a value", " and has delay ", edge.delay, "; in code it must be at least 0");
+}
+
 }  // namespace
 
 bool is_identifier(std::string_view text) {
@@ -98,6 +105,7 @@ void check_code(const Graph& graph) {
     if (!is_expression(value)) reject(graph, "config member '", name, "' is '", value, "'; it must be a number, a flag or a type");
   }
   for (const Node& node : graph.nodes) check_node_code(graph, node);
+  for (const Edge& edge : graph.edges) check_edge_code(graph, edge);
   for (std::size_t v = 0; v < graph.values.size(); ++v) check_value_code(graph, v);
 }
 

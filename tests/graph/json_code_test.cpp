@@ -126,6 +126,8 @@ TEST_CASE("what code could not hold is refused by place") {
   refuses("\"scope\": \"iteration\"", "\"scope\": \"tile_begin\"", "value 'tile' and node 'load', which fills it, differ in scope");
   refuses("\"max_slots\": 4", "\"max_slots\": 1", "values[0].max_slots is 1; it must be a whole number from 2");
   refuses("\"alignment\": 1024", "\"alignment\": 48", "value 'tile' has alignment 48");
+  refuses("\"delay\": 290", "\"delay\": -1", "edge 'mma.0' -> 'act.0' is blocking and has delay -1; in code it must be at least 0");
+  refuses("\"delay\": 600", "\"delay\": -1", "edge 'load' -> 'mma.0' carries a value and has delay -1");
   refuses("user::twice\"", "user:twice\"", "its namespace is 'user:twice'");
   refuses("\"twice.cuh\"", "\"../twice.cuh\"", "includes '../twice.cuh'");
   refuses("[\"twice.cuh\"]", "[]", "has no includes");
