@@ -72,7 +72,7 @@ struct Node {
   bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
   int max_fast_begin = 1 << 30;   ///< no tile's fast_begin is later than this iteration
   int warps = 4;      ///< of the role that runs it
-  int registers = 0;  ///< a thread, that a role running this node needs (the role takes the largest)
+  int registers = 0;  ///< a thread, that its value takes from issue until its last reader is done
   std::map<std::string, std::int64_t> memory_bytes;  ///< footprint per space (user graphs)
 };
 

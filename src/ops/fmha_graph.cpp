@@ -33,6 +33,11 @@ const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
                              "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"}};
 
+// What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words; and what
+// its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of
+// scores, weights and output, compiles into 160 registers without a spill (tests/codegen/fmha_compile_test.cpp).
+constexpr int kContextRegisters = 32;
+
 int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
@@ -92,8 +97,6 @@ class Builder {
   void machine() {
     graph_.name = cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim, config_.causal ? "_causal" : "", "_", tile_.consumers, "x64x", tile_.block_n);
     graph_.machine = machine_of(arch_);
-    // A consumer's warps issue one synchronous node at a time.
-    for (int c = 0; c < tile_.consumers; ++c) graph_.machine.units.push_back({cat("WARPS", c), 1});
   }
 
   void unit_text() {
@@ -154,20 +157,29 @@ class Builder {
   int matrix(const char* body, int c) {
     Node n = of_consumer(body, c, Scope::iteration);
     n.async = Async::matrix;
-    n.reservations = {{unit("TC"), 0, costs_.matrix, 1}, {unit(cat("WARPS", c)), 0, costs_.issue, 1}};
-    n.cycles = costs_.issue;
+    n.reservations = {{unit("TC"), 0, costs_.matrix, 1}};
+    n.cycles = n.warp_cycles = costs_.issue;
     n.latency = costs_.matrix_latency;
     return add(std::move(n));
   }
   int arithmetic(const char* body, int c, int run_cycles) {
     Node n = of_consumer(body, c, Scope::iteration);
-    n.reservations = {{unit(cat("WARPS", c)), 0, run_cycles, 1}};
-    n.cycles = n.latency = run_cycles;
+    n.cycles = n.latency = n.warp_cycles = run_cycles;
     return add(std::move(n));
   }
 
   void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
     graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+
+  // Words of a thread: a row of scores, of weights and of output is spread over four threads, two rows a thread.
+  void registers(int qk, int softmax, int rescale, int pv) {
+    const auto held = [&](int node) -> int& { return graph_.nodes[static_cast<std::size_t>(node)].registers; };
+    const int threads = arch_.warps_per_group * arch_.warp_size;
+    held(qk) = kRowsPerConsumer * tile_.block_n / threads;
+    held(softmax) = kContextRegisters;
+    held(rescale) = held(qk) / 2;  // two 16-bit weights a word
+    held(pv) = kRowsPerConsumer * config_.head_dim / threads;
   }
 
   void consumer(int c) {
@@ -182,12 +194,14 @@ class Builder {
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
     const int store = add(of_consumer("store", c, Scope::tile_end));
+    registers(qk, softmax, rescale, pv);
 
     edge(begin, qk, 0, 0, false);
     edge(load_q_, qk, costs_.copy_latency, 0, false, 0);
     edge(load_k_, qk, costs_.copy_latency, 0, false, 1);
     edge(qk, softmax, costs_.matrix_latency, 0, true);
     edge(softmax, rescale, costs_.softmax, 0, false);
+    edge(qk, rescale, costs_.matrix_latency, 0, false);  // softmax works on the scores where they are
     edge(softmax, softmax, costs_.softmax, 1, false);
     edge(pv, rescale, costs_.matrix_latency, 1, true);
     edge(rescale, qk, costs_.rescale, 1, false);
@@ -229,7 +243,7 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", kNeeds);
-  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and some 40 more. Turns pay
+  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters. Turns pay
   // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
   // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --causal false.
   static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};

@@ -6,7 +6,8 @@
 //                in shared memory (Edge::value) is read in at least one role beside the one that writes it
 //   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint modulo II
 //   spills       an edge between two roles asks for Edge::spill_cycles more
-//   memory       a node's bytes of each space are held from its issue until its last reader is done
+//   memory       a node's bytes of each space are held from its issue until its last reader is done; of edges from a node to
+//                itself only the shortest distance counts, when its next instance takes the place of the value
 //   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers. What
 //                a role has to keep all the time is a value that its node reads one iteration later (an edge to itself)
 //   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1), t_v];

@@ -175,11 +175,19 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
   return {};
 }
 
-/// Until when a node's value is held: its readers' ends. An accumulator makes room for itself.
+/// Until when a node's value is held: its readers' ends. An accumulator makes room for itself, at its shortest distance; a
+/// longer one to itself only says when to wait.
 std::vector<Moment> JointModel::ends(int node, int ii) const {
   std::vector<Moment> result;
-  for (const graph::Edge& edge : problem_.edges)
-    if (edge.src == node) result.push_back({edge.dst, edge.distance * ii + (edge.dst == node ? 0 : problem_.length[at(edge.dst)])});
+  int own = -1;
+  for (const graph::Edge& edge : problem_.edges) {
+    if (edge.src != node) continue;
+    if (edge.dst == node)
+      own = own < 0 ? edge.distance : std::min(own, edge.distance);
+    else
+      result.push_back({edge.dst, edge.distance * ii + problem_.length[at(edge.dst)]});
+  }
+  if (own >= 0) result.push_back({node, own * ii});
   if (result.empty()) result.push_back({node, problem_.length[at(node)]});
   return result;
 }

@@ -38,6 +38,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["proven_ii"] = schedule.proven_ii;
   out["proven_length"] = schedule.proven_length;
   out["certificate"] = schedule.certificate;
+  out["joint"] = schedule.joint;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
   out["nodes"] = Json::array();

@@ -60,6 +60,7 @@ class Maker {
 
   Picture make() {
     for (int unit = 0; unit < static_cast<int>(graph_.machine.units.size()); ++unit) add_unit(unit);
+    for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role) add_warps(role);
     add_unitless();
     add_iterations();
     for (const OrderBarrier& barrier : schedule_.order_barriers) add_turns(barrier);
@@ -110,10 +111,28 @@ class Maker {
     picture_.steady.rows.push_back(std::move(row));
   }
 
+  /// For how long nodes keep the warps of a role, where they say so.
+  void add_warps(int role) {
+    std::vector<Box> boxes;
+    std::int64_t busy = 0;
+    for (int node = 0; node < size(); ++node) {
+      const Node& info = graph_.nodes[at(node)];
+      if (!iterates(info) || info.warp_cycles == 0 || schedule_.role[at(node)] != role) continue;
+      busy += info.warp_cycles;
+      repeat(boxes, node, 0, info.warp_cycles, 1);
+    }
+    if (boxes.empty()) return;
+    Row row;
+    row.name = schedule_.roles[at(role)].name;
+    row.note = cat("warps busy ", 100 * busy / picture_.period, "%");
+    row.tracks = pack(std::move(boxes));
+    picture_.steady.rows.push_back(std::move(row));
+  }
+
   void add_unitless() {
     std::vector<Box> boxes;
     for (int node = 0; node < size(); ++node)
-      if (const Node& info = graph_.nodes[at(node)]; iterates(info) && info.reservations.empty()) repeat(boxes, node, 0, info.cycles, 1);
+      if (const Node& info = graph_.nodes[at(node)]; iterates(info) && info.reservations.empty() && info.warp_cycles == 0) repeat(boxes, node, 0, info.cycles, 1);
     if (boxes.empty()) return;
     Row row;
     row.name = "no unit";

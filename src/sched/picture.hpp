@@ -43,7 +43,7 @@ struct View {
 struct Picture {
   std::int64_t period = 1;    ///< II
   int stages = 1;             ///< iterations in flight
-  View steady;                ///< units over two periods; the newest iteration of the first begins at 0
+  View steady;                ///< units, and warps of roles, over two periods; the newest iteration of the first begins at 0
   View unrolled;              ///< iterations, turns on a unit, roles: the prologue and two periods of the steady state
   std::vector<int> begin_nodes, end_nodes;  ///< of tile scope, in no view
 };

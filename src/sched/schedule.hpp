@@ -73,7 +73,7 @@ struct Options {
   bool streaming_latency_zero = false;    ///< variable-latency streaming nodes without in-edges count as latency 0
   bool order_barriers = true;             ///< allow ping-pong barriers where the schedule alternates
   int max_slots = 0;                      ///< cap on ring depths; 0: the values' own
-  bool joint = false;                     ///< roles and cycles in one search (joint.hpp) instead of the simple split
+  bool joint = true;                      ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
   int max_roles = 6;                      ///< joint: the pool of roles
 };
 

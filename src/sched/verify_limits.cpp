@@ -88,18 +88,23 @@ class Limits {
   }
 
   /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it. What a
-  /// node hands to its own next instance gives way when that one issues.
+  /// node hands to its own next instance gives way when that one issues; later instances of its own find nothing of it.
   std::vector<std::int64_t> lifetimes() const {
     std::vector<std::int64_t> result(g_.nodes.size(), 0);
     std::vector<bool> read(g_.nodes.size(), false);
     const auto busy_for = [&](int i) { return std::max<std::int64_t>(1, counts_as_free(g_, s_, i) ? 0 : node(i).latency); };
+    std::vector<std::int64_t> own(g_.nodes.size(), -1);
     for (const Edge& edge : g_.edges) {
       if (!loops(edge.src) || !loops(edge.dst)) continue;
       const auto i = static_cast<std::size_t>(edge.src);
-      const std::int64_t until = cycle(edge.dst) + std::int64_t{edge.distance} * s_.ii + (edge.dst == edge.src ? 0 : busy_for(edge.dst));
-      result[i] = std::max(result[i], until - cycle(edge.src));
+      const std::int64_t round = std::int64_t{edge.distance} * s_.ii;
       read[i] = true;
+      if (edge.dst == edge.src)
+        own[i] = own[i] < 0 ? round : std::min(own[i], round);
+      else
+        result[i] = std::max(result[i], cycle(edge.dst) + round + busy_for(edge.dst) - cycle(edge.src));
     }
+    for (std::size_t i = 0; i < own.size(); ++i) result[i] = std::max(result[i], own[i]);
     for (int i = 0; i < nodes(); ++i)
       if (!read[static_cast<std::size_t>(i)]) result[static_cast<std::size_t>(i)] = busy_for(i);
     return result;

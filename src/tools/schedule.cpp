@@ -38,6 +38,7 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 struct Settings {
   std::string op, target, example, graph_file;
   std::string svg, trace;  ///< files to write
+  std::string roles = "joint";
   int streaming_latency = -1;
   bool json = false;
   sched::Options options;
@@ -74,6 +75,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
   app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")->check(CLI::NonNegativeNumber);
   app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
+  app.add_option("--roles", settings.roles, "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for each copy of the rest")
+      ->check(CLI::IsMember({"joint", "split"}));
   app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven");
   app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
   app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations");
@@ -89,6 +92,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
     (code == 0 ? out : err) << text.str();
     return code == 0 ? kExitOk : kExitBadUse;
   }
+  settings.options.joint = settings.roles == "joint";
   settings.options.streaming_latency_zero = settings.streaming_latency == 0;
   const std::vector<std::string> extras = app.remaining();
   const int given = !settings.op.empty() + !settings.example.empty() + !settings.graph_file.empty();

@@ -35,10 +35,10 @@ inline int add_compute(graph::Graph& graph, const std::string& body, int copy, c
   node.body = body;
   node.copy = copy;
   node.async = matrix ? graph::Async::matrix : graph::Async::none;
-  node.reservations = {{unit_of(graph, unit), 0, held, 1}, {unit_of(graph, "WARPS" + std::to_string(copy)), 0, cycles, 1}};
-  node.cycles = cycles;
+  node.reservations = {{unit_of(graph, unit), 0, held, 1}};
+  node.cycles = node.warp_cycles = cycles;
   node.latency = latency;
-  node.registers = 200;
+  node.registers = 64;
   graph.nodes.push_back(node);
   return static_cast<int>(graph.nodes.size()) - 1;
 }
@@ -48,7 +48,6 @@ inline graph::Graph attention_graph(const AttentionShape& shape = {}) {
   graph.name = "attention";
   graph.machine.name = "test machine";
   graph.machine.units = {{"TC", 1}, {"EXP", 1}, {"TMA", 1}};
-  for (int c = 0; c < shape.copies; ++c) graph.machine.units.push_back({"WARPS" + std::to_string(c), 1});
   graph.machine.memory_bytes["SMEM"] = shape.smem_bytes;
   graph.machine.register_roles = shape.register_roles;
   graph.values.push_back({"q", 32 * 1024, 1024, graph::Scope::tile_begin, 1, 1});

@@ -26,10 +26,13 @@ inline int length_of(const graph::Node& node) { return std::max(1, node.latency)
 
 /// From a node's issue to the end of its last reader; its own next instance may take its place.
 inline int lifetime(const graph::Graph& graph, const Placement& p, int node) {
-  int end = -1000000;
-  for (const graph::Edge& edge : graph.edges)
-    if (edge.src == node)
-      end = std::max(end, p.cycle[spot(edge.dst)] + edge.distance * p.ii + (edge.dst == node ? 0 : length_of(graph.nodes[spot(edge.dst)])));
+  int end = -1000000, own = 1 << 20;
+  for (const graph::Edge& edge : graph.edges) {
+    if (edge.src == node && edge.dst == node) own = std::min(own, edge.distance);
+    if (edge.src == node && edge.dst != node)
+      end = std::max(end, p.cycle[spot(edge.dst)] + edge.distance * p.ii + length_of(graph.nodes[spot(edge.dst)]));
+  }
+  if (own < 1 << 20) end = std::max(end, p.cycle[spot(node)] + own * p.ii);
   if (end == -1000000) end = p.cycle[spot(node)] + length_of(graph.nodes[spot(node)]);
   return std::max(0, end - p.cycle[spot(node)]);
 }

@@ -219,7 +219,75 @@ TEST_CASE("two values of 100 columns with one reader, and one carried") {
     return graph;
   };
   CHECK(solve(carried(512)).ii == 1);
+  graph::Graph waited = carried(512);  // the wait for the instance before the last one reads nothing
+  waited.edges.push_back(edge(0, 0, 1, 2));
+  CHECK(solve(waited).ii == 1);
   CHECK_FALSE(solve(carried(513)).found);
+}
+
+TEST_CASE("warps of a role: disjoint spans in one role, at once in two") {
+  graph::Graph graph = with_units({});
+  for (int i = 0; i < 2; ++i) graph.nodes[static_cast<std::size_t>(add(graph, "", 1, 1))].warp_cycles = 3;
+  graph.edges.push_back(edge(0, 1, 1));
+  const auto free = solve(graph);
+  CHECK(free.ii == 3);  // a role each; one role would take 6
+  CHECK(free.roles == 2);
+  CHECK(free.length == 2);
+  sched::JointOptions one;
+  one.max_roles = 1;
+  const auto shared = solve(graph, one);
+  CHECK(shared.ii == 6);
+  CHECK(shared.roles == 1);
+  CHECK(has(shared.binding, "roles"));
+  CHECK(has(shared.binding, "warps"));
+  graph.edges.back().same_role = true;
+  const auto tied = solve(graph);
+  CHECK(tied.ii == 6);
+  CHECK(tied.length == 4);
+  CHECK(has(tied.binding, "unit"));
+  CHECK(tied.certificate.find("warps of the role of op0") != std::string::npos);
+  sched::Options split;
+  split.joint = false;
+  const sched::Schedule simple = sched::schedule(graph, split);
+  CHECK(simple.ii == 6);
+  CHECK(simple.certificate.find("warps of role compute0") != std::string::npos);
+}
+
+TEST_CASE("bodies written for other numbers of warps, and values in shared memory, keep nodes in roles of their own") {
+  graph::Graph graph = with_units({});
+  for (int i = 0; i < 2; ++i) add(graph, "", 1, 1);
+  graph.edges.push_back(edge(0, 1, 1));
+  CHECK(solve(graph).roles == 1);
+  graph.nodes[0].context = graph.nodes[1].context = "Worker";
+  CHECK(solve(graph).roles == 1);
+  graph.nodes[1].warps = 2;
+  CHECK(solve(graph).roles == 2);
+  graph.nodes[1].warps = 4;
+  graph.values.push_back({"shared", 1024, 128, graph::Scope::iteration, 1, 4});
+  graph.edges[0].value = 0;
+  CHECK(solve(graph).roles == 2);
+  graph.edges[0].same_role = true;
+  const sched::JointResult nowhere = sched::joint_schedule(graph);
+  CHECK_FALSE(nowhere.found);
+}
+
+TEST_CASE("a limit of slots is a limit of the search, and one left out is not") {
+  graph::Graph graph = graph::fa_hopper();
+  sched::JointOptions options;
+  options.slots = {1, 1};
+  const auto narrow = solve(graph, options);
+  REQUIRE(narrow.found);
+  for (int load = 0; load < 2; ++load) {
+    const std::size_t reader = load == 0 ? 2 : 4;
+    CHECK(narrow.cycle[reader] + graph.nodes[reader].latency - narrow.cycle[static_cast<std::size_t>(load)] <= narrow.ii);
+  }
+  graph.machine.memory_bytes["SMEM"] = 1024;
+  CHECK_FALSE(solve(graph).found);
+  options.slots.clear();
+  options.relaxed.space = "SMEM";
+  const sched::JointResult lifted = sched::joint_schedule(graph, options);
+  CHECK(lifted.ii == 4);
+  CHECK(lifted.length == 9);
 }
 
 TEST_CASE("two chained operations on a unit, with a cycle of distance 1 through both") {

@@ -16,10 +16,12 @@ namespace tj::test {
 
 class JointFormula : public Formula {
  public:
-  JointFormula(z3::context& context, const graph::Graph& graph, int ii, int length, int max_roles)
+  /// `slots` per value of the graph.
+  JointFormula(z3::context& context, const graph::Graph& graph, const std::vector<int>& slots, int ii, int length, int max_roles)
       : Formula(context, graph, ii, length), max_roles_(max_roles) {
     if (!possible_) return;
     make_roles();
+    for (const graph::Edge& refill : refill_edges(graph, slots)) precedence(refill, 0, same(refill.src, refill.dst));
     for (const graph::Edge& edge : graph.edges) {
       precedence(edge, 0, context.bool_val(false));
       if (edge.same_role) solver_.add(same(edge.src, edge.dst));
@@ -112,8 +114,11 @@ class JointFormula : public Formula {
     const auto known = live_.find(i);
     if (known != live_.end()) return known->second;
     std::vector<graph::Edge> readers;
-    for (const graph::Edge& edge : graph_.edges)
-      if (edge.src == i) readers.push_back(edge);
+    int own = -1;  // the first of its own later instances takes the value's place
+    for (std::size_t e = 0; e < graph_.edges.size(); ++e)
+      if (graph_.edges[e].src == i && graph_.edges[e].dst == i && (own < 0 || graph_.edges[e].distance < graph_.edges[oracle_index(own)].distance)) own = static_cast<int>(e);
+    for (std::size_t e = 0; e < graph_.edges.size(); ++e)
+      if (graph_.edges[e].src == i && (graph_.edges[e].dst != i || static_cast<int>(e) == own)) readers.push_back(graph_.edges[e]);
     z3::expr_vector row(context_);
     const auto hold = [&](int reader, int needs) {
       for (int c = 0; c < latest(reader) + needs; ++c) {

@@ -45,6 +45,22 @@ TEST_CASE("a flag without a value is true, and stage limits reach the scheduler"
   for (const auto& node : json["nodes"]) CHECK(node["stage"] == 0);
 }
 
+TEST_CASE("roles from the joint search, or by the simple split") {
+  const std::vector<std::string> words = {"--op", "fmha", "--target", "sm_90a", "--head-dim", "64", "--dtype", "f16", "--json"};
+  for (const char* roles : {"joint", "split"}) {
+    std::vector<std::string> with = words;
+    with.insert(with.end(), {"--roles", roles});
+    const Result result = run(with);
+    REQUIRE(result.code == 0);
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(json["joint"] == (std::string(roles) == "joint"));
+    CHECK(json["proven_length"] == true);
+    for (const auto& node : json["nodes"]) CHECK(node.contains("role"));
+  }
+  CHECK(nlohmann::json::parse(run(words).out)["joint"] == true);
+  CHECK(run({"--op", "fmha", "--roles", "any"}).code == 2);
+}
+
 TEST_CASE("example graphs as text and as JSON") {
   const Result text = run({"--graph-example", "fa_hopper"});
   CHECK(text.code == 0);
