@@ -97,6 +97,16 @@ inline bool never_together(const graph::Graph& graph, const std::vector<int>& ti
   return producer(i) != producer(j) || (warps(i) != 0 && warps(j) != 0 && warps(i) != warps(j));
 }
 
+/// From reader to writer, where they are in different roles: a value of so many slots is filled again when its readers are done.
+inline std::vector<graph::Edge> refill_edges(const graph::Graph& graph, const std::vector<int>& slots) {
+  std::vector<graph::Edge> result;
+  for (const graph::Edge& read : graph.edges)
+    if (read.value >= 0)
+      result.push_back({read.dst, read.src, graph.nodes[static_cast<std::size_t>(read.dst)].latency, slots[static_cast<std::size_t>(read.value)] - read.distance,
+                        false, -1, 0, false});
+  return result;
+}
+
 /// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that complete by
 /// themselves, nodes that must share a role, bodies for a number of warps, values in shared memory, warps that are held.
 inline graph::Graph oracle_joint_graph(std::uint64_t seed) {

@@ -31,6 +31,8 @@ class Comparison {
     sched::JointOptions options;
     options.max_roles = kMaxRoles;
     options.max_ii = bound + kBeyondBound;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) options.slots.push_back(1 + static_cast<int>((v + graph.edges.size()) % 3));
+    slots_ = options.slots;
     const sched::JointResult found = sched::joint_schedule(graph, options);
     CAPTURE(found.certificate);
     CHECK(found.proven_ii);
@@ -40,7 +42,7 @@ class Comparison {
       const int stages = least_stages(graph, ii);
       CAPTURE(ii);
       CAPTURE(stages);
-      if (stages > 0) CHECK(test::JointFormula(context_, graph, ii, stages * ii, kMaxRoles).check() == z3::unsat);
+      if (stages > 0) CHECK(test::JointFormula(context_, graph, slots_, ii, stages * ii, kMaxRoles).check() == z3::unsat);
     }
     without += found.found ? 0 : 1;
     if (found.found) compare_found(graph, found);
@@ -60,8 +62,17 @@ class Comparison {
     }
   };
 
+  /// With the slots of values between nodes that can never share a role.
+  graph::Graph with_certain_refills(graph::Graph graph) const {
+    const std::vector<int> tied = test::tied_nodes(graph);
+    for (const graph::Edge& refill : test::refill_edges(graph, slots_))
+      if (test::never_together(graph, tied, refill.src, refill.dst)) graph.edges.push_back(refill);
+    return graph;
+  }
+
   /// Of a schedule without roles; 0 when there is none.
-  int least_stages(const graph::Graph& graph, int ii) {
+  int least_stages(const graph::Graph& asked, int ii) {
+    const graph::Graph graph = with_certain_refills(asked);
     const int most = (test::oracle_horizon(graph, ii) + ii - 1) / ii;
     for (int last = std::min(3, most), stages = 1;; last = most) {  // seldom more than three: a small formula, and then a large one
       Question question(context_, graph, ii, last * ii);
@@ -78,8 +89,8 @@ class Comparison {
     const int stages = (found.length + found.ii - 1) / found.ii;
     CHECK(found.proven_length);
     CHECK(found.proven_roles);
-    CHECK(Question(context_, graph, found.ii, std::max(1, stages - 1) * found.ii).check() == (stages > 1 ? z3::unsat : z3::sat));
-    test::JointFormula question(context_, graph, found.ii, found.length, kMaxRoles);
+    CHECK(Question(context_, with_certain_refills(graph), found.ii, std::max(1, stages - 1) * found.ii).check() == (stages > 1 ? z3::unsat : z3::sat));
+    test::JointFormula question(context_, graph, slots_, found.ii, found.length, kMaxRoles);
     CHECK(question.check(found.length, question.parted_as(found.role)) == z3::sat);
     CHECK(question.check(found.length - 1) == z3::unsat);
     CHECK(question.check(found.length, question.at_most_roles(found.roles - 1)) == z3::unsat);
@@ -89,6 +100,7 @@ class Comparison {
   }
 
   z3::context context_;
+  std::vector<int> slots_;  ///< of the graph at hand, per value
 };
 
 TEST_CASE("Z3 finds II, length and number of roles of the joint search, and nothing smaller") {
