@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tilejit beside cuDNN and FlashAttention-2 on one GPU: correctness, speed in one interleaved run, cold starts.
+"""tilejit beside its peers on one GPU: correctness, speed in one interleaved run, cold starts. Attention beside cuDNN and
+FlashAttention-2, matrix products beside cuBLAS.
 
-    python3 tests/gpu/compare.py --what fmha --json out.json --markdown out.md
+    python3 tests/gpu/compare.py --op fmha --json out.json --markdown out.md
+    python3 tests/gpu/compare.py --op gemm --json out.json --markdown out.md
     python3 tests/gpu/compare.py --self-test        (no GPU: the metric and the tables, with NumPy)
 
 Needs libtilejit.so (--library, else the newest one below build/), PyTorch with CUDA, and a GPU. Exit codes: 0 done and
@@ -23,6 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "c_api")]
 import binding  # noqa: E402
 import fmha_check  # noqa: E402
+import gemm_check  # noqa: E402
+import gemm_speed  # noqa: E402
 import timing  # noqa: E402
 
 SKIPPED = 77
@@ -106,7 +110,7 @@ def time_problem(torch, runtime, device, options, seq, causal, generator):
     return row
 
 
-def run_speed(torch, runtime, device, options):
+def run_speed(torch, runtime, _, device, options):
     seed = options.seed
     generator = torch.Generator(device="cuda").manual_seed(seed)
     rows = []
@@ -137,11 +141,13 @@ def markdown(document):
     if "correctness" in document:
         c = document["correctness"]
         w = c["worst_error"]
+        worst = ", ".join(f"{name} {w[name]:.2e} (limit {c['limits'][name]:.0e})" for name in w)
         lines += ["## Correctness against f64", "",
-                  f"{c['cases']} random shapes (seed {c['seed']}), {c['failed']} failed. Worst relative error: f16 {w['f16']:.2e} (limit "
-                  f"{c['limits']['f16']:.0e}), bf16 {w['bf16']:.2e} (limit {c['limits']['bf16']:.0e}); lse {w['lse']:.2e} (limit {c['limits']['lse']:.0e}). "
+                  f"{c['cases']} random shapes (seed {c['seed']}), {c['failed']} failed. Worst relative error: {worst}. "
                   "Outputs poisoned, guard bands checked.", ""]
-    if "speed" in document:
+    if "speed" in document and document["what"] == "gemm":
+        lines += gemm_speed.markdown(document["speed"])
+    elif "speed" in document:
         s = document["speed"]
         p = s["problem"]
         lines += ["## Speed", "",
@@ -176,11 +182,13 @@ def self_test():
     except ImportError:
         missing("NumPy is not installed (Debian: python3-numpy)")
     fmha_check.self_test(numpy)
+    gemm_check.self_test(numpy)
+    gemm_speed.self_test()
     assert abs(timing.geometric_mean([1.0, 4.0]) - 2.0) < 1e-12 and timing.geometric_mean([]) is None
     timed = timing.summary([1.0, 2.0, 9.0], 4e9)
     assert timed["median_ms"] == 2.0 and timed["tflops"] == 2.0, timed
     row = {"mask": "causal", "seq": 4096, "refused": {"fa2": "no"}, "tilejit": timed, "cudnn": timed, "over_cudnn": 1.0}
-    text = markdown({"machine": {k: "x" for k in ("gpu", "driver", "cuda", "pytorch", "cudnn", "tilejit", "build_id")}, "date": "d", "command": "c",
+    text = markdown({"what": "fmha", "machine": {k: "x" for k in ("gpu", "driver", "cuda", "pytorch", "cudnn", "tilejit", "build_id")}, "date": "d", "command": "c",
                      "correctness": {"seed": 1, "cases": 2, "failed": 0, "worst_error": {"f16": 1e-4, "bf16": 0, "lse": 0},
                                      "limits": {"f16": 6e-4, "bf16": 5e-3, "lse": 1e-3}},
                      "speed": {"seed": 1, "problem": {"batch": 4, "heads": 32, "kv_heads": 32, "head_dim": 128, "dtype": "f16"}, "rounds": 1, "runs_a_round": 3,
@@ -193,15 +201,17 @@ def self_test():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(word) for word in text.split(",")]  # noqa: E731
-    parser.add_argument("--what", choices=["fmha"], default="fmha")
+    parser.add_argument("--op", "--what", dest="what", choices=["fmha", "gemm"], default="fmha")
     parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
     parser.add_argument("--shapes", type=int, default=200, help="random shapes of the correctness part; 0 leaves it out")
     parser.add_argument("--seed", type=int, help="default: fresh, and printed")
+    parser.add_argument("--sizes", type=gemm_speed.parse_shapes, default=gemm_speed.SHAPES, dest="gemm_shapes", metavar="S,MxNxK,...",
+                        help="gemm: problems of the speed part")
     parser.add_argument("--seq", type=numbers, default=[4096, 16384], help="lengths of the speed part, separated by commas")
     parser.add_argument("--causal", choices=["true", "false", "both"], default="both")
     for name, value in (("--batch", 4), ("--heads", 32), ("--kv-heads", 0), ("--head-dim", 128)):
         parser.add_argument(name, type=int, default=value)
-    parser.add_argument("--dtype", choices=["f16", "bf16"], default="f16")
+    parser.add_argument("--dtype", choices=["f16", "bf16"], help="default: f16 for attention, both for products")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each candidate in a round")
     parser.add_argument("--cold", type=int, default=3, help="repetitions of the cold-start part; 0 leaves it out")
@@ -213,6 +223,8 @@ def parse():
     parser.add_argument("--cold-child", metavar="CACHE_DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.masks = {"true": [True], "false": [False], "both": [True, False]}[options.causal]
+    options.dtypes = [options.dtype] if options.dtype else ["f16", "bf16"]
+    options.dtype = options.dtypes[0]
     if options.seed is None:
         options.seed = secrets.randbits(31)
     return options
@@ -224,6 +236,22 @@ def command_line():
     return shlex.join(["python3", os.path.relpath(os.path.abspath(__file__), ROOT), *words])
 
 
+def cold_words(options):
+    """What tells a child process the kernel of the cold-start part."""
+    words = ["--op", options.what, "--dtype", options.dtype]
+    if options.what == "fmha":
+        words += ["--head-dim", str(options.head_dim), "--causal", "true" if options.masks[0] else "false"]
+    return words
+
+
+def cold_fields(options):
+    """The same as fields of tj_kernel_config; products at 4096^3."""
+    code = binding.F16 if options.dtype == "f16" else binding.BF16
+    if options.what == "gemm":
+        return {"op": b"gemm", "dtype": code, "out": code, "m": 4096, "n": 4096, "k": 4096}
+    return {"dtype": code, "head_dim": options.head_dim, "causal": options.masks[0]}
+
+
 def main():
     options = parse()
     if options.self_test:
@@ -231,7 +259,7 @@ def main():
         return 0
     path = find_library(options.library)
     if options.cold_child:
-        timing.cold_child(binding, path, options.cold_child, binding.F16 if options.dtype == "f16" else binding.BF16, options.head_dim, options.masks[0])
+        timing.cold_child(binding, path, options.cold_child, cold_fields(options))
         return 0
     torch = find_torch()
     library = binding.Library(path)
@@ -241,11 +269,13 @@ def main():
     with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
         device = binding.Device(binding.CUDA, 0)
         if options.shapes > 0:
-            document["correctness"] = fmha_check.run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print)
+            check = gemm_check if options.what == "gemm" else fmha_check
+            document["correctness"] = check.run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print)
         if not options.skip_speed:
-            document["speed"] = run_speed(torch, runtime, device, options)
+            speed = gemm_speed.run if options.what == "gemm" else run_speed
+            document["speed"] = speed(torch, runtime, binding, device, options)
     if options.cold > 0:
-        document["cold"] = timing.cold_starts(os.path.abspath(__file__), path, options.cold, options.dtype, options.head_dim, options.masks[0])
+        document["cold"] = timing.cold_starts(os.path.abspath(__file__), path, options.cold, cold_words(options))
     text = markdown(document)
     print(text)
     for file_name, content in ((options.json, json.dumps(document, indent=2) + "\n"), (options.markdown, text + "\n")):

@@ -1,4 +1,4 @@
-"""Side-by-side timing: interleaved rounds, event-timed single runs after a cache flush, medians; and cold starts.
+"""Side-by-side timing: interleaved rounds, event-timed single runs after a cache flush or replays of graphs; and cold starts.
 
 Decides how a time is taken, not what is timed. Nothing here passes or fails anything.
 """
@@ -46,6 +46,37 @@ def time_side_by_side(torch, candidates, rounds, runs):
     return {name: sorted(values) for name, values in times.items()}
 
 
+def time_graphs(torch, candidates, calls, rounds, runs):
+    """candidates: name -> function that enqueues one call on the current stream. Returns name -> sorted times of one call in
+    milliseconds: each candidate's calls are captured once, `calls` of them in a graph, and replayed `runs` times a round, in an
+    order that rotates from round to round."""
+    graphs = {}
+    for name, enqueue in candidates.items():
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                enqueue()
+        torch.cuda.current_stream().wait_stream(side)
+        graphs[name] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graphs[name]):
+            for _ in range(calls):
+                enqueue()
+    names = list(graphs)
+    times = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            graphs[name].replay()  # caches and clocks as in the replays that count
+            events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(runs)]
+            for begin, end in events:
+                begin.record()
+                graphs[name].replay()
+                end.record()
+            torch.cuda.synchronize()
+            times[name] += [begin.elapsed_time(end) / calls for begin, end in events]
+    return {name: sorted(values) for name, values in times.items()}
+
+
 def summary(times, flops):
     """Median, spread and TFLOP/s of one candidate."""
     median = statistics.median(times)
@@ -54,7 +85,7 @@ def summary(times, flops):
 
 
 # ---- cold starts: one process, one kernel ------------------------------------------------------------------------------
-def cold_child(binding, library_path, cache_dir, dtype, head_dim, causal):
+def cold_child(binding, library_path, cache_dir, fields):
     """Runs in a process of its own: CUDA first, then the time of prepare(). Prints one JSON line."""
     import ctypes
     library = binding.Library(library_path)
@@ -63,7 +94,7 @@ def cold_child(binding, library_path, cache_dir, dtype, head_dim, causal):
         warm = ctypes.c_void_p()
         library.check(library.c.tj_allocate(runtime.handle, device, 256, ctypes.byref(warm)))  # CUDA's own start
         begin = time.perf_counter()
-        report = runtime.prepare(device, dtype=dtype, head_dim=head_dim, causal=causal)
+        report = runtime.prepare(device, **fields)
         wall_ms = (time.perf_counter() - begin) * 1e3
         library.check(library.c.tj_free(runtime.handle, warm))
         with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -74,14 +105,14 @@ def cold_child(binding, library_path, cache_dir, dtype, head_dim, causal):
                           "nvrtc_opened": nvrtc}))
 
 
-def cold_starts(script, library_path, repeats, dtype, head_dim, causal):
-    """`repeats` times: an empty cache directory, a first process that compiles, a second that loads."""
+def cold_starts(script, library_path, repeats, words):
+    """`repeats` times: an empty cache directory, a first process that compiles, a second that loads. `words` tell the child
+    which kernel."""
     results = {"first": [], "second": []}
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             for process in results:
-                command = [sys.executable, "-B", script, "--cold-child", os.path.join(folder, "cache"), "--library", library_path,
-                           "--dtype", dtype, "--head-dim", str(head_dim)] + (["--causal", "true"] if causal else ["--causal", "false"])
+                command = [sys.executable, "-B", script, "--cold-child", os.path.join(folder, "cache"), "--library", library_path, *words]
                 done = subprocess.run(command, capture_output=True, text=True)
                 if done.returncode != 0:
                     return {"error": (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]}

@@ -1,0 +1,181 @@
+"""Matrix products on a GPU against f64: problems, memory with guard bands, reference.
+
+The reference is written in the operations that NumPy and PyTorch share (`xp` is either module), so that `compare.py
+--self-test` can check it without a GPU. Nothing here decides what is printed.
+"""
+import math
+import random
+
+from fmha_check import Guarded, double
+
+LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
+ACTIVATIONS = ["none", "relu", "gelu", "silu"]
+EDGES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 513, 1000, 1023, 1025, 2049, 4095, 4096, 4097]
+KINDS = 24  # of kernels in one run: each has to be compiled
+
+
+# ---- problems ----------------------------------------------------------------------------------------------------------
+def random_size(generator):
+    if generator.random() < 0.5:
+        return generator.choice(EDGES)
+    return min(4097, int(math.exp(generator.uniform(0, math.log(4098)))))
+
+
+def random_kind(generator, number):
+    """What a kernel is made for; the first few cover every value whatever the seed."""
+    return {
+        "dtype": ["f16", "bf16"][number % 2], "out": ["f16", "bf16", "f32"][number % 3],
+        "a_transposed": number // 2 % 2 == 1, "b_transposed": number // 4 % 2 == 1,
+        "bias": generator.random() < 0.4, "add_c": generator.random() < 0.4,
+        "activation": ACTIVATIONS[number // 3 % 4] if number % 3 == 2 else "none",
+    }
+
+
+def random_cases(generator, count):
+    kinds = [random_kind(generator, number) for number in range(KINDS)]
+    cases = []
+    for number in range(count):
+        case = dict(kinds[number % KINDS])
+        case.update(m=random_size(generator), n=random_size(generator), k=random_size(generator))
+        case["batch"] = 0 if generator.random() < 0.7 or case["m"] * case["n"] * case["k"] > 1 << 30 else generator.randint(1, 4)
+        case["b_shared"] = generator.random() < 0.3
+        case["alpha"] = generator.choice([1.0, 1.0, 1.0, 0.5, -2.0, 0.0])
+        case["beta"] = generator.choice([1.0, -0.5]) if case["add_c"] else 0.0
+        case["in_place"] = case["add_c"] and generator.random() < 0.3
+        case["padding"] = generator.choice([0, 0, 8, 64])      # of rows of a and b, beyond the next multiple of 8
+        case["d_padding"] = generator.choice([0, 0, 0, 8, 1, 3])
+        cases.append(case)
+    return cases
+
+
+def operand(rows, depth, transposed, batch, padding):
+    """Shape and strides in elements of [rows, depth] (or [batch, ...]), and the elements that it takes."""
+    inner, outer = (rows, depth) if transposed else (depth, rows)
+    pitch = (inner + 7) // 8 * 8 + padding
+    strides = [1, pitch] if transposed else [pitch, 1]
+    if batch == 0:
+        return [rows, depth], strides, outer * pitch
+    return [batch, rows, depth], [outer * pitch] + strides, batch * outer * pitch
+
+
+def output(rows, columns, batch, padding):
+    pitch = columns + padding
+    if batch == 0:
+        return [rows, columns], [pitch, 1], rows * pitch
+    return [batch, rows, columns], [rows * pitch, pitch, 1], batch * rows * pitch
+
+
+# ---- reference, for NumPy and PyTorch ----------------------------------------------------------------------------------
+def error_function(xp, x):
+    if xp.__name__ == "torch":
+        return xp.erf(x)
+    return xp.vectorize(math.erf, otypes=[float])(x)
+
+
+def activate(xp, x, activation):
+    if activation == "relu":
+        return xp.where(x < 0, x * 0.0, x)
+    if activation == "gelu":
+        return 0.5 * x * (1.0 + error_function(xp, x / math.sqrt(2.0)))
+    if activation == "silu":
+        return x / (1.0 + xp.exp(-x))
+    return x
+
+
+def reference(xp, a, b, c, bias, case):
+    """[..., M, N] in f64 of [..., M, K] and [..., N, K] in any type; alpha 0 leaves the product out."""
+    a, b = double(xp, a), double(xp, b)
+    result = xp.matmul(a, xp.swapaxes(b, -1, -2) if xp.__name__ == "numpy" else b.transpose(-1, -2)) * case["alpha"]
+    if case["alpha"] == 0:
+        result = result * 0.0
+    if case["beta"] != 0:
+        result = result + case["beta"] * double(xp, c)
+    if bias is not None:
+        result = result + double(xp, bias)
+    return activate(xp, result, case["activation"])
+
+
+def relative_error(d, wanted):
+    difference, norm = float(((d - wanted) ** 2).sum()), float((wanted ** 2).sum())
+    if not math.isfinite(difference):
+        return math.inf
+    return math.sqrt(difference / norm) if norm > 0 else (math.inf if difference > 0 else 0.0)
+
+
+# ---- one case on the GPU -----------------------------------------------------------------------------------------------
+def torch_type(torch, name):
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[name]
+
+
+def run_case(torch, runtime, tj, device, case, seed):
+    """Runs one case; returns its figures. Raises binding.TilejitError when the library refuses it."""
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    codes = {"f16": tj.F16, "bf16": tj.BF16, "f32": tj.F32}
+    batch, m, n, k = case["batch"], case["m"], case["n"], case["k"]
+
+    def make(dtype, shape, strides, elements, filled):
+        t = Guarded(torch, torch_type(torch, dtype), shape, strides, elements)
+        if filled:
+            t.view.copy_(torch.randn(t.shape, generator=generator, device="cuda"))
+        return t
+
+    def bound(t, dtype):
+        return tj.tensor(t.view.data_ptr(), device, codes[dtype], t.shape, list(t.strides))
+
+    a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"]), True)
+    b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"]), True)
+    d = make(case["out"], *output(m, n, batch, case["d_padding"]), case["in_place"])
+    c = None
+    if case["add_c"]:
+        c = d if case["in_place"] else make(case["out"], *output(m, n, batch, case["d_padding"]), True)
+    bias = make(case["out"], [n], [1], n, True) if case["bias"] else None
+    before = c.view.clone() if c is not None else None
+    runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
+                 bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
+                 activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+    wanted = reference(torch, a.view, b.view, before, bias.view if bias is not None else None, case)
+    error = relative_error(double(torch, d.view), wanted)
+    unwritten, outside = d.unwritten(), d.written_outside()
+    return {"error": error, "unwritten": unwritten, "written_outside": outside, "ok": error <= LIMITS[case["out"]] and unwritten == 0 and outside == 0}
+
+
+def run_correctness(torch, runtime, tj, device, count, seed, report):
+    """All cases. `report` is called with a line for each failure. Returns the section of the JSON document."""
+    cases = random_cases(random.Random(seed), count)
+    worst = {out: 0.0 for out in LIMITS}
+    failures = []
+    for number, case in enumerate(cases):
+        try:
+            result = run_case(torch, runtime, tj, device, case, seed + number)
+        except tj.TilejitError as error:
+            result = {"ok": False, "refused": str(error)}
+        if not result["ok"]:
+            failures.append({"number": number, **case, **result})
+            report(f"case {number} FAILED: {case} -> {result}")
+        if "error" in result:
+            worst[case["out"]] = max(worst[case["out"]], result["error"])
+    return {"seed": seed, "cases": len(cases), "failed": len(failures), "worst_error": worst, "limits": LIMITS, "failures": failures}
+
+
+# ---- without a GPU -----------------------------------------------------------------------------------------------------
+def self_test(np):
+    """Checks problems and reference with NumPy; raises AssertionError."""
+    generator = np.random.default_rng(7)
+    a, b, c, bias = (generator.standard_normal(s).astype(np.float16) for s in ((2, 3, 5), (4, 5), (2, 3, 4), (4,)))
+    for activation in ACTIVATIONS:
+        case = {"alpha": -0.5, "beta": 2.0, "activation": activation}
+        result = reference(np, a, b, c, bias, case)
+        for z in range(2):  # once more, element by element
+            for i in range(3):
+                for j in range(4):
+                    x = -0.5 * sum(float(a[z, i, p]) * float(b[j, p]) for p in range(5)) + 2.0 * float(c[z, i, j]) + float(bias[j])
+                    wanted = {"none": x, "relu": max(x, 0.0), "gelu": 0.5 * x * (1 + math.erf(x / math.sqrt(2))), "silu": x / (1 + math.exp(-x))}[activation]
+                    assert abs(result[z, i, j] - wanted) < 1e-12
+    wanted = np.ones((2, 2))
+    assert relative_error(wanted, wanted) == 0 and relative_error(wanted * 1.01, wanted) > 5e-4 and relative_error(wanted * math.nan, wanted) == math.inf
+    assert operand(3, 5, False, 0, 8) == ([3, 5], [16, 1], 48) and operand(3, 5, True, 2, 0) == ([2, 3, 5], [40, 1, 8], 80)
+    cases = random_cases(random.Random(1), 100)
+    for name, values in (("dtype", {"f16", "bf16"}), ("out", set(LIMITS)), ("a_transposed", {True, False}), ("b_transposed", {True, False}),
+                         ("activation", set(ACTIVATIONS))):
+        assert {case[name] for case in cases} == values, name

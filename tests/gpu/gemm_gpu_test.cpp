@@ -1,0 +1,84 @@
+// Protects matrix products on a real device: edges of tiles, orders, types and epilogues against f64, with inputs between NaNs
+// and poisoned outputs inside guard bands. More shapes and cuBLAS: tests/gpu/compare.py --op gemm.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include <tilejit/tilejit.hpp>
+
+#include "common/random.hpp"
+#include "ops/gemm_problem.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+
+namespace {
+
+Device gpu() {
+  const Device device = Runtime::instance().default_device();
+  if (device.kind == DeviceKind::cpu) {
+    std::puts("skipped: no GPU");
+    std::exit(77);
+  }
+  return device;
+}
+
+std::string run(const GemmShape& shape, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.run(Runtime::instance(), gpu());
+  return problem.problem();
+}
+
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles and of K, in every order of the operands") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const int order : {0, 1, 2, 3})
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
+      GemmShape shape;
+      shape.m = m;
+      shape.n = n;
+      shape.k = k;
+      shape.a_transposed = (order & 1) != 0;
+      shape.b_transposed = (order & 2) != 0;
+      shape.dtype = n % 2 ? DType::bf16 : DType::f16;
+      shape.out = shape.dtype;
+      CAPTURE(shape.text());
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
+TEST_CASE("epilogues, batches, in place; alpha 0") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const DType out : {DType::f16, DType::bf16, DType::f32})
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu}) {
+      GemmShape shape;
+      shape.m = 150;
+      shape.n = 270;
+      shape.k = 333;
+      shape.batch = activation == Activation::none ? 3 : 0;
+      shape.b_shared = shape.batch > 0;
+      shape.out = out;
+      shape.activation = activation;
+      shape.alpha = activation == Activation::relu ? 0.0f : 0.5f;
+      shape.beta = -1.0f;
+      shape.bias = true;
+      shape.in_place = activation != Activation::gelu;
+      shape.padding = activation == Activation::silu ? 3 : 0;
+      CAPTURE(shape.text());
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
+TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
+  GemmShape shape;
+  shape.m = 1100;
+  shape.n = 9000;
+  shape.k = 200;
+  CHECK(run(shape, samples::fresh_seed()) == "");
+}

@@ -1,0 +1,97 @@
+"""Matrix products beside cuBLAS (torch.matmul): both replayed from CUDA graphs, interleaved in one run; the table of it."""
+import math
+
+import gemm_check
+import timing
+
+SHAPES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192, 16384)] + [
+    (4096, 4096, 16384), (4096, 7168, 2048), (64, 7168, 2048), (128, 24576, 1536), (16, 4096, 4096), (1, 8192, 8192),
+    (1000, 1000, 1000), (4095, 4097, 4099)]
+WANTED = {"geometric_mean": 1.05, "least": 0.97}
+
+
+def parse_shapes(text):
+    """"4096,512x1024x64" -> [(4096, 4096, 4096), (512, 1024, 64)]."""
+    shapes = []
+    for word in text.split(","):
+        sizes = [int(size) for size in word.split("x")]
+        if len(sizes) not in (1, 3) or min(sizes) < 1:
+            raise ValueError(f"'{word}' is neither S nor MxNxK")
+        shapes.append(tuple(sizes * 3 if len(sizes) == 1 else sizes))
+    return shapes
+
+
+def calls_of(flops):
+    """Calls in one graph: enough that starting it does not count."""
+    return max(2, min(40, int(4e12 // flops)))
+
+
+def time_shape(torch, runtime, binding, device, shape, dtype, options, generator):
+    m, n, k = shape
+    kind, code = gemm_check.torch_type(torch, dtype), binding.F16 if dtype == "f16" else binding.BF16
+    a, b = (torch.randn(s, generator=generator, device="cuda").to(kind) for s in ((m, k), (n, k)))
+    d, peer = torch.full((m, n), math.nan, dtype=kind, device="cuda"), torch.empty((m, n), dtype=kind, device="cuda")
+    row = {"dtype": dtype, "m": m, "n": n, "k": k}
+    candidates = {"cublas": lambda: torch.matmul(a, b.t(), out=peer)}
+    bound = [binding.tensor(t.data_ptr(), device, code, list(t.shape)) for t in (a, b, d)]
+
+    def ours():
+        runtime.gemm(*bound, stream=torch.cuda.current_stream().cuda_stream)
+    try:
+        ours()
+        torch.cuda.synchronize()
+        row["kernel"] = runtime.prepare(device, op=b"gemm", dtype=code, out=code, m=m, n=n, k=k).name.decode()
+        candidates["tilejit"] = ours
+    except binding.TilejitError as error:
+        row["refused"] = error.message
+    flops = 2.0 * m * n * k
+    times = timing.time_graphs(torch, candidates, calls_of(flops), options.rounds, options.runs)
+    row.update({name: timing.summary(values, flops) for name, values in times.items()})
+    if "tilejit" in row:
+        row["over_cublas"] = row["cublas"]["median_ms"] / row["tilejit"]["median_ms"]
+        row["difference"] = float((d.float() - peer.float()).norm() / peer.float().norm())
+    return row
+
+
+def run(torch, runtime, binding, device, options):
+    generator = torch.Generator(device="cuda").manual_seed(options.seed)
+    rows = []
+    for dtype in options.dtypes:
+        for shape in options.gemm_shapes:
+            rows.append(time_shape(torch, runtime, binding, device, shape, dtype, options, generator))
+            print(line(rows[-1]), flush=True)
+    ratios = [row["over_cublas"] for row in rows if "over_cublas" in row]
+    return {"seed": options.seed, "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "wanted": WANTED,
+            "geometric_mean": timing.geometric_mean(ratios), "least": min(ratios, default=None), "refused": sum("refused" in row for row in rows)}
+
+
+def line(row):
+    text = f"{row['dtype']:4} {row['m']}x{row['n']}x{row['k']}:"
+    for name in ("tilejit", "cublas"):
+        text += f"  {name} {row[name]['median_ms'] * 1e3:.1f} us, {row[name]['tflops']:.1f} TFLOP/s" if name in row else f"  {name} refused: {row['refused']}"
+    return text + (f"  x{row['over_cublas']:.3f}  {row['kernel']}" if "over_cublas" in row else "")
+
+
+def markdown(section):
+    lines = ["## Speed", "",
+             f"Microseconds a call, replayed from CUDA graphs (caches warm, launch excluded): medians of {section['rounds']} x {section['runs_a_round']} replays, "
+             f"interleaved in one run; normal random data (seed {section['seed']}).", "",
+             "| type | M x N x K | tilejit us | cuBLAS us | tilejit TFLOP/s | over cuBLAS | kernel |", "|---|---|---|---|---|---|---|"]
+    for row in section["rows"]:
+        ours = [f"{row['tilejit']['median_ms'] * 1e3:.1f}", f"{row['cublas']['median_ms'] * 1e3:.1f}", f"{row['tilejit']['tflops']:.1f}",
+                f"{row['over_cublas']:.3f}", row["kernel"]] if "tilejit" in row else ["-", f"{row['cublas']['median_ms'] * 1e3:.1f}", "-", "-", "refused"]
+        lines.append(f"| {row['dtype']} | {row['m']} x {row['n']} x {row['k']} | " + " | ".join(ours) + " |")
+    if section["geometric_mean"]:
+        lines += ["", f"Geometric mean {section['geometric_mean']:.3f} (wanted {section['wanted']['geometric_mean']}), least {section['least']:.3f} "
+                  f"(wanted {section['wanted']['least']}), {section['refused']} refused."]
+    return lines + [""]
+
+
+def self_test():
+    assert parse_shapes("8,2x3x4") == [(8, 8, 8), (2, 3, 4)] and calls_of(2.0 * 16384 ** 3) == 2 and calls_of(1e6) == 40
+    timed = timing.summary([1.0, 2.0, 9.0], 4e9)
+    rows = [{"dtype": "f16", "m": 1, "n": 2, "k": 3, "kernel": "gemm_x", "tilejit": timed, "cublas": timed, "over_cublas": 1.0},
+            {"dtype": "bf16", "m": 3, "n": 2, "k": 1, "refused": "strides", "cublas": timed}]
+    text = "\n".join(markdown({"rounds": 1, "runs_a_round": 3, "seed": 1, "rows": rows, "geometric_mean": 1.0, "least": 1.0, "wanted": WANTED, "refused": 1}))
+    assert "| f16 | 1 x 2 x 3 | 2000.0 | 2000.0 | 2.0 | 1.000 | gemm_x |" in text and "| bf16 | 3 x 2 x 1 | - | 2000.0 | - | - | refused |" in text, text
+    assert "x1.000  gemm_x" in line(rows[0]) and "refused: strides" in line(rows[1])
