@@ -254,11 +254,19 @@ void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const
   }
 }
 
-int JointModel::groups(const std::vector<int>& role, int r) const {
-  int warps = 1;
-  for (int i = 0; i < problem_.size(); ++i)
-    if (role[at(i)] == r) warps = std::max(warps, node_of(i).warps);
-  return (warps + graph_.machine.warps_per_group - 1) / graph_.machine.warps_per_group;
+// What runs once a tile joins the roles of the loop, or has one of its own, once all of the loop's are decided.
+std::vector<int> JointModel::groups(const std::vector<int>& role) const {
+  JointResult whole;
+  whole.roles = 1 + *std::max_element(role.begin(), role.end());
+  whole.role.assign(graph_.nodes.size(), -1);
+  for (int i = 0; i < problem_.size(); ++i) whole.role[at(problem_.node[at(i)])] = role[at(i)];
+  const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
+  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, whole);
+  std::vector<int> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))), 1);
+  const int size = graph_.machine.warps_per_group;
+  for (std::size_t i = 0; i < whole.role.size(); ++i)
+    if (whole.role[i] >= 0) result[at(whole.role[i])] = std::max(result[at(whole.role[i])], (graph_.nodes[i].warps + size - 1) / size);
+  return result;
 }
 
 Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) const {
@@ -276,9 +284,9 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   const graph::Machine& machine = graph_.machine;
   const int roles = 1 + *std::max_element(role.begin(), role.end());
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
-  std::int64_t all = 0;
   Total total;
-  for (int r = 0; r < roles; ++r) all += groups(role, r);
+  const std::vector<int> count = groups(role);
+  const std::int64_t all = std::accumulate(count.begin(), count.end(), std::int64_t{0});
   if (all == 0) return;
   const std::int64_t step = std::max(1, machine.register_step), most = machine.max_registers_per_thread / step * step;
   const std::int64_t share = std::min(most, machine.registers / (threads_of_group(machine) * all) / step * step);
@@ -286,13 +294,14 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
     Resource resource = registers_of(role, r, rules.ii);
     resource.capacity = machine.register_roles ? most : share;
     total.resources.push_back(static_cast<int>(rules.resources.size()));
-    total.weights.push_back(groups(role, r));
+    total.weights.push_back(count[at(r)]);
     rules.resources.push_back(std::move(resource));
   }
   if (!machine.register_roles) return;
   total.step = static_cast<int>(step);
   total.least = (kMinRegisters + step - 1) / step * step;
   total.limit = complete ? share * all : machine.registers / threads_of_group(machine);
+  for (std::size_t r = at(roles); r < count.size(); ++r) total.limit -= total.least * count[r];  // what only runs once a tile
   rules.has_total = true;
   rules.total = std::move(total);
   if (complete && share < rules.total.least) rules.possible = false;

@@ -86,7 +86,8 @@ class JointModel {
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
   void add_registers(const std::vector<int>& role, TimeRules& rules) const;
   void add_waits(const std::vector<int>& role, TimeRules& rules) const;
-  int groups(const std::vector<int>& role, int r) const;
+  /// Of warps, per role.
+  std::vector<int> groups(const std::vector<int>& role) const;
 
   const graph::Graph& graph_;
   const JointOptions options_;

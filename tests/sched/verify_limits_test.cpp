@@ -14,6 +14,7 @@
 #include "oracle_graphs.hpp"
 #include "sched/joint.hpp"
 #include "sched/schedule.hpp"
+#include "tilejit/error.hpp"
 
 namespace {
 
@@ -181,6 +182,40 @@ TEST_CASE("what is not promised is not asked") {
   accepts([&](Tight& t) { split(t), t.graph.machine.memory_bytes["SMEM"] = 1; });
   accepts([&](Tight& t) { split(t), t.schedule.roles[2].registers = 104; });
   accepts([&](Tight& t) { split(t), t.graph.nodes[3].cycles = 3; });
+}
+
+TEST_CASE("a role for what runs once a tile takes its share of the registers") {
+  graph::Graph graph;
+  graph.name = "tile";
+  graph.machine.name = "test machine";
+  graph.machine.units = {{"U", 1}};
+  for (const char* name : {"load", "loop"}) {
+    graph::Node node;
+    node.name = name;
+    graph.nodes.push_back(node);
+  }
+  graph.nodes[0].scope = graph::Scope::tile_begin;
+  graph.nodes[0].variable_latency = true;
+  graph.nodes[1].registers = 150;
+  graph.nodes[1].reservations = {{0, 0, 2, 1}};
+  graph.edges = {edge(0, 1, 1, 0, false, 0), edge(1, 1, 2, 1, false, 0)};
+  const auto lines = [&](bool moves, int registers) -> std::string {
+    graph.machine.register_roles = moves;
+    graph.machine.registers = 2 * 128 * registers;
+    try {
+      const sched::Schedule found = sched::schedule(graph);
+      CHECK(found.joint);
+      std::string all;
+      for (const std::string& line : sched::verify(graph, found)) all += line + "\n";
+      return all;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  CHECK(lines(false, 152) == "");
+  CHECK(lines(false, 151).find("without the limit on registers") != std::string::npos);  // 144 for each of two roles
+  CHECK(lines(true, 88) == "");                                                          // 24 and 152
+  CHECK(lines(true, 87).find("without the limit on registers") != std::string::npos);
 }
 
 /// Slot by slot: do two nodes of a role, or two rounds of one, hold its warps?
