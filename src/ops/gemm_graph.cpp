@@ -27,6 +27,11 @@ constexpr int kElementBytes = 2;
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
 constexpr int kMaxSlots = 10;
 
+// What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x 128 with
+// addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
+// bound of 512 threads), and none in 150.
+constexpr int kContextRegisters = 72;
+
 // Every unit and fact that is read below and in gemm_tiles.cpp.
 const arch::Needs kNeeds = {{"TC", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "f32_per_cycle", "convert_per_cycle",
@@ -124,6 +129,7 @@ class Builder {
     n.reservations = {{graph_.machine.unit_index("TC"), 0, matrix_, 1}};
     n.cycles = n.warp_cycles = issue_;
     n.latency = latency_;
+    n.registers = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size) + kContextRegisters;
     const int mma = add(std::move(n));
     const int store = add(of_consumer("store", c, Scope::tile_end));
     edge(begin, mma, 0, 0, false);
