@@ -50,11 +50,11 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
     local_[at(problem_.node[at(i)])] = i;
     producer_.push_back(completes_by_itself(node) ? 1 : 0);
     has_producers_ = has_producers_ || producer_.back() != 0;
-    uses_registers_ = uses_registers_ || node.registers > 0;
     has_warps_ = has_warps_ || node.warp_cycles > 0;
     for (const auto& [space, bytes] : node.memory_bytes)
       if (bytes > 0 && graph.machine.memory_bytes.count(space) != 0) spaces.insert(space);
   }
+  uses_registers_ = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.registers > 0; });
   spaces_.assign(spaces.begin(), spaces.end());
   waits_.assign(producer_.size(), 0);
   for (const graph::Edge& edge : problem_.edges) {
@@ -255,17 +255,21 @@ void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const
 }
 
 // What runs once a tile joins the roles of the loop, or has one of its own, once all of the loop's are decided.
-std::vector<int> JointModel::groups(const std::vector<int>& role) const {
+std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) const {
   JointResult whole;
   whole.roles = 1 + *std::max_element(role.begin(), role.end());
   whole.role.assign(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) whole.role[at(problem_.node[at(i)])] = role[at(i)];
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
   if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, whole);
-  std::vector<int> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))), 1);
+  std::vector<Need> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))));
   const int size = graph_.machine.warps_per_group;
-  for (std::size_t i = 0; i < whole.role.size(); ++i)
-    if (whole.role[i] >= 0) result[at(whole.role[i])] = std::max(result[at(whole.role[i])], (graph_.nodes[i].warps + size - 1) / size);
+  for (std::size_t i = 0; i < whole.role.size(); ++i) {
+    if (whole.role[i] < 0) continue;
+    Need& need = result[at(whole.role[i])];
+    need.groups = std::max(need.groups, (graph_.nodes[i].warps + size - 1) / size);
+    if (local_[i] < 0) need.once = std::max(need.once, graph_.nodes[i].registers);
+  }
   return result;
 }
 
@@ -285,26 +289,33 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   const int roles = 1 + *std::max_element(role.begin(), role.end());
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
   Total total;
-  const std::vector<int> count = groups(role);
-  const std::int64_t all = std::accumulate(count.begin(), count.end(), std::int64_t{0});
+  const std::vector<Need> need = needs(role);
+  std::int64_t all = 0;
+  int once = 0;
+  for (const Need& each : need) {
+    all += each.groups;
+    once = std::max(once, each.once);
+  }
   if (all == 0) return;
   const std::int64_t step = std::max(1, machine.register_step), most = machine.max_registers_per_thread / step * step;
   const std::int64_t share = std::min(most, machine.registers / (threads_of_group(machine) * all) / step * step);
+  const auto up = [&](int count) { return (std::max(kMinRegisters, count) + step - 1) / step * step; };
   for (int r = 0; r < roles; ++r) {
     Resource resource = registers_of(role, r, rules.ii);
     resource.capacity = machine.register_roles ? most : share;
     total.resources.push_back(static_cast<int>(rules.resources.size()));
-    total.weights.push_back(count[at(r)]);
+    total.weights.push_back(need[at(r)].groups);
+    total.least.push_back(up(need[at(r)].once));
     rules.resources.push_back(std::move(resource));
   }
+  if (once > (machine.register_roles ? most : share)) rules.possible = false;
   if (!machine.register_roles) return;
   total.step = static_cast<int>(step);
-  total.least = (kMinRegisters + step - 1) / step * step;
   total.limit = complete ? share * all : machine.registers / threads_of_group(machine);
-  for (std::size_t r = at(roles); r < count.size(); ++r) total.limit -= total.least * count[r];  // what only runs once a tile
+  for (std::size_t r = at(roles); r < need.size(); ++r) total.limit -= up(need[r].once) * need[r].groups;  // roles without a part in the loop
   rules.has_total = true;
   rules.total = std::move(total);
-  if (complete && share < rules.total.least) rules.possible = false;
+  if (complete && share < up(0)) rules.possible = false;
 }
 
 std::vector<int> JointModel::role_registers(const std::vector<int>& role, int roles, int ii, const std::vector<int>& cycle) const {

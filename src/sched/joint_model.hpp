@@ -86,8 +86,12 @@ class JointModel {
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
   void add_registers(const std::vector<int>& role, TimeRules& rules) const;
   void add_waits(const std::vector<int>& role, TimeRules& rules) const;
-  /// Of warps, per role.
-  std::vector<int> groups(const std::vector<int>& role) const;
+  /// What a role takes whatever the cycles are.
+  struct Need {
+    int groups = 1;  ///< of warps
+    int once = 0;    ///< registers a thread of what runs once a tile
+  };
+  std::vector<Need> needs(const std::vector<int>& role) const;
 
   const graph::Graph& graph_;
   const JointOptions options_;

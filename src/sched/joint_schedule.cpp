@@ -52,6 +52,9 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
     Role& role = schedule.roles[r];
     role.registers = (kMinRegisters + step - 1) / step * step;
     if (r < result.role_registers.size()) role.registers = std::max(role.registers, result.role_registers[r]);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      if (graph.nodes[i].scope != graph::Scope::iteration && at(schedule.role[i]) == r)
+        role.registers = std::max(role.registers, (graph.nodes[i].registers + step - 1) / step * step);
     left -= std::int64_t{role.registers} * groups(role);
   }
   if (left < 0)
@@ -95,14 +98,18 @@ bool completes_by_itself(const graph::Node& node) { return node.async == graph::
 void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
   int roles = result.roles;
   const auto join = [&](int to, int from) {
-    if (result.role[at(to)] < 0) result.role[at(to)] = result.role[at(from)];
+    if (result.role[at(to)] >= 0 || result.role[at(from)] < 0) return false;
+    result.role[at(to)] = result.role[at(from)];
+    return true;
   };
-  for (std::size_t pass = 0; pass < graph.nodes.size(); ++pass)
-    for (const graph::Edge& edge : graph.edges) {
-      if (!edge.same_role) continue;
-      join(edge.dst, edge.src);
-      join(edge.src, edge.dst);
+  const auto join_tied = [&] {
+    for (bool more = true; more;) {
+      more = false;
+      for (const graph::Edge& edge : graph.edges)
+        if (edge.same_role && (join(edge.dst, edge.src) || join(edge.src, edge.dst))) more = true;
     }
+  };
+  join_tied();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (result.role[i] >= 0) continue;
     int same_kind = -1, same_copy = -1;
@@ -112,6 +119,7 @@ void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
       if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = result.role[k];
     }
     result.role[i] = same_copy >= 0 ? same_copy : same_kind >= 0 ? same_kind : roles++;
+    join_tied();
   }
 }
 

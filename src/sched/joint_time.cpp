@@ -173,16 +173,16 @@ bool TimeSearch::broken_resource(const Resource& resource, const std::vector<int
 bool TimeSearch::broken_total(const std::vector<int>& cycle, std::vector<Case>& cases) const {
   const Total& total = rules_.total;
   std::int64_t sum = 0;
-  const auto rounded = [&](std::int64_t most) { return std::max(total.least, (most + total.step - 1) / total.step * total.step); };
+  const auto rounded = [&](std::size_t k, std::int64_t most) { return std::max(total.least[k], (most + total.step - 1) / total.step * total.step); };
   for (std::size_t k = 0; k < total.resources.size(); ++k)
-    sum += rounded(peak(rules_.resources[at(total.resources[k])], rules_.ii, cycle)) * total.weights[k];
+    sum += rounded(k, peak(rules_.resources[at(total.resources[k])], rules_.ii, cycle)) * total.weights[k];
   if (sum <= total.limit) return false;
-  for (const int index : total.resources) {
-    const Resource& resource = rules_.resources[at(index)];
+  for (std::size_t k = 0; k < total.resources.size(); ++k) {
+    const Resource& resource = rules_.resources[at(total.resources[k])];
     std::int64_t most = 0;
     const std::size_t first = fullest(resource, rules_.ii, cycle, most);
-    if (rounded(most) <= total.least) continue;
-    part(resource, first, rounded(most) - total.step, cycle, cases);
+    if (rounded(k, most) <= total.least[k]) continue;
+    part(resource, first, rounded(k, most) - total.step, cycle, cases);
   }
   return true;
 }

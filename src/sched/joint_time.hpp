@@ -34,12 +34,12 @@ struct Resource {
   std::vector<Holding> holdings;
 };
 
-/// Peaks of several resources, rounded up to `step` and to at least `least`, times `weight`, may not exceed `limit` together.
+/// Peaks of several resources, rounded up to `step` and to at least their `least`, times `weight`, may not exceed `limit` together.
 struct Total {
   std::vector<int> resources;
   std::vector<int> weights;
   int step = 1;
-  std::int64_t least = 0;
+  std::vector<std::int64_t> least;
   std::int64_t limit = 0;
 };
 

@@ -135,6 +135,8 @@ class Limits {
         if (loops(i) && role(i) == r) live.hold(i, cycle(i), held_for_[static_cast<std::size_t>(i)], node(i).registers);
       const auto peak = live.peak();
       const std::int64_t has = machine.register_roles ? s_.roles[static_cast<std::size_t>(r)].registers : share / step * step;
+      for (int i = 0; i < nodes() && !machine.register_roles; ++i)
+        if (role(i) == r && node(i).registers > has) report("node ", node(i).name, " needs ", node(i).registers, " registers, its role has ", has);
       if (peak.amount > has)
         report("role ", role_name(r), " holds ", peak.amount, " registers a thread in slot ", peak.slot, ", it has ", has, ": ", who(live, peak.slot));
     }

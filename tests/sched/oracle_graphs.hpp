@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -168,6 +169,35 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
         read = true;
       }
     if (read) graph.values.push_back({"v" + std::to_string(i), random.between(0, 6), 1, graph::Scope::iteration, 1, 64});
+  }
+  return graph;
+}
+
+/// The same with one to three nodes that run once a tile, some tied to others, and two copies.
+inline graph::Graph with_tile_nodes(graph::Graph graph, std::uint64_t seed) {
+  Random random(seed);
+  const int loop = static_cast<int>(graph.nodes.size());
+  for (graph::Node& node : graph.nodes) node.copy = random.between(0, 1);
+  graph.machine.registers = 128 * random.between(100, 400);
+  graph.machine.max_registers_per_thread = 120;
+  const auto at = [&](int i) -> graph::Node& { return graph.nodes[static_cast<std::size_t>(i)]; };
+  const auto tie = [&](int from, int to, int percent) {
+    const auto producer = [&](int i) { return at(i).variable_latency || at(i).async == graph::Async::copy; };
+    if (at(from).scope > at(to).scope) std::swap(from, to);
+    graph.edges.push_back({from, to, 0, 0, false, -1, 0, producer(from) == producer(to) && random.chance(percent)});
+  };
+  for (int k = random.between(1, 3); k > 0; --k) {
+    graph::Node node;
+    const int index = static_cast<int>(graph.nodes.size());
+    node.name = "t" + std::to_string(k);
+    node.scope = random.chance(50) ? graph::Scope::tile_begin : graph::Scope::tile_end;
+    node.copy = random.between(0, 2);
+    node.variable_latency = random.chance(30);
+    node.warps = random.chance(20) ? 8 : 4;
+    node.registers = random.chance(40) ? random.between(0, 60) : 0;
+    graph.nodes.push_back(std::move(node));
+    tie(index, random.between(0, loop - 1), 30);
+    if (index > loop && random.chance(50)) tie(index - 1, index, 100);
   }
   return graph;
 }

@@ -218,6 +218,23 @@ TEST_CASE("a role for what runs once a tile takes its share of the registers") {
   CHECK(lines(true, 87).find("without the limit on registers") != std::string::npos);
 }
 
+TEST_CASE("random graphs with nodes that run once a tile: a schedule is right, or refused") {
+  int schedules = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const graph::Graph graph = test::with_tile_nodes(test::oracle_joint_graph(seed), seed);
+    CAPTURE(seed);
+    CAPTURE(graph::to_text(graph));
+    try {
+      const sched::Schedule found = sched::schedule(graph);
+      CHECK(sched::verify(graph, found) == std::vector<std::string>{});
+      ++schedules;
+    } catch (const Error& error) {
+      CHECK(error.code == Code::unsupported);
+    }
+  }
+  CHECK(schedules >= 250);
+}
+
 /// Slot by slot: do two nodes of a role, or two rounds of one, hold its warps?
 bool warps_hold(const graph::Graph& graph, const test::Placement& p) {
   std::map<std::pair<int, int>, int> held;  // by role and slot
