@@ -152,9 +152,9 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   report.name = request.name;
   report.target = target.name();
 
-  require_primitives(target);
   auto start = Clock::now();
-  const Choice choice = choose(op, request, *target.arch);
+  const Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
+  require_primitives(target);
   report.schedule_ms = ms_since(start);
   report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 

@@ -35,6 +35,7 @@ struct Arch {
   std::vector<Unit> units;
   std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
   std::int64_t smem_per_block_bytes = 0;
+  std::map<std::string, std::int64_t> memory_bytes;  ///< further spaces that a block has on chip: "TMEM"
   std::int64_t registers_per_sm = 0;
   int max_registers_per_thread = 255;
   int register_step = 8;   ///< granularity of per-role register counts
@@ -64,8 +65,10 @@ const Arch* find(std::string_view name);
 /// What an op asks of an arch that it can be scheduled for.
 struct Needs {
   std::vector<std::string> units, facts;
+  std::vector<std::string> families = {};  ///< that there are node bodies for; empty: any
 };
-/// "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all.
+/// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all. Without
+/// node bodies nothing else is looked at.
 std::string lacks(const Arch& arch, const Needs& needs);
 /// Throws tj::Error(target, unsupported) when something is lacking, naming it and the archs that have all.
 void require(const Arch& arch, std::string_view op, const Needs& needs);

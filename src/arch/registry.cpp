@@ -7,6 +7,8 @@
 // One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
 #define TJ_ARCHS(ARCH) \
   ARCH(sm90a)          \
+  ARCH(sm100a)         \
+  ARCH(sm120a)         \
   /* in this order; the first is what the CPU model stands for when nothing else is asked */
 
 namespace tj::arch {
@@ -71,6 +73,10 @@ const Arch* for_device(std::string_view vendor, int major, int minor) {
 std::string lacks(const Arch& arch, const Needs& needs) {
   std::string list;
   const auto add = [&](const char* kind, const std::string& name) { list += support::cat(list.empty() ? "" : ", ", kind, " '", name, "'"); };
+  if (!needs.families.empty() && std::find(needs.families.begin(), needs.families.end(), arch.family) == needs.families.end()) {
+    add("node bodies for family", arch.family);
+    return list;
+  }
   for (const std::string& unit : needs.units)
     if (!arch.has_unit(unit)) add("unit", unit);
   for (const std::string& fact : needs.facts)

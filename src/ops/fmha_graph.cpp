@@ -28,10 +28,11 @@ using fmha::kRowsPerConsumer;
 constexpr int kElementBytes = 2;
 constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 
-// Every unit and fact that is read below.
+// Every unit and fact that is read below, and the families of kernel_templates/ops/fmha_<family>.cuh.
 const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
-                             "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"}};
+                             "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
+                           {"sm90"}};
 
 // What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words; and what
 // its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of

@@ -35,7 +35,8 @@ constexpr int kContextRegisters = 72;
 // Every unit and fact that is read below and in gemm_tiles.cpp.
 const arch::Needs kNeeds = {{"TC", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "f32_per_cycle", "convert_per_cycle",
-                             "copy_latency_cycles", "copy_cycles_per_kb"}};
+                             "copy_latency_cycles", "copy_cycles_per_kb"},
+                            {"sm90"}};
 
 int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 

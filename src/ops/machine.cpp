@@ -7,6 +7,7 @@ graph::Machine machine_of(const arch::Arch& arch) {
   graph::Machine machine;
   machine.name = arch.name;
   for (const arch::Unit& unit : arch.units) machine.units.push_back({unit.name, unit.capacity});
+  machine.memory_bytes = arch.memory_bytes;
   machine.memory_bytes["SMEM"] = arch.smem_per_block_bytes;
   machine.warps_per_group = arch.warps_per_group;
   machine.warp_size = arch.warp_size;

@@ -17,6 +17,7 @@ TEST_CASE("every arch is a machine with its own units, memory and registers") {
       CHECK(machine.units[u].capacity == arch->units[u].capacity);
     }
     CHECK(machine.memory_bytes.at("SMEM") == arch->smem_per_block_bytes);
+    CHECK(machine.memory_bytes.size() == arch->memory_bytes.size() + 1);
     CHECK(machine.registers == arch->registers_per_sm);
     CHECK(machine.max_registers_per_thread == arch->max_registers_per_thread);
     CHECK(machine.register_step == arch->register_step);
