@@ -44,7 +44,8 @@ struct GemmTileCycles {
   std::int64_t iteration = 0, start = 0, end = 0;
 };
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch);
-/// The tile with the fewest predicted cycles. On the hot path: allocates nothing after an arch's first call.
+/// The tile with the fewest predicted cycles. On the hot path: allocates nothing after an arch's first call. Throws
+/// tj::Error(target, unsupported) for an arch without the facts.
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
 GemmSizes gemm_sizes(const GemmArgs& args);
@@ -53,6 +54,9 @@ GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch);
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
+
+/// What an arch must have to be asked for a tile or a graph.
+const arch::Needs& gemm_needs();
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);

@@ -150,6 +150,8 @@ class Builder {
 
 }  // namespace
 
+const arch::Needs& gemm_needs() { return kNeeds; }
+
 Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
 
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {

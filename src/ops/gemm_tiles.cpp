@@ -36,6 +36,7 @@ std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 Rates rates_of(const arch::Arch& arch) {
+  arch::require(arch, "gemm", gemm_needs());
   Rates rates;
   rates.arch = &arch;
   rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
@@ -49,7 +50,7 @@ Rates rates_of(const arch::Arch& arch) {
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch->has_fact("matrix_flops_per_cycle") && arch->has_fact("copy_cycles_per_kb")) list.push_back(rates_of(*arch));
+    if (arch::lacks(*arch, gemm_needs()).empty()) list.push_back(rates_of(*arch));
   return list;
 }
 

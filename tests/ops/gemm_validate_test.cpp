@@ -127,6 +127,15 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
   CHECK(tile_for(512, 512, 512) == "64x32");
 }
 
+TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody knows gets the same tiles") {
+  arch::Arch other = hopper();
+  CHECK(ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, other) == ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, hopper()));
+  other.facts.erase("matrix_drain_cycles");
+  const Error error = error_of([&] { ops::choose_gemm_tile({1, 1, 1, 1}, {}, other); });
+  CHECK(error.stage == Stage::target);
+  CHECK(has(error.message, "fact 'matrix_drain_cycles'"));
+}
+
 TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
   std::set<std::uint64_t> keys;
   std::set<std::string> names;
