@@ -13,8 +13,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 const graph::Edge* first_waiter(const graph::Graph& graph, const Sharing& sharing, int reader) {
   const graph::Edge* first = nullptr;
   for (const graph::Edge& edge : graph.edges) {
-    if (edge.src != reader || edge.dst == reader || !edge.blocking || !sharing.same(edge.dst, reader)) continue;
-    if (graph.nodes[at(edge.dst)].scope != graph::Scope::iteration) continue;
+    if (edge.src != reader || edge.dst == reader || !edge.blocking || graph.nodes[at(edge.dst)].scope != graph::Scope::iteration) continue;
+    if (!sharing.same(edge.dst, reader)) continue;
     if (!first || edge.distance < first->distance || (edge.distance == first->distance && edge.delay < first->delay)) first = &edge;
   }
   return first;
