@@ -63,7 +63,6 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
     has_spills_ = has_spills_ || edge.spill_cycles > 0;
   }
   find_clusters();
-  find_kinds();
   make_certain_problem();
 }
 
@@ -87,20 +86,17 @@ void JointModel::find_clusters() {
     clusters_[at(cluster)].push_back(i);
     cluster_of_.push_back(cluster);
   }
-}
-
-void JointModel::find_kinds() {
-  for (const auto& cluster : clusters_) {
-    Kind kind;
-    kind.produces = producer_[at(cluster.front())] != 0;
-    for (const int i : cluster) {
-      const graph::Node& node = node_of(i);
-      if (node.context.empty()) continue;
-      if (kind.warps != 0 && kind.warps != node.warps && unlike_.empty()) unlike_ = node.name;
-      kind.warps = node.warps;
-    }
-    kinds_.push_back(kind);
+  // Those of a tile's begin and end count as well: they run in the same role.
+  std::vector<int> warps(graph_.nodes.size(), 0);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const graph::Node& node = graph_.nodes[i];
+    int& of_cluster = warps[at(leader[i])];
+    if (node.context.empty()) continue;
+    if (of_cluster != 0 && of_cluster != node.warps && unlike_.empty()) unlike_ = node.name;
+    of_cluster = node.warps;
   }
+  for (const auto& cluster : clusters_)
+    kinds_.push_back({producer_[at(cluster.front())] != 0, warps[at(leader[at(problem_.node[at(cluster.front())])])]});
 }
 
 bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const {

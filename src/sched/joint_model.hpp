@@ -75,7 +75,6 @@ class JointModel {
 
  private:
   void find_clusters();
-  void find_kinds();
   void make_certain_problem();
   void take_role_edges(const std::vector<int>& role, Problem& problem) const;
   const graph::Node& node_of(int local) const { return graph_.nodes[static_cast<std::size_t>(problem_.node[static_cast<std::size_t>(local)])]; }

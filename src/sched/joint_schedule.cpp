@@ -91,35 +91,50 @@ void fill_rings(const graph::Graph& graph, const Options& options, Schedule& sch
   make_rings(graph, needed, caps, schedule);
 }
 
+/// For how many warps the bodies of a role are written; 0: for any.
+int warps_of_bodies(const graph::Graph& graph, const std::vector<int>& role, int r) {
+  for (std::size_t i = 0; i < role.size(); ++i)
+    if (role[i] == r && !graph.nodes[i].context.empty()) return graph.nodes[i].warps;
+  return 0;
+}
+
 }  // namespace
 
 bool completes_by_itself(const graph::Node& node) { return node.async == graph::Async::copy || node.variable_latency; }
 
 void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
   int roles = result.roles;
-  const auto join = [&](int to, int from) {
-    if (result.role[at(to)] >= 0 || result.role[at(from)] < 0) return false;
-    result.role[at(to)] = result.role[at(from)];
-    return true;
-  };
-  const auto join_tied = [&] {
+  const auto join_tied = [&graph](JointResult& to) {
+    const auto join = [&to](int a, int b) {
+      if (to.role[at(a)] >= 0 || to.role[at(b)] < 0) return false;
+      to.role[at(a)] = to.role[at(b)];
+      return true;
+    };
     for (bool more = true; more;) {
       more = false;
       for (const graph::Edge& edge : graph.edges)
         if (edge.same_role && (join(edge.dst, edge.src) || join(edge.src, edge.dst))) more = true;
     }
   };
-  join_tied();
+  join_tied(result);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (result.role[i] >= 0) continue;
+    // All that is tied to the node goes with it, and may be written for a number of warps.
+    JointResult alone;
+    alone.role.assign(graph.nodes.size(), -1);
+    alone.role[i] = 0;
+    join_tied(alone);
+    const int warps = warps_of_bodies(graph, alone.role, 0);
     int same_kind = -1, same_copy = -1;
     for (std::size_t k = 0; k < graph.nodes.size(); ++k) {
-      if (result.role[k] < 0 || completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i])) continue;
-      if (same_kind < 0) same_kind = result.role[k];
-      if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = result.role[k];
+      const int role = result.role[k];
+      if (role < 0 || completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i])) continue;
+      if (const int others = warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
+      if (same_kind < 0) same_kind = role;
+      if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = role;
     }
     result.role[i] = same_copy >= 0 ? same_copy : same_kind >= 0 ? same_kind : roles++;
-    join_tied();
+    join_tied(result);
   }
 }
 

@@ -69,7 +69,7 @@ class Limits {
     for (int r = 0; r < roles(); ++r) {
       int first = -1;
       for (int i = 0; i < nodes(); ++i) {
-        if (!loops(i) || role(i) != r || node(i).context.empty()) continue;
+        if (role(i) != r || node(i).context.empty()) continue;
         if (first < 0) first = i;
         if (node(i).warps != node(first).warps)
           report("role ", role_name(r), " runs ", node(first).name, ", written for ", node(first).warps, " warps, and ", node(i).name, ", written for ", node(i).warps);

@@ -195,6 +195,7 @@ inline graph::Graph with_tile_nodes(graph::Graph graph, std::uint64_t seed) {
     node.variable_latency = random.chance(30);
     node.warps = random.chance(20) ? 8 : 4;
     node.registers = random.chance(40) ? random.between(0, 60) : 0;
+    if (random.chance(30)) node.context = "Context";
     graph.nodes.push_back(std::move(node));
     tie(index, random.between(0, loop - 1), 30);
     if (index > loop && random.chance(50)) tie(index - 1, index, 100);
