@@ -115,6 +115,9 @@ class RoleWriter {
     const int full = std::max(1, pattern_.peel);
     const bool any = !pattern_.steady.empty();
     if (!any) return;
+    const auto& nodes = role().nodes;
+    const bool variants = std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
+    if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
     w_.open("if (n >= ", full, ")");
     for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
     write_steady();
@@ -130,6 +133,24 @@ class RoleWriter {
       }
     }
     w_.close();
+  }
+
+  // One text for all steps: a copy of a step's calls for each peeled one costs the compiler more than the tests cost the loop.
+  void write_rolled(const Rolled& rolled) {
+    w_.open("for (int s = 0; s < n; ++s)");
+    guarded(rolled.body, {"loop", "s"});
+    w_.close();
+    guarded(rolled.end, {"epilogue", "n"});
+  }
+  void guarded(const std::vector<Rolled::Guarded>& list, const Section& section) {
+    int open = 0;
+    for (const auto& [from, event] : list) {
+      if (from != open && open > 0) w_.close();
+      if (from != open && from > 0) w_.open("if (", section.variable, " >= ", from, ")");
+      open = from;
+      write_event(event, section);
+    }
+    if (open > 0) w_.close();
   }
 
   void write_steady() {

@@ -4,6 +4,8 @@
 // write text. Invariant: an event list is right for exactly its trip count; patterns over trip counts are found, not assumed.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.hpp"
@@ -55,6 +57,16 @@ struct Pattern {
   std::vector<Timeline> shorter;          ///< for n = 0 .. peel-1
   std::vector<Event> tile_end;
 };
+
+/// The loop as one body, for a pattern whose first steps lack nothing of the steady one but waits for what is not under way yet,
+/// and what follows from them.
+struct Rolled {
+  using Guarded = std::pair<int, Event>;
+  std::vector<Guarded> body;  ///< from which step on, and the event relative to the step
+  std::vector<Guarded> end;   ///< from which trip count on, and the event relative to n: before the tile-end nodes
+};
+/// Empty where steps differ in more, or where nothing is peeled.
+std::optional<Rolled> roll(const Pattern& pattern);
 
 /// Stage of a node counted from the smallest stage of its role.
 int role_stage(const graph::Graph& graph, const sched::Schedule& schedule, int node);

@@ -9,6 +9,7 @@
 #include "arch/arch.hpp"
 #include "codegen/timeline.hpp"
 #include "ops/fmha.hpp"
+#include "ops/gemm.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -36,6 +37,17 @@ std::vector<Scheduled> cases() {
       list.push_back({std::move(graph), std::move(schedule)});
     }
   }
+  for (const int tile : {0, 4})
+    for (const int max_stages : {0, 1}) {
+      ops::GemmKernel kernel;
+      kernel.tile = tile;
+      sched::Options options;
+      options.max_stages = max_stages;
+      options.order_barriers = max_stages == 0;
+      auto graph = ops::gemm_graph(kernel, arch);
+      auto schedule = sched::schedule(graph, options);
+      list.push_back({std::move(graph), std::move(schedule)});
+    }
   return list;
 }
 
@@ -100,6 +112,19 @@ std::vector<Event> expand(const codegen::Pattern& pattern, int n) {
   return events;
 }
 
+// One text for all steps, run for a trip count.
+std::vector<Event> expand(const codegen::Pattern& pattern, const codegen::Rolled& rolled, int n) {
+  std::vector<Event> events = pattern.tile_begin;
+  const auto append = [&](const std::vector<codegen::Rolled::Guarded>& list, int at) {
+    for (const auto& [from, event] : list)
+      if (at >= from) events.push_back(shifted({event}, at).front());
+  };
+  for (int s = 0; s < n; ++s) append(rolled.body, s);
+  append(rolled.end, n);
+  events.insert(events.end(), pattern.tile_end.begin(), pattern.tile_end.end());
+  return events;
+}
+
 bool same(const std::vector<Event>& a, const std::vector<Event>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -157,4 +182,41 @@ TEST_CASE("the pattern expands to the simulation for every trip count") {
       }
     }
   }
+}
+
+TEST_CASE("where the first steps only lack waits, one body with guards is the simulation for every trip count") {
+  int rolled_roles = 0;
+  for (const Scheduled& s : cases()) {
+    CAPTURE(sched::to_text(s.graph, s.schedule));
+    for (std::size_t r = 0; r < s.schedule.roles.size(); ++r) {
+      const auto pattern = codegen::find_pattern(s.graph, s.schedule, static_cast<int>(r));
+      const auto rolled = codegen::roll(pattern);
+      if (!rolled) continue;
+      ++rolled_roles;
+      for (int n = 0; n <= 9; ++n) {
+        CAPTURE(n);
+        CHECK(same(expand(pattern, *rolled, n), flat(codegen::simulate(s.graph, s.schedule, static_cast<int>(r), n))));
+      }
+    }
+  }
+  CHECK(rolled_roles >= 5);  // the consumers of products: 2 a schedule, or one that holds both
+}
+
+TEST_CASE("steps that lack a call, or a wait for a ring, are not made one body") {
+  codegen::Pattern pattern;
+  pattern.peel = 1;
+  const Event call{.kind = EventKind::call, .node = 0, .iteration = 0}, fence{.kind = EventKind::matrix_fence, .node = 0, .iteration = 0};
+  const Event wait{.kind = EventKind::matrix_wait, .pending = 1}, release{.kind = EventKind::release, .ring = 0, .iteration = -1};
+  pattern.steady = {wait, release, fence, call};
+  pattern.prologue = {{fence, call}};
+  pattern.shorter.resize(1);
+  REQUIRE(codegen::roll(pattern));
+  CHECK(codegen::roll(pattern)->body.front().first == 1);
+  pattern.prologue = {{call}};
+  CHECK_FALSE(codegen::roll(pattern));
+  pattern.prologue = {{call, fence}};
+  CHECK_FALSE(codegen::roll(pattern));
+  pattern.prologue = {{fence, call}};
+  pattern.drain.emplace_back();
+  CHECK_FALSE(codegen::roll(pattern));
 }
