@@ -26,12 +26,16 @@ struct Excuse {
 constexpr Excuse kExcused[] = {
     {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
     {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
-    {"wait ring b empty", "a slot of ring a is handed back only when the product that reads both is done"},
 };
-bool excused(const std::string& what) {
+/// Of the two rings' waits for a free slot the later one may go unnoticed as well: a slot of either is handed back when the
+/// product that reads both is done.
+bool excused(const codegen::Unit& unit, const codegen::Site& site) {
   for (const Excuse& excuse : kExcused)
-    if (what.find(excuse.what) != std::string::npos) return true;
-  return false;
+    if (site.what.find(excuse.what) != std::string::npos) return true;
+  int last_empty = 0;
+  for (const codegen::Site& each : unit.sites)
+    if (each.what.find(" empty") != std::string::npos) last_empty = each.id;
+  return site.id == last_empty;
 }
 
 class Kernel {
@@ -99,11 +103,11 @@ TEST_CASE("each site of a matrix product's kernel is missed when it is switched 
       CAPTURE(site.id);
       CAPTURE(site.what);
       bool missed = false;
-      const std::uint64_t seeds = excused(site.what) ? 1 : kSeeds;
+      const std::uint64_t seeds = excused(kernel.unit, site) ? 1 : kSeeds;
       for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
       ++sites;
       noticed += missed;
-      CHECK((missed || excused(site.what)));
+      CHECK((missed || excused(kernel.unit, site)));
     }
   }
   MESSAGE(noticed, " of ", sites, " sites noticed");
