@@ -124,7 +124,9 @@ std::vector<ops::TemplateText> read_templates(const std::string& folder) {
 void check_templates(const graph::Graph& graph, const std::string& folder, const std::vector<ops::TemplateText>& files) {
   const auto& library = codegen::templates();
   const auto in_folder = [&](std::string_view name) { return std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; }); };
-  const auto in_library = [&](std::string_view name) { return std::any_of(library.begin(), library.end(), [&](const auto& file) { return file.name == name; }); };
+  const auto in_library = [&](std::string_view name) {  // what a unit of the model finds under "abi.h" lies in model/ here
+    return std::any_of(library.begin(), library.end(), [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
+  };
   for (const ops::TemplateText& file : files)
     if (in_library(file.name)) fail(Stage::argument, Code::invalid_argument, cat("folder '", folder, "': '", file.name, "' is the name of a file of the library; rename it"));
   for (const std::string& include : graph.includes)

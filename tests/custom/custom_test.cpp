@@ -51,8 +51,10 @@ TEST_CASE("a folder without the graph's files is refused by name") {
   refuses(empty, Stage::argument, Code::not_found, "has no *.cuh");
   empty.write("other.cuh", "");
   refuses(empty, Stage::argument, Code::not_found, "includes 'gemm_gelu.cuh', which neither folder");
-  clash.write("types.cuh", "");
-  refuses(clash, Stage::argument, Code::invalid_argument, "'types.cuh' is the name of a file of the library");
+  for (const char* name : {"types.cuh", "abi.h"}) {  // the second is one of the model's alone
+    clash.write(name, "");
+    refuses(clash, Stage::argument, Code::invalid_argument, std::string("'") + name + "' is the name of a file of the library");
+  }
 }
 
 TEST_CASE("a name of the graph that no file has is refused") {
