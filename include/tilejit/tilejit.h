@@ -1,7 +1,7 @@
 /* The C ABI of tilejit: the calls of runtime.hpp for C and for foreign-function interfaces.
  *
  * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own. These calls have no C
- * form: prepare() from tensors (tj_prepare() takes a configuration), run_op(), warm_op() and time_ms().
+ * form: prepare() from tensors (tj_prepare() takes a configuration), run_op(), warm_op(), time_ms() and those of custom.hpp.
  * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
  * crash; a structure only ever grows at its end.
  *
