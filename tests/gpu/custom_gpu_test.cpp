@@ -1,0 +1,41 @@
+// Protects a kernel of a user's own on a real device: the sample's, on edges of its tiles and on more tiles than
+// multiprocessors, against f64.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include <tilejit/tilejit.hpp>
+
+#include "common/random.hpp"
+#include "custom/sample_kernel.hpp"
+#include "custom/sample_problem.hpp"
+#include "support/skip.hpp"
+
+using namespace tj;
+
+TEST_CASE("the sample's kernel on a device") {
+  const Device device = Runtime::instance().default_device();
+  if (device.kind == DeviceKind::cpu) testing::skip("no GPU");
+  Runtime& runtime = Runtime::instance();
+  const std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  test::SampleKernel sample;
+  for (const bool turns : {true, false}) {
+    sample.description.turns = turns;
+    const custom::Kernel kernel(runtime, sample.description);
+    for (const int m : {1, 128, 333})
+      for (const int n : {1, 255, 257, 520})
+        for (const int k : {8, 64, 72, 1000}) {
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          test::SampleProblem problem(runtime, device, m, n, k, seed);
+          problem.run(kernel, 3);
+          CHECK(problem.error() < test::kMaxSampleError);
+        }
+    test::SampleProblem large(runtime, device, 4000, 3000, 40, seed);
+    large.run(kernel, kernel.sm_count(device));
+    CHECK(large.error() < test::kMaxSampleError);
+  }
+}
