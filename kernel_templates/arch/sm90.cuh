@@ -191,8 +191,6 @@ TJ_DEVICE float log2_approx(float x) {
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// erf(x), at most 2 ulp.
-TJ_DEVICE float error_function(float x) { return erff(x); }
 /// x / y, at most 2 ulp for |y| of 2^-126 to 2^126; an infinite y gives 0 for finite x.
 TJ_DEVICE float divide_approx(float x, float y) { return __fdividef(x, y); }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -224,12 +222,6 @@ TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
 TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   low = __uint_as_float(packed << 16);
   high = __uint_as_float(packed & 0xffff0000u);
-}
-template <class Tag>
-TJ_DEVICE float unpack_low(Tag tag, u32 packed) {
-  float low, high;
-  unpack(tag, packed, low, high);
-  return low;
 }
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------

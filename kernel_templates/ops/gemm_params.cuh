@@ -25,7 +25,7 @@ struct Params {
   int row_tiles, column_tiles;
   int group_rows;         ///< row tiles that blocks with neighbouring numbers share
   int tiles;              ///< of all batches
-  int wide_d, wide_c;     ///< rows may be accessed 16 bytes at a time (f32: 8)
+  int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
 };
 

@@ -35,13 +35,13 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
   return desc;
 }
 
-/// Can all rows be accessed `bytes` at a time?
-bool wide(const Tensor& tensor, int bytes) {
-  const long long elements = bytes / size_of(tensor.dtype);
-  return reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0 &&
-         stride(tensor, tensor.rank - 2) % elements == 0 && batch_stride(tensor, 3) % elements == 0;
+/// Can all rows be accessed 16 bytes (f32: 8) at a time?
+bool wide(const Tensor& tensor) {
+  const int bytes = tensor.dtype == DType::f32 ? 8 : 16;
+  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0;
+  for (int i = 0; i + 1 < tensor.rank; ++i) aligned = aligned && stride(tensor, i) * size_of(tensor.dtype) % bytes == 0;
+  return aligned;
 }
-int wide_bytes(const Tensor& tensor) { return tensor.dtype == DType::f32 ? 8 : 16; }
 
 // Blocks that run together should cover about as many rows as columns of d, and groups should be alike.
 int group_rows(const GemmTile& tile, int row_tiles, unsigned blocks) {
@@ -65,16 +65,17 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   p.d = args.d.data;
   p.d_stride_batch = batch_stride(args.d, 3);
   p.d_stride_row = stride(args.d, args.d.rank - 2);
-  p.wide_d = wide(args.d, wide_bytes(args.d));
+  p.wide_d = wide(args.d);
   if (args.beta != 0) {
     p.c = args.c->data;
     p.c_stride_batch = batch_stride(*args.c, 3);
     p.c_stride_row = stride(*args.c, args.c->rank - 2);
-    p.wide_c = wide(*args.c, wide_bytes(*args.c));
+    p.wide_c = wide(*args.c);
   }
   if (args.bias) {
     p.bias = args.bias->data;
     p.bias_stride_batch = batch_stride(*args.bias, 2);
+    p.wide_bias = wide(*args.bias);
   }
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(sizes.n);

@@ -204,7 +204,6 @@ TJ_DEVICE void hold(u32 (&)[N]) {}
 TJ_DEVICE float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
 /// log2(x); log2(0) = -inf, denormals count as 0.
 TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0x1p-126f ? 0.0f : x); }
-TJ_DEVICE float error_function(float x) { return __builtin_erff(x); }
 /// x / y.
 TJ_DEVICE float divide_approx(float x, float y) { return x / y; }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -245,12 +244,6 @@ TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
 TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   low = __builtin_bit_cast(float, packed << 16);
   high = __builtin_bit_cast(float, packed & 0xffff0000u);
-}
-template <class Tag>
-TJ_DEVICE float unpack_low(Tag tag, u32 packed) {
-  float low, high;
-  unpack(tag, packed, low, high);
-  return low;
 }
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
