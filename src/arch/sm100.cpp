@@ -24,6 +24,7 @@ Arch make_sm100a() {
       {"minmax_per_cycle", {64, guide}},
       {"convert_per_cycle", {64, guide}},
       {"matrix_drain_cycles", {388, std::string(twill) + ": latency of 128 x 128 x 128 in f16, 900, less its rate, 128^3 / 4096 = 512"}},
+      {"matrix_issue_cycles", {11.2, "Microbenchmarking NVIDIA's Blackwell Architecture (arXiv 2512.02189): one tcgen05.mma, 11.0 to 11.4 cycles whatever the tile"}},
       {"copy_latency_cycles", {460, std::string(twill) + ": bulk load, 460 + 6 a KB"}},
       {"copy_cycles_per_kb", {6, std::string(twill) + ": bulk load, 460 + 6 a KB"}},
       {"tensor_memory_bytes_per_cycle",

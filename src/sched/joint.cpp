@@ -156,7 +156,7 @@ class Joint {
     RoleAnswer answer;
     std::uint64_t share = budget_ / 2 + (budget_ > 0 ? 1 : 0);
     budget_ -= share;
-    const RoleQuestion question{ii, length, max_roles, max_bytes, options_.relaxed, &hint_};
+    const RoleQuestion question{ii, length, max_roles, max_bytes, options_.relaxed, nullptr, &hint_};
     const Verdict verdict = share == 0 ? Verdict::unknown : RoleSearch(model_, question, share).run(answer);
     budget_ += share;
     if (verdict == Verdict::found) {
@@ -200,34 +200,15 @@ class Joint {
     place_tile_nodes(model_.graph(), result_);
   }
 
-  /// Each family of constraints that the graph has, left out beside what is left out anyway.
-  std::vector<std::pair<std::string, Relaxation>> families() const {
-    std::vector<std::pair<std::string, Relaxation>> list;
-    const auto add = [&](bool there, const std::string& name, auto leave_out) {
-      Relaxation relaxed = options_.relaxed;
-      leave_out(relaxed);
-      if (there) list.emplace_back(name, std::move(relaxed));
-    };
-    add(model_.uses_registers() && !options_.relaxed.registers, "registers", [](Relaxation& r) { r.registers = true; });
-    for (const std::string& space : model_.spaces())
-      add(space != options_.relaxed.space, space, [&](Relaxation& r) { r.space = space; });
-    add(model_.has_waits() && !options_.relaxed.concurrency, "concurrency", [](Relaxation& r) { r.concurrency = true; });
-    add(model_.has_warps() && !options_.relaxed.warps, "warps", [](Relaxation& r) { r.warps = true; });
-    add(model_.has_spills() && !options_.relaxed.spills, "spills", [](Relaxation& r) { r.spills = true; });
-    add(model_.has_producers() && !options_.relaxed.variable_latency, "variable latency", [](Relaxation& r) { r.variable_latency = true; });
-    add(!options_.relaxed.roles, "roles", [](Relaxation& r) { r.roles = true; });
-    return list;
-  }
-
   /// The families of constraints without which the last excluded II would be possible.
   void explain() {
     std::string alone, all;
     std::vector<std::string> names;
-    for (const auto& [name, relaxed] : families()) {
+    for (const auto& [name, relaxed] : model_.families()) {
       std::uint64_t budget = kBindingBudget;
       RoleAnswer answer;
       const int most = relaxed.roles ? model_.problem().size() + 1 : pool();
-      if (RoleSearch(model_, {excluded_ii_, excluded_length_, most, -1, relaxed, nullptr}, budget).run(answer) == Verdict::found) {
+      if (RoleSearch(model_, {excluded_ii_, excluded_length_, most, -1, relaxed, nullptr, nullptr}, budget).run(answer) == Verdict::found) {
         result_.binding.push_back(name);
         alone += (alone.empty() ? "" : ", ") + name;
       }

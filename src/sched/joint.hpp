@@ -35,6 +35,7 @@ struct Relaxation {
   bool spills = false;
   bool roles = false;             ///< the size of the pool
   bool warps = false;             ///< Node::warp_cycles
+  bool bodies = false;            ///< those written for different numbers of warps may share a role
   bool variable_latency = false;  ///< what completes by itself may share a role with the rest
   std::string space;              ///< a memory space without limit; empty: none
 };
@@ -65,7 +66,7 @@ struct JointResult {
   std::vector<int> role_registers;        ///< per role: what its values need in the fullest cycle, rounded to the machine's step
   std::int64_t cross_role_bytes = 0;      ///< an iteration sends from role to role
   std::vector<std::string> binding;       ///< what makes a smaller II impossible: "unit", "recurrence", "registers", "concurrency",
-                                          ///< "spills", "roles", "warps", "variable latency", or a memory space; several
+                                          ///< "spills", "roles", "warps", "bodies", "variable latency", or a memory space; several
                                           ///< when only all of them together do
   std::string certificate;                ///< the same in words
   std::uint64_t search_nodes = 0;
@@ -74,6 +75,18 @@ struct JointResult {
 /// An expected outcome is a value (found == false); throws tj::Error for a graph that is not well formed or bad options.
 /// Thread safe; same input, same output.
 JointResult joint_schedule(const graph::Graph& graph, const JointOptions& options = {});
+
+/// Why two roles of a loop are two.
+struct RolePair {
+  int first = 0, second = 0;
+  /// Constraints that must all be left out before the two could be one at this II and length, the other roles as they are; as
+  /// JointResult::binding names them, "bodies" (written for different numbers of warps), or "units and recurrences" when
+  /// leaving out constraints is not enough. Empty when the two could be one anyway, or the budget did not tell.
+  std::vector<std::string> kept_by;
+};
+
+/// For each two roles of a found result. `options` are those that it was found with. Thread safe, deterministic.
+std::vector<RolePair> why_apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options = {});
 
 /// A found result as a schedule: roles with their orders and registers, rings. Throws tj::Error(schedule, unsupported) when
 /// its rings need more slots or shared memory than there are.

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "sched/joint_model.hpp"
+#include "sched/joint_tile.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
@@ -53,10 +54,9 @@ Sharing JointModel::sharing(const std::vector<int>& role, const Relaxation& rela
   const auto same = [this, &role, decided, cluster](int a, int b) {
     return cluster(a) == cluster(b) || (decided(a, b) && role[at(local_[at(a)])] == role[at(local_[at(b)])]);
   };
-  const bool mixed = relaxed.variable_latency;
-  const auto apart = [this, &role, decided, cluster, mixed](int a, int b) {
+  const auto apart = [this, &role, &relaxed, decided, cluster](int a, int b) {
     if (decided(a, b)) return role[at(local_[at(a)])] != role[at(local_[at(b)])];
-    return cluster(a) != cluster(b) && !kinds_[cluster(a)].agrees(kinds_[cluster(b)], mixed);
+    return cluster(a) != cluster(b) && !kinds_[cluster(a)].agrees(kinds_[cluster(b)], relaxed);
   };
   return {same, apart};
 }
@@ -78,10 +78,11 @@ bool JointModel::edges_depend() const {
   return has_spills_ || std::any_of(caps_.begin(), caps_.end(), [](int cap) { return cap > 0; });
 }
 
-bool JointModel::values_cross(const std::vector<int>& role) const {
+// A role that may hold what completes by itself may also wait for its own copies.
+bool JointModel::values_cross(const std::vector<int>& role, const Relaxation& relaxed) const {
   std::vector<char> inside(graph_.values.size(), 0), outside(graph_.values.size(), 0);
   for (const graph::Edge& edge : graph_.edges) {
-    if (edge.value < 0) continue;
+    if (edge.value < 0 || (relaxed.variable_latency && completes_by_itself(graph_.nodes[at(edge.src)]))) continue;
     const int from = local_[at(edge.src)], to = local_[at(edge.dst)];
     const bool known = from >= 0 && to >= 0 && role[at(from)] >= 0 && role[at(to)] >= 0;
     (known && role[at(from)] == role[at(to)] ? inside : outside)[at(edge.value)] = 1;

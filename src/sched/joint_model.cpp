@@ -97,10 +97,15 @@ void JointModel::find_clusters() {
   }
   for (const auto& cluster : clusters_)
     kinds_.push_back({producer_[at(cluster.front())] != 0, warps[at(leader[at(problem_.node[at(cluster.front())])])]});
+  int known = 0;
+  for (const Kind& kind : kinds_) {
+    has_bodies_ = has_bodies_ || (known != 0 && kind.warps != 0 && kind.warps != known);
+    if (kind.warps != 0) known = kind.warps;
+  }
 }
 
 bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const {
-  if (!values_cross(role)) return false;
+  if (!values_cross(role, relaxed)) return false;
   for (const graph::Edge& edge : role_edges(role, relaxed))
     if (std::int64_t{cycle[at(edge.dst)]} - cycle[at(edge.src)] < least_distance(edge, ii)) return false;
   TimeRules rules;
@@ -114,7 +119,7 @@ bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vect
 int JointModel::least_roles(const Relaxation& relaxed) const {
   std::set<std::pair<bool, int>> needed;
   for (const Kind& kind : kinds_)
-    if (kind.warps != 0) needed.insert({kind.produces && !relaxed.variable_latency, kind.warps});
+    if (kind.warps != 0 && !relaxed.bodies) needed.insert({kind.produces && !relaxed.variable_latency, kind.warps});
   for (const Kind& kind : kinds_) {
     const bool produces = kind.produces && !relaxed.variable_latency;
     const bool there = std::any_of(needed.begin(), needed.end(), [&](const auto& each) { return each.first == produces; });
@@ -125,12 +130,14 @@ int JointModel::least_roles(const Relaxation& relaxed) const {
 
 bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const {
   std::vector<std::pair<Kind, int>> roles;  // with the copy that each is for
+  Relaxation allowed = relaxed;
+  allowed.variable_latency = relaxed.variable_latency && !by_copy;
   role.assign(at(problem_.size()), -1);
   for (std::size_t c = 0; c < clusters_.size(); ++c) {
     const Kind& kind = kinds_[c];
     const int copy = by_copy && !kind.produces ? node_of(clusters_[c].front()).copy : -1;
     std::size_t r = 0;
-    while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, relaxed.variable_latency && !by_copy))) ++r;
+    while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, allowed))) ++r;
     if (r == roles.size()) roles.emplace_back(kind, copy);
     if (kind.warps != 0) roles[r].first.warps = kind.warps;
     for (const int i : clusters_[c]) role[at(i)] = static_cast<int>(r);
@@ -142,7 +149,7 @@ bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>&
 std::pair<std::string, std::string> JointModel::impossible(int max_roles) const {
   const Relaxation& relaxed = options_.relaxed;
   if (mixed_ && !relaxed.variable_latency) return {"roles", "nodes that must share a role are both of variable latency and not"};
-  if (!unlike_.empty()) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
+  if (!unlike_.empty() && !relaxed.bodies) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
   if (const int least = least_roles(relaxed); least > max_roles && !relaxed.roles)
     return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
   for (const std::string& space : spaces_) {

@@ -28,8 +28,8 @@ class JointModel {
   struct Kind {
     bool produces = false;
     int warps = 0;
-    bool agrees(const Kind& other, bool mixed) const {
-      return (mixed || produces == other.produces) && (warps == 0 || other.warps == 0 || warps == other.warps);
+    bool agrees(const Kind& other, const Relaxation& relaxed) const {
+      return (relaxed.variable_latency || produces == other.produces) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
     }
   };
   const Kind& kind(std::size_t cluster) const { return kinds_[cluster]; }
@@ -44,6 +44,9 @@ class JointModel {
   /// Kinds of roles that the iteration nodes need.
   int least_roles(const Relaxation& relaxed) const;
 
+  /// Each family of constraints that the graph has, left out beside what JointOptions::relaxed leaves out.
+  std::vector<std::pair<std::string, Relaxation>> families() const;
+
   /// What rules out every II, as (binding, words); empty when nothing simple does.
   std::pair<std::string, std::string> impossible(int max_roles) const;
 
@@ -53,8 +56,9 @@ class JointModel {
   void add_role_rules(const std::vector<int>& role, const Relaxation& relaxed, TimeRules& rules) const;
   /// Edges that follow from them: spills, and slots that are filled again. Local nodes; delays include the spill.
   std::vector<graph::Edge> role_edges(const std::vector<int>& role, const Relaxation& relaxed) const;
+  bool has_bodies() const { return has_bodies_; }  ///< written for more than one number of warps
   /// False when all readers of a value are decided to be in its writer's role.
-  bool values_cross(const std::vector<int>& role) const;
+  bool values_cross(const std::vector<int>& role, const Relaxation& relaxed) const;
   /// Do cycles that satisfy certain_problem() satisfy everything with these roles, all decided?
   bool satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const;
   /// A first guess at roles: one for each kind, or what completes by itself and one for each copy of the rest. False when there
@@ -105,7 +109,7 @@ class JointModel {
   std::vector<std::string> spaces_;
   std::string unlike_;  ///< a node that must share a role with one of another number of warps
   bool mixed_ = false;  ///< nodes that must share a role are of both kinds
-  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false;
+  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false, has_bodies_ = false;
 };
 
 }  // namespace tj::sched

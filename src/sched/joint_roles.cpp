@@ -47,10 +47,15 @@ Verdict RoleSearch::descend(std::size_t cluster, const State& state, RoleAnswer&
 std::vector<int> RoleSearch::candidates(std::size_t cluster, const State& state) const {
   const std::vector<int>& nodes = model_.clusters()[cluster];
   const JointModel::Kind kind = model_.kind(cluster);
+  if (question_.fixed != nullptr) {
+    const int role = (*question_.fixed)[at(nodes.front())];
+    const bool opens = role == static_cast<int>(state.kind.size());
+    return opens || state.kind[at(role)].agrees(kind, question_.relaxed) ? std::vector<int>{role} : std::vector<int>{};
+  }
   std::vector<std::pair<std::int64_t, int>> rated;
   std::vector<int> role = state.role;
   for (std::size_t r = 0; r < state.kind.size(); ++r) {
-    if (!state.kind[r].agrees(kind, question_.relaxed.variable_latency)) continue;
+    if (!state.kind[r].agrees(kind, question_.relaxed)) continue;
     for (const int node : nodes) role[at(node)] = static_cast<int>(r);
     rated.emplace_back(model_.cross_bytes(role), static_cast<int>(r));
   }
@@ -69,7 +74,7 @@ Verdict RoleSearch::place(std::size_t cluster, int role, State& state) {
   if (kind.warps != 0) state.kind[at(role)].warps = kind.warps;
   for (const int node : nodes) state.role[at(node)] = role;
   if (question_.max_bytes >= 0 && model_.cross_bytes(state.role) > question_.max_bytes) return Verdict::infeasible;
-  if (!model_.values_cross(state.role)) return Verdict::infeasible;
+  if (!model_.values_cross(state.role, question_.relaxed)) return Verdict::infeasible;
   bool kept = true;
   if (edges_depend_ && !add_edges(state, kept)) return Verdict::infeasible;
   return settle(state, kept);

@@ -16,6 +16,8 @@ struct RoleQuestion {
   int max_roles = 1;
   std::int64_t max_bytes = -1;  ///< between roles; negative: any
   Relaxation relaxed;
+  /// Roles that are given, per local node, numbered in the order of the clusters that open them; or null.
+  const std::vector<int>* fixed = nullptr;
   const std::vector<int>* hint = nullptr;  ///< cycles within the length that satisfy units and all edges certain to hold; or null
 };
 
