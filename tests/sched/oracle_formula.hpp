@@ -96,6 +96,12 @@ class Formula {
       }
   }
 
+  /// No node issues in a later stage; 0: any may.
+  void at_most_stages(int stages) {
+    for (int i = 0; possible_ && stages > 0 && i < size(); ++i)
+      if (stages * ii_ <= latest(i)) clause({!from(i, stages * ii_)});
+  }
+
   /// Node::warp_cycles; `share` is when two nodes are in one role.
   template <class Share>
   void warps(const Share& share) {

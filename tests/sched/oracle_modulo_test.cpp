@@ -29,12 +29,15 @@ bool no_spill(const graph::Edge&) { return false; }
 
 class Comparison {
  public:
-  void compare(const graph::Graph& graph) {
+  /// With a limit on stages, or 0.
+  void compare(const graph::Graph& graph, int stages) {
+    sched::Options options;
+    options.max_stages = stages;
     const int bound = test::oracle_bound(graph);
     std::optional<sched::Schedule> found;
     std::string reason;
     try {
-      found = sched::schedule(graph);
+      found = sched::schedule(graph, options);
     } catch (const Error& error) {
       reason = error.what();
     }
@@ -44,12 +47,13 @@ class Comparison {
     for (int ii = bound; ii < end; ++ii) {
       CAPTURE(ii);
       Question question(context_, graph, ii, test::oracle_horizon(graph, ii));
-      question.fix_rotation();
+      question.at_most_stages(stages);
+      if (stages == 0) question.fix_rotation();
       CHECK(question.check() == z3::unsat);
     }
     above_bound += found && end > bound ? 1 : 0;
     impossible += found ? 0 : 1;
-    if (found) compare_length(graph, *found);
+    if (found) compare_length(graph, stages, *found);
   }
 
   int above_bound = 0, above_path = 0, impossible = 0;
@@ -63,10 +67,11 @@ class Comparison {
     using Formula::check;
   };
 
-  void compare_length(const graph::Graph& graph, const sched::Schedule& found) {
+  void compare_length(const graph::Graph& graph, int stages, const sched::Schedule& found) {
     CHECK(found.proven_ii);
     CHECK(found.proven_length);
     Question question(context_, graph, found.ii, found.length);
+    question.at_most_stages(stages);
     CHECK(question.check(found.length) == z3::sat);
     CHECK(question.check(found.length - 1) == z3::unsat);
     test::Formula edges(context_, graph, found.ii, found.length);
@@ -83,7 +88,9 @@ TEST_CASE("Z3 finds the II and the length of the modulo search, and nothing smal
     const graph::Graph graph = test::oracle_graph(seed);
     CAPTURE(seed);
     CAPTURE(graph::to_text(graph));
-    comparison.compare(graph);
+    const int stages = seed % 4 == 0 ? 1 + static_cast<int>(seed / 4 % 3) : 0;
+    CAPTURE(stages);
+    comparison.compare(graph, stages);
   }
   MESSAGE(kGraphs << " graphs: " << comparison.above_bound << " with an II above its bounds, " << comparison.above_path
                   << " longer than their edges ask for, " << comparison.impossible << " without a schedule");
