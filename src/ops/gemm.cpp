@@ -107,9 +107,9 @@ class Gemm final : public Op {
   std::vector<Request> requests(const Flags& flags) const override {
     std::string names;
     for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
-    for (const auto& [name, values] : flags)
-      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return name == choice.name; }))
-        fail(Stage::argument, Code::invalid_argument, cat("--", name, " means nothing to gemm; allowed are ", names));
+    for (const auto& flag : flags)
+      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return flag.first == choice.name; }))
+        fail(Stage::argument, Code::invalid_argument, cat("--", flag.first, " means nothing to gemm; allowed are ", names));
     std::vector<GemmKernel> kernels(1);
     for (const Choice& choice : choices()) {
       std::vector<GemmKernel> longer;
