@@ -8,6 +8,7 @@
 
 #include "custom/sample_kernel.hpp"
 #include "kernel_table.hpp"
+#include "ops/gemm_params.cuh"
 #include "runtime/runtime_fixture.hpp"
 
 // Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
@@ -109,6 +110,32 @@ TEST_CASE("a hot launch of a user's own kernel allocates nothing, tensor maps in
   const long after = g_allocations;
   machine.cuda.record(1);
   CHECK(after == before);
+}
+
+TEST_CASE("a hot matrix product allocates nothing, whatever the sizes that choose its tile") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns});
+  };
+  for (const std::int64_t m : {1, 16, 128, 4096})
+    for (const std::int64_t n : {64, 4096}) {
+      tj::GemmArgs args;
+      args.a = matrix(0, m, 512);
+      args.b = matrix(1, n, 512);
+      args.d = matrix(2, m, n);
+      runtime.gemm(args);
+      machine.cuda.record(0);
+      const long before = g_allocations;
+      runtime.gemm(args);
+      const long after = g_allocations;
+      machine.cuda.record(1);
+      CAPTURE(m);
+      CAPTURE(n);
+      CHECK(after == before);
+    }
 }
 
 TEST_CASE("the count sees allocations: a cold call has some") {
