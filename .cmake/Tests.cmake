@@ -4,6 +4,7 @@
 #   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit. A name that begins with oracle_ links Z3.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
 # tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time.
+# tests/<folder>/<name>_bench.cpp -> executable <folder>.<name>_bench, which prints times and is no test.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
 # The system's interpreter comes first: it is the one that python3-numpy belongs to.
 find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
@@ -13,8 +14,9 @@ mark_as_advanced(TJ_PYTHON)
 file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
 file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/*_fake.cpp)
+file(GLOB bench_sources CONFIGURE_DEPENDS tests/*/*_bench.cpp)
 file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
-list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources})
+list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources} ${bench_sources})
 list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
 
 add_library(tj_test_main STATIC tests/main.cpp ${helper_sources})
@@ -58,6 +60,13 @@ foreach(source IN LISTS fake_sources)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so.1"
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)
   add_dependencies(tj_test_main ${target})
+endforeach()
+
+foreach(source IN LISTS bench_sources)
+  tj_split_test_name("${source}" folder name label)
+  add_executable(${folder}.${name} "${source}")
+  target_link_libraries(${folder}.${name} PRIVATE tilejit_core)
+  set_target_properties(${folder}.${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
 
 foreach(source IN LISTS test_sources)

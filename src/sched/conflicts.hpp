@@ -5,6 +5,7 @@
 // Decides no times. Invariant: cycles that satisfy every pair and every cover respect every unit in every modulo slot.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "sched/problem.hpp"
@@ -19,6 +20,9 @@ struct Interval {
 struct Pair {
   int i = 0, j = 0;
   std::vector<Interval> allowed;
+  /// What is left when the unit's other work must fit into the gaps as well: no solution lies outside. Empty: as `allowed`.
+  std::vector<Interval> reachable;
+  const std::vector<Interval>& narrowed() const { return reachable.empty() ? allowed : reachable; }
 };
 
 /// One reservation, without the whole rounds that it makes of II.
@@ -35,13 +39,21 @@ struct Cover {
   std::vector<CoverItem> items;
 };
 
+/// Reservations of a unit of which no two may meet: whatever the II, they follow one another.
+struct Queue {
+  std::vector<CoverItem> items;
+  std::size_t own = 0;  ///< so many of them; the others are their instances of the iteration before
+};
+
 struct Conflicts {
   bool possible = true;  ///< false: one node or one pair alone rules this II out
   std::vector<Pair> pairs;
   std::vector<Cover> covers;
+  std::vector<Queue> queues;  ///< of two or more reservations
 };
 
-Conflicts make_conflicts(const Problem& problem, int ii);
+/// `narrow`: with Pair::reachable, which costs more and pays in an exact search.
+Conflicts make_conflicts(const Problem& problem, int ii, bool narrow = false);
 
 /// x modulo ii in [0, ii).
 inline int modulo(int x, int ii) {
@@ -50,9 +62,11 @@ inline int modulo(int x, int ii) {
 }
 
 /// The allowed distance nearest to x from above (or x itself), and from below.
-int next_allowed(const Pair& pair, int ii, int x);
-int previous_allowed(const Pair& pair, int ii, int x);
+int next_allowed(const std::vector<Interval>& allowed, int ii, int x);
+int previous_allowed(const std::vector<Interval>& allowed, int ii, int x);
 /// Do two allowed distances a <= b lie in the same interval of the same round?
-bool same_interval(const Pair& pair, int ii, int a, int b);
+bool same_interval(const std::vector<Interval>& allowed, int ii, int a, int b);
+inline int next_allowed(const Pair& pair, int ii, int x) { return next_allowed(pair.allowed, ii, x); }
+inline int previous_allowed(const Pair& pair, int ii, int x) { return previous_allowed(pair.allowed, ii, x); }
 
 }  // namespace tj::sched

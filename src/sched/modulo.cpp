@@ -10,6 +10,7 @@
 #include "graph/cycles.hpp"
 #include "sched/reservations.hpp"
 #include "sched/search.hpp"
+#include "sched/symmetry.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
@@ -19,7 +20,10 @@ using support::cat;
 
 constexpr int kExactNodes = 256;          ///< beyond it the closure's cubic cost no longer pays
 constexpr int kHorizon = 1 << 26;         ///< no time that is searched for lies beyond it
-constexpr std::uint64_t kFirstProbe = 2000;
+constexpr std::uint64_t kFirstProbe = 300;
+constexpr std::uint64_t kCheapProbe = 6;
+constexpr std::uint64_t kEasy = 300;       ///< nodes at one II before it counts as hard
+constexpr int kLongest = 1 << 14;          ///< of these steps: beyond, the II is more likely to be infeasible
 constexpr int kSingleSteps = 4096;        ///< IIs tried one by one before the steps grow
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -35,8 +39,8 @@ void normalise(std::vector<int>& cycle) {
 /// Everything that is known and tried at one II.
 class AtInterval {
  public:
-  AtInterval(const Problem& problem, int ii, std::uint64_t& budget)
-      : problem_(problem), ii_(ii), budget_(budget), conflicts_(make_conflicts(problem, ii)), search_(conflicts_, ii) {}
+  AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, std::uint64_t& budget)
+      : problem_(problem), ii_(ii), ordered_(ordered), budget_(budget), conflicts_(make_conflicts(problem, ii, true)), in_window_(conflicts_, ii, true), in_round_(conflicts_, ii, false) {}
 
   /// Prepares; false when the II is impossible without any search.
   bool prepare() {
@@ -62,7 +66,7 @@ class AtInterval {
     Closure root;
     if (!window(length, root)) return Verdict::infeasible;
     std::vector<int> cycle;
-    const Verdict verdict = ask(root, limit, cycle);
+    const Verdict verdict = ask(in_window_, root, length, limit, cycle);
     if (verdict == Verdict::found) offer(std::move(cycle));
     return verdict;
   }
@@ -70,7 +74,7 @@ class AtInterval {
   /// Is there a schedule of any length?
   Verdict probe_interval(std::uint64_t limit) {
     std::vector<int> cycle;
-    const Verdict verdict = ask(rounds_apart(), limit, cycle);
+    const Verdict verdict = ask(in_round_, rounds_apart(), 0, limit, cycle);
     if (verdict != Verdict::found) return verdict;
     join_components(cycle);
     advance(cycle);
@@ -96,9 +100,11 @@ class AtInterval {
     best_length_ = length;
   }
 
-  Verdict ask(const Closure& root, std::uint64_t limit, std::vector<int>& cycle) {
-    const Verdict verdict = search_.run(root, std::min(limit, budget_), cycle);
-    budget_ -= std::min(budget_, search_.visited());
+  Verdict ask(Search& search, const Closure& root, int scope, std::uint64_t limit, std::vector<int>& cycle) {
+    const Verdict verdict = search.run(root, scope, std::min(limit, budget_), cycle);
+    spent_ += search.visited();
+    if (spent_ > kEasy) in_window_.widen();
+    budget_ -= std::min(budget_, search.visited());
     return verdict;
   }
 
@@ -117,7 +123,7 @@ class AtInterval {
       root.set(i + 1, 0, -bound);
     }
     through_origin(root);
-    return true;
+    return std::all_of(ordered_.begin(), ordered_.end(), [&](const auto& pair) { return root.insert(pair.first + 1, pair.second + 1, 0); });
   }
 
   /// Each strongly connected component somewhere in one round; edges between components are met later by whole rounds.
@@ -197,12 +203,14 @@ class AtInterval {
 
   const Problem& problem_;
   int ii_;
+  const std::vector<std::pair<int, int>>& ordered_;  ///< exchangeable nodes: the first no later than the second
   std::uint64_t& budget_;
   Conflicts conflicts_;
-  Search search_;
+  Search in_window_, in_round_;  ///< what one learns does not hold for the other's roots
   Closure base_;
   std::vector<int> earliest_;
   int shortest_ = 0, last_cycle_ = 0;
+  std::uint64_t spent_ = 0;
   std::vector<int> best_;
   int best_length_ = 0;
 };
@@ -210,7 +218,7 @@ class AtInterval {
 class Scheduler {
  public:
   Scheduler(const Problem& problem, std::uint64_t budget, int min_ii)
-      : problem_(problem), total_budget_(budget), budget_(budget), min_ii_(min_ii), exact_(problem.size() <= kExactNodes) {}
+      : problem_(problem), total_budget_(budget), budget_(budget), min_ii_(min_ii), exact_(problem.size() <= kExactNodes), ordered_(exchangeable(problem)) {}
 
   ModuloResult run() {
     const Bound res = resource_bound(problem_), rec = recurrence_bound(problem_);
@@ -289,56 +297,64 @@ class Scheduler {
 
   Verdict try_interval(int ii, bool proven) {
     const std::uint64_t before = budget_;
-    AtInterval here(problem_, ii, budget_);
+    AtInterval here(problem_, ii, ordered_, budget_);
     Verdict verdict = Verdict::unknown;
-    Verdict first = Verdict::unknown;
+    int lower = 0;  ///< no schedule is shorter
     if (exact_ && budget_ > 0) {
       if (!here.prepare()) {
         reason_ = cat("II ", ii, " infeasible: two reservations, or the edges, exclude each other");
         return Verdict::infeasible;
       }
-      first = here.probe(here.shortest(), kFirstProbe);
-      verdict = first == Verdict::found ? first : here.probe_interval(std::max<std::uint64_t>(1, budget_ / 2));
+      lower = least_length(here);
+      verdict = here.probe(lower, kFirstProbe);
+      if (verdict == Verdict::infeasible) ++lower;
     }
-    if (verdict == Verdict::infeasible) {
-      reason_ = cat("II ", ii, " infeasible: exhausted ", before - budget_, " nodes");
-      return verdict;
-    }
-    const bool heuristic = verdict == Verdict::unknown;
-    if (heuristic) {
-      auto cycle = iterative_schedule(problem_, ii);
-      if (!cycle) {
-        if (unresolved_ == 0) unresolved_ = ii;
-        return Verdict::unknown;
+    if (verdict != Verdict::found && exact_ && budget_ > 0) verdict = here.probe_interval(std::max<std::uint64_t>(1, budget_ / 2));
+    if (verdict == Verdict::unknown)
+      if (auto cycle = iterative_schedule(problem_, ii)) {
+        here.offer_advanced(std::move(*cycle));
+        verdict = Verdict::found;
       }
-      here.offer_advanced(std::move(*cycle));
-    }
+    if (verdict == Verdict::infeasible) reason_ = cat("II ", ii, " infeasible: exhausted ", before - budget_, " nodes");
+    if (verdict == Verdict::unknown && unresolved_ == 0) unresolved_ = ii;
+    if (verdict != Verdict::found) return verdict;
     result_.ii = ii;
     result_.proven_ii = proven;
-    result_.proven_length = first == Verdict::found;
-    if (first != Verdict::found && exact_ && budget_ > 0) shorten(here, first == Verdict::infeasible);
-    if (here.best_length() == here.shortest()) result_.proven_length = true;
+    if (exact_) shorten(here, lower);
     result_.cycle = here.best();
     result_.length = here.best_length();
     return Verdict::found;
   }
 
-  /// Bisection between what the edges allow and what was found.
-  void shorten(AtInterval& here, bool first_excluded) {
-    int lower = here.shortest() + (first_excluded ? 1 : 0);
-    bool proven = first_excluded;
-    bool bottom = !first_excluded;
-    if (bottom) proven = true;
-    while (lower < here.best_length()) {
-      const int length = bottom ? lower : lower + (here.best_length() - 1 - lower) / 2;
-      bottom = false;
-      const Verdict verdict = budget_ == 0 ? Verdict::unknown : here.probe(length, budget_ / 3 + 1);
-      if (verdict == Verdict::found) continue;
-      if (verdict == Verdict::unknown) proven = false;
-      if (budget_ == 0) break;
-      lower = length + 1;
+  /// The least length that cannot be excluded at little cost: steps that double, then bisection.
+  int least_length(AtInterval& here) {
+    int lower = here.shortest(), step = 1;
+    while (here.probe(lower, kCheapProbe) == Verdict::infeasible && step < kLongest) {
+      lower += step;
+      step *= 2;
     }
-    result_.proven_length = proven && lower >= here.best_length();
+    if (step == 1 || step >= kLongest) return here.shortest();
+    int excluded = lower - step / 2;
+    while (excluded + 1 < lower) {
+      const int length = excluded + (lower - excluded) / 2;
+      (here.probe(length, kCheapProbe) == Verdict::infeasible ? excluded : lower) = length;
+    }
+    return lower;
+  }
+
+  /// Halfway between what is excluded and what was found; where that is too much, one below what was found, because what is
+  /// learnt about a length holds for all shorter ones; then with more effort.
+  void shorten(AtInterval& here, int lower) {
+    for (std::uint64_t limit = kFirstProbe; lower < here.best_length() && budget_ > 0;) {
+      const int length = lower + (here.best_length() - 1 - lower) / 2;
+      Verdict verdict = here.probe(length, limit);
+      if (verdict == Verdict::infeasible) lower = length + 1;
+      if (verdict != Verdict::unknown) continue;
+      verdict = here.probe(here.best_length() - 1, limit);
+      if (verdict == Verdict::infeasible) lower = here.best_length();
+      limit *= 2;
+    }
+    result_.proven_length = lower >= here.best_length();
   }
 
   ModuloResult finish() {
@@ -356,6 +372,7 @@ class Scheduler {
   std::uint64_t total_budget_, budget_;
   int min_ii_;
   bool exact_;
+  std::vector<std::pair<int, int>> ordered_;
   int unresolved_ = 0;
   std::string reason_;
   ModuloResult result_;

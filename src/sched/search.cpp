@@ -1,134 +1,181 @@
-// Branch and bound over pair decisions (see search.hpp).
+// Order of the search: propagate, learn from contradictions, decide (see search.hpp).
 #include "sched/search.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 
 namespace tj::sched {
+namespace {
 
-Verdict Search::run(const Closure& root, std::uint64_t limit, std::vector<int>& time) {
+constexpr std::uint64_t kRestart = 100;       ///< conflicts before the first restart
+constexpr double kDecay = 0.95;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// 1 1 2 1 1 2 4 ...: how long the n-th try lasts.
+std::uint64_t luby(std::uint64_t n) {
+  std::uint64_t size = 1, power = 0;
+  while (size < n + 1) {
+    size = 2 * size + 1;
+    ++power;
+  }
+  while (size - 1 != n) {
+    size = (size - 1) / 2;
+    --power;
+    n %= size;
+  }
+  return std::uint64_t{1} << power;
+}
+
+}  // namespace
+
+Search::Search(const Conflicts& conflicts, int ii, bool queues) : conflicts_(conflicts), ii_(ii), of_pair_(conflicts.pairs.size()), queues_(queues) {}
+
+void Search::start(const Closure& root, int scope) {
+  if (levels_.empty()) levels_.emplace_back();
+  for (Comparison& each : comparisons_) each.value = 0;
+  trail_.clear();
+  reasons_.clear();
+  depth_ = next_ = 0;
+  scope_ = scope;
+  here_ = &levels_[0];
+  here_->paths.reset(root);
+  here_->decided.assign(conflicts_.pairs.size(), 0);
+  here_->followed.assign(conflicts_.pairs.size(), {1, 0});
+  here_->trail = here_->reasons = 0;
+  forget_scope(scope);
+}
+
+Verdict Search::run(const Closure& root, int scope, std::uint64_t limit, std::vector<int>& time) {
   visited_ = 0;
-  limit_ = limit;
   if (!conflicts_.possible) return Verdict::infeasible;
-  if (states_.empty()) states_.emplace_back();
-  states_[0].closure = root;
-  states_[0].decided.assign(conflicts_.pairs.size(), 0);
-  const Verdict verdict = descend(0);
-  if (verdict == Verdict::found) {
-    // The solution was left in the state of its depth, which `descend` copied down to the root.
-    time.resize(static_cast<std::size_t>(root.size() - 1));
-    for (int n = 0; n + 1 < root.size(); ++n) time[static_cast<std::size_t>(n)] = earliest(states_[0], n);
-  }
-  return verdict;
-}
-
-Verdict Search::descend(std::size_t depth) {
-  std::vector<Branch> branches;
+  start(root, scope);
+  for (const Clause& clause : clauses_)
+    if (clause.literals.size() == 1 && !enqueue(clause.literals[0], kNoReason)) return Verdict::infeasible;
+  std::uint64_t tries = 0, left = kRestart;
   while (true) {
-    if (++visited_ > limit_) return Verdict::unknown;
-    State& state = states_[depth];
-    if (!propagate(state)) return Verdict::infeasible;
-    branches.clear();
-    if (!pick_pair(state, branches) && !pick_cover(state, branches)) return Verdict::infeasible;
-    if (branches.empty()) {
-      if (depth > 0) states_[0].closure = state.closure;
-      return Verdict::found;
+    if (++visited_ > limit) return Verdict::unknown;
+    bool contradiction = !propagate();
+    int literal = kNone;
+    if (!contradiction) literal = decide_pair();
+    if (!contradiction && literal == kNone) literal = decide_cover(contradiction);
+    if (contradiction) {
+      if (!resolve()) return Verdict::infeasible;
+      if (--left > 0) continue;
+      left = kRestart * luby(++tries);
+      back_to(0);
+      forget_weak();
+      continue;
     }
-    std::stable_sort(branches.begin(), branches.end(), [](const Branch& a, const Branch& b) { return a.room > b.room; });
-    if (states_.size() <= depth + 1) states_.emplace_back();
-    for (std::size_t b = 0; b + 1 < branches.size(); ++b) {
-      states_[depth + 1] = states_[depth];
-      if (!take(states_[depth + 1], branches[b])) continue;
-      const Verdict verdict = descend(depth + 1);
-      if (verdict != Verdict::infeasible) return verdict;
-    }
-    if (!take(states_[depth], branches.back())) return Verdict::infeasible;
+    if (literal == kNone) break;
+    if (literal != kPropagate) descend(literal);
   }
+  time.resize(static_cast<std::size_t>(root.size() - 1));
+  for (int n = 0; n + 1 < root.size(); ++n) time[at(n)] = earliest(n);
+  return Verdict::found;
 }
 
-bool Search::take(State& state, const Branch& branch) const {
-  if (!state.closure.insert(branch.from + 1, branch.to + 1, branch.least)) return false;
-  return !branch.bounded || state.closure.insert(branch.to + 1, branch.from + 1, -branch.most);
+void Search::descend(int literal) {
+  ++depth_;
+  if (levels_.size() <= depth_) levels_.emplace_back();
+  const Level& above = *here_;
+  here_ = &levels_[depth_];
+  here_->paths = above.paths;
+  here_->decided = above.decided;
+  here_->followed = above.followed;
+  here_->trail = trail_.size();
+  here_->reasons = reasons_.size();
+  enqueue(literal, kNoReason);
 }
 
-bool Search::propagate(State& state) const {
-  Closure& closure = state.closure;
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (std::size_t p = 0; p < conflicts_.pairs.size(); ++p) {
-      if (state.decided[p]) continue;
-      const Pair& pair = conflicts_.pairs[p];
-      const int low = closure.at(pair.i + 1, pair.j + 1), high = -closure.at(pair.j + 1, pair.i + 1);
-      if (high - low >= 2 * ii_) continue;  // an allowed distance is near both ends: little to gain
-      const int first = next_allowed(pair, ii_, low), last = previous_allowed(pair, ii_, high);
-      if (first > last) return false;
-      if (first > low) {
-        if (!closure.insert(pair.i + 1, pair.j + 1, first)) return false;
-        changed = true;
-      }
-      if (last < high) {
-        if (!closure.insert(pair.j + 1, pair.i + 1, -last)) return false;
-        changed = true;
-      }
-      if (same_interval(pair, ii_, first, last)) state.decided[p] = 1;
-    }
-  }
-  return true;
-}
-
-// Among the pairs that collide at the earliest cycles: the one that has the least freedom left whichever way it goes.
-bool Search::pick_pair(const State& state, std::vector<Branch>& branches) const {
-  int best = 0;
-  Branch up, down;
-  bool any = false;
+// Among the pairs that collide at the earliest cycles: the one that contradictions come from most, then the one that has
+// the least freedom left whichever way it goes. It goes the way it went last, else where there is more room.
+int Search::decide_pair() {
+  std::size_t best = 0;
+  int best_low = 0, best_high = 0, best_score = 0, best_room = 0;
+  double best_activity = -1;
   for (std::size_t p = 0; p < conflicts_.pairs.size(); ++p) {
-    if (state.decided[p]) continue;
+    if (here().decided[p]) continue;
     const Pair& pair = conflicts_.pairs[p];
-    const int distance = earliest(state, pair.j) - earliest(state, pair.i);
-    const int above = next_allowed(pair, ii_, distance);
+    const int distance = earliest(pair.j) - earliest(pair.i);
+    const int above = next_allowed(pair.allowed, ii_, distance);
     if (above == distance) continue;
-    const int below = previous_allowed(pair, ii_, distance);
-    const int room_up = -state.closure.at(pair.j + 1, pair.i + 1) - above;
-    const int room_down = below - state.closure.at(pair.i + 1, pair.j + 1);
-    const int score = room_up + room_down;
-    if (any && score >= best) continue;
-    any = true;
-    best = score;
-    up = {pair.i, pair.j, above, false, 0, room_up};
-    down = {pair.j, pair.i, -below, false, 0, room_down};
+    const int below = previous_allowed(pair.allowed, ii_, distance);
+    const int up = -here().paths.at(pair.j + 1, pair.i + 1) - above, down = below - here().paths.at(pair.i + 1, pair.j + 1);
+    const auto known = std::find_if(of_pair_[p].begin(), of_pair_[p].end(), [&](int c) { return comparisons_[at(c)].high == above; });
+    const double activity = known == of_pair_[p].end() ? 0 : comparisons_[at(*known)].activity;
+    if (activity < best_activity || (activity == best_activity && up + down >= best_score)) continue;
+    best = p;
+    best_activity = activity;
+    best_score = up + down;
+    best_room = up - down;
+    best_low = below;
+    best_high = above;
   }
-  if (any) branches = {up, down};
-  return any;
+  if (best_activity < 0) return kNone;
+  const int chosen = comparison(best, best_low, best_high);
+  const int phase = comparisons_[at(chosen)].phase;
+  const bool up = phase != 0 ? phase > 0 : best_room >= 0;
+  return 2 * chosen + (up ? 0 : 1);
 }
 
-bool Search::pick_cover(const State& state, std::vector<Branch>& branches) const {
-  for (const Cover& cover : conflicts_.covers)
-    for (const CoverItem& item : cover.items) {
-      const int start = earliest(state, item.node) + item.start;
-      int total = 0;
-      const CoverItem* open = nullptr;  // covers `item` now, but need not
-      int low = 0, high = 0;
-      for (const CoverItem& other : cover.items) {
-        const int into = modulo(start - earliest(state, other.node) - other.start, ii_);
-        if (into >= other.cycles) continue;
-        total += other.count;
-        if (open || other.node == item.node) continue;
-        const int distance = earliest(state, item.node) - earliest(state, other.node);
-        low = distance - into;
-        high = low + other.cycles - 1;
-        const bool fixed = state.closure.at(other.node + 1, item.node + 1) >= low &&
-                           -state.closure.at(item.node + 1, other.node + 1) <= high;
-        if (!fixed) open = &other;
-      }
-      if (total <= cover.capacity) continue;
-      if (!open) return false;
-      const int most = -state.closure.at(item.node + 1, open->node + 1), least = state.closure.at(open->node + 1, item.node + 1);
-      branches = {{open->node, item.node, high + 1, false, 0, most - high - 1},
-                  {item.node, open->node, -(low - 1), false, 0, low - 1 - least},
-                  {open->node, item.node, low, true, high, std::min(most, high) - std::max(least, low)}};
-      return true;
+/// Is the unit over its capacity at the start of `item`? Then not all of those that cover it may stay.
+bool Search::cover_clause(const Cover& cover, const CoverItem& item, std::vector<int>& clause) {
+  const int start = earliest(item.node) + item.start;
+  std::vector<std::pair<const CoverItem*, int>> others;
+  int total = 0;
+  for (const CoverItem& other : cover.items) {
+    const int into = modulo(start - earliest(other.node) - other.start, ii_);
+    if (into >= other.cycles) continue;
+    total += other.count;
+    if (other.node != item.node) others.emplace_back(&other, earliest(item.node) - earliest(other.node) - into);
+  }
+  if (total <= cover.capacity) return false;
+  std::stable_sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first->count < b.first->count; });
+  for (const auto& [other, low] : others) {
+    if (total - other->count > cover.capacity) {  // one fewer is still too much: the shorter clause says more
+      total -= other->count;
+      continue;
     }
+    clause.push_back(2 * plain_comparison(other->node + 1, item.node + 1, low) + 1);
+    clause.push_back(2 * plain_comparison(other->node + 1, item.node + 1, low + other->cycles));
+  }
   return true;
+}
+
+int Search::decide_cover(bool& contradiction) {
+  std::vector<int> clause;
+  bool over = false;
+  for (std::size_t c = 0; c < conflicts_.covers.size() && !over; ++c)
+    for (std::size_t i = 0; i < conflicts_.covers[c].items.size() && !over; ++i)
+      over = cover_clause(conflicts_.covers[c], conflicts_.covers[c].items[i], clause);
+  if (!over) return kNone;
+  for (const int literal : clause) follow(literal / 2);
+  // Open ones first, then the latest decided: what add_clause expects.
+  std::stable_sort(clause.begin(), clause.end(), [&](int a, int b) {
+    const int open_a = value_of(a) >= 0 ? std::numeric_limits<int>::max() : comparisons_[at(a / 2)].level;
+    const int open_b = value_of(b) >= 0 ? std::numeric_limits<int>::max() : comparisons_[at(b / 2)].level;
+    return open_a > open_b;
+  });
+  const auto open = std::count_if(clause.begin(), clause.end(), [&](int literal) { return value_of(literal) >= 0; });
+  contradiction = open == 0;
+  if (contradiction) conflict_ = clause;
+  std::vector<int> name = clause;
+  std::sort(name.begin(), name.end());
+  if (cover_clauses_.insert(std::move(name)).second) add_clause(clause, kEverywhere);
+  if (contradiction || open > 1) return contradiction ? kNone : clause[0];
+  enqueue(clause[0], reason_from(clause));
+  return kPropagate;
+}
+
+bool Search::resolve() {
+  std::vector<int> learnt;
+  if (!analyse(learnt)) return false;
+  const int first = learnt[0];
+  const int index = add_clause(std::move(learnt), scope_);
+  bump_ /= kDecay;
+  return enqueue(first, index);
 }
 
 }  // namespace tj::sched

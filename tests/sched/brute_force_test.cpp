@@ -132,3 +132,26 @@ TEST_CASE("a limit on stages agrees with enumeration") {
   compare({4, 2, 2, 2, 3, 30, 1}, 40, 4000, 1);
   compare({4, 2, 1, 2, 3, 0, 2}, 40, 5000, 2);
 }
+
+TEST_CASE("copies that may change places agree with enumeration") {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    graph::Graph graph = test::random_graph({3, 2, 1, 2, 3, 30, 1}, 7000 + seed);
+    const std::size_t edges = graph.edges.size();
+    for (std::size_t i = 0; i < 3; ++i) {
+      graph.nodes.push_back(graph.nodes[i]);
+      graph.nodes.back().name += ".copy";
+    }
+    for (std::size_t e = 0; e < edges; ++e) {
+      graph.edges.push_back(graph.edges[e]);
+      graph.edges.back().src += 3;
+      graph.edges.back().dst += 3;
+    }
+    CAPTURE(graph::to_text(graph));
+    const sched::Schedule schedule = sched::schedule(graph);
+    const Answer answer = brute_force(graph, 0);
+    CHECK(schedule.ii == answer.ii);
+    CHECK(schedule.length == answer.length);
+    CHECK(schedule.proven_length);
+    CHECK(sched::verify(graph, schedule) == std::vector<std::string>{});
+  }
+}

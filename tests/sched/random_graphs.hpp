@@ -36,6 +36,18 @@ struct RandomShape {
   int recurrences = 1;
 };
 
+/// What the search is timed on: 40 nodes on 5 units, recurrences, delays to 600 cycles.
+inline RandomShape forty_nodes() {
+  RandomShape shape;
+  shape.nodes = 40;
+  shape.units = 5;
+  shape.max_cycles = 200;
+  shape.max_delay = 600;
+  shape.extra_reservations = 10;
+  shape.recurrences = 3;
+  return shape;
+}
+
 inline graph::Graph random_graph(const RandomShape& shape, std::uint64_t seed) {
   Random random(seed);
   graph::Graph graph;

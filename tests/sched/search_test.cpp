@@ -1,0 +1,90 @@
+// Protects the parts of the exact search that small enumerated graphs cannot show: loops of dozens of nodes with raw cycles are
+// proven within the default budget and legal, nodes that may change places are found, narrowed distances leave none out.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/examples.hpp"
+#include "loop_graphs.hpp"
+#include "random_graphs.hpp"
+#include "sched/conflicts.hpp"
+#include "sched/problem.hpp"
+#include "sched/schedule.hpp"
+#include "sched/symmetry.hpp"
+
+namespace {
+
+using namespace tj;
+
+sched::Problem problem_of(const graph::Graph& graph) {
+  return sched::make_problem(graph, std::vector<int>(graph.nodes.size(), 0), sched::SlotCaps(graph.values.size(), 0), false, {});
+}
+
+bool pairs(const graph::Graph& graph, const std::vector<std::pair<int, int>>& found, const char* a, const char* b) {
+  return std::find(found.begin(), found.end(), std::pair(graph.node_index(a), graph.node_index(b))) != found.end();
+}
+
+}  // namespace
+
+TEST_CASE("loops taken apart are proven, legal, and the same again") {
+  const std::vector<graph::Graph> loops = test::loop_graphs();
+  for (std::size_t k = 0; k < 24; k += 5) {
+    CAPTURE(loops[k].name);
+    const sched::Schedule schedule = sched::schedule(loops[k]);
+    CHECK(schedule.proven_ii);
+    CHECK(schedule.proven_length);
+    CHECK(sched::verify(loops[k], schedule) == std::vector<std::string>{});
+    CHECK(sched::schedule(loops[k]).cycle == schedule.cycle);
+  }
+}
+
+TEST_CASE("random graphs of 40 nodes are legal whatever the budget leaves unproven") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed)
+    for (const std::uint64_t budget : {1, 40, 400}) {
+      const graph::Graph graph = test::random_graph(test::forty_nodes(), seed);
+      sched::Options options;
+      options.node_budget = budget;
+      CHECK(sched::verify(graph, sched::schedule(graph, options)) == std::vector<std::string>{});
+    }
+}
+
+TEST_CASE("copies and equal parts may change places, nothing else") {
+  test::LoopShape shape;
+  const graph::Graph attention = test::attention_loop(shape);
+  const auto found = sched::exchangeable(problem_of(attention));
+  CHECK(pairs(attention, found, "qk.0.0", "qk.1.0"));
+  const graph::Graph gemm = test::gemm_loop(shape);
+  const auto parts = sched::exchangeable(problem_of(gemm));
+  CHECK(pairs(gemm, parts, "scale.0.0", "scale.0.1"));
+  CHECK(pairs(gemm, parts, "load_a.0.0", "load_a.1.0"));
+  graph::Graph uneven = attention;
+  uneven.edges.back().delay += 1;
+  CHECK(sched::exchangeable(problem_of(uneven)).empty());
+  CHECK(sched::exchangeable(problem_of(graph::example("fa_hopper"))).empty());
+}
+
+TEST_CASE("on a unit without time to spare, two nodes are as far apart as what fits between them") {
+  graph::Graph graph;
+  graph.name = "full";
+  graph.machine.units = {{"U", 1}};
+  for (const int cycles : {100, 100, 30}) {
+    graph::Node node;
+    node.name = "n" + std::to_string(graph.nodes.size());
+    node.reservations = {{0, 0, cycles, 1}};
+    graph.nodes.push_back(node);
+  }
+  const sched::Conflicts conflicts = sched::make_conflicts(problem_of(graph), 230, true);
+  REQUIRE(conflicts.possible);
+  REQUIRE(conflicts.pairs.size() == 3);
+  const sched::Pair& longest = conflicts.pairs[0];
+  CHECK(sched::next_allowed(longest.allowed, 230, 101) == 101);
+  CHECK(sched::next_allowed(longest.narrowed(), 230, 90) == 100);
+  CHECK(sched::next_allowed(longest.narrowed(), 230, 101) == 130);
+  CHECK(sched::previous_allowed(longest.narrowed(), 230, 129) == 100);
+  CHECK(sched::next_allowed(longest.narrowed(), 230, 131) == 330);
+  CHECK(sched::previous_allowed(longest.narrowed(), 230, -1) == -100);
+  CHECK(sched::make_conflicts(problem_of(graph), 230).pairs[0].reachable.empty());
+}
