@@ -19,6 +19,7 @@ namespace {
 using support::cat;
 
 constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds, apart from the search itself
+constexpr int kFirstIntervals = 16;               ///< that fail before one iteration after another is looked at
 constexpr int kSingleSteps = 1024;                ///< IIs tried one by one before the steps grow
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -39,7 +40,8 @@ class Joint {
     search_intervals(modulo);
     if (!result_.found) {
       explain();
-      result_.certificate = cat("no joint schedule up to II ", last_ii_, result_.proven_ii ? "" : " found within the budget", "; ", result_.certificate);
+      const char* beyond = result_.nowhere ? ", nor with one iteration after another" : result_.proven_ii ? "" : " found within the budget";
+      result_.certificate = cat("no joint schedule up to II ", last_ii_, beyond, "; ", result_.certificate);
       return std::move(result_);
     }
     if (result_.roles > model_.least_roles(options_.relaxed) || free_bytes_) search_roles();
@@ -80,11 +82,26 @@ class Joint {
       if (verdict == Verdict::unknown) proven = false;
       if (budget_ == 0) return;
       const int tried = modulo.ii - start;
+      if (tried == kFirstIntervals && options_.max_ii == 0 && impossible_at(static_cast<int>(longest))) {
+        result_.nowhere = true;
+        return;
+      }
       if (tried >= kSingleSteps) proven = false;
       modulo = modulo_at(modulo.ii + (tried < kSingleSteps ? 1 : 1 + tried / 16));
       proven = proven && modulo.proven_ii;
     }
     result_.proven_ii = proven;
+  }
+
+  /// No answer for want of budget counts as possible.
+  bool impossible_at(int ii) {
+    std::uint64_t share = std::min(budget_, kBindingBudget);
+    budget_ -= share;
+    RoleAnswer answer;
+    const RoleQuestion question{ii, ii, pool(), -1, options_.relaxed, nullptr, nullptr};
+    const Verdict verdict = RoleSearch(model_, question, share).run(answer);
+    budget_ += share;
+    return verdict == Verdict::infeasible;
   }
 
   /// The shortest length that is possible with no more stages than the shortest modulo schedule has.

@@ -57,6 +57,7 @@ struct JointResult {
   int ii = 0, length = 0;
   int modulo_ii = 0, modulo_length = 0;   ///< of the same graph without the constraints above
   int res_mii = 0, rec_mii = 0;
+  bool nowhere = false;                   ///< not found, and not possible with one iteration after another either
   bool proven_ii = false;                 ///< found: no smaller II exists; not found: none does
   bool proven_length = false;             ///< at this II
   bool proven_roles = false;              ///< at this II and length: fewest roles, and then fewest bytes between them

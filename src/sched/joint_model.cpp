@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -21,11 +22,6 @@ constexpr int kHorizon = 1 << 26;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-std::int64_t amount_of(const graph::Node& node, const std::string& space) {
-  const auto found = node.memory_bytes.find(space);
-  return found == node.memory_bytes.end() ? 0 : found->second;
-}
-
 Pair pair_of(int i, int j, int low, int high) {
   Pair pair;
   pair.i = i;
@@ -33,8 +29,6 @@ Pair pair_of(int i, int j, int low, int high) {
   pair.allowed = {{low, high}};
   return pair;
 }
-
-std::int64_t threads_of_group(const graph::Machine& machine) { return std::int64_t{machine.warps_per_group} * machine.warp_size; }
 
 }  // namespace
 
@@ -74,7 +68,8 @@ void JointModel::find_clusters() {
     const int from = leader[at(edge.dst)], to = leader[at(edge.src)];
     for (int& each : leader)
       if (each == from) each = to;
-    mixed_ = mixed_ || completes_by_itself(graph_.nodes[at(edge.src)]) != completes_by_itself(graph_.nodes[at(edge.dst)]);
+    const graph::Node &src = graph_.nodes[at(edge.src)], &dst = graph_.nodes[at(edge.dst)];
+    if (completes_by_itself(src) != completes_by_itself(dst)) mixed_ = cat("'", src.name, "' -> '", dst.name, "'");
   }
   std::vector<int> cluster_of(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) {
@@ -115,69 +110,6 @@ bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vect
   return TimeSearch(rules).satisfied(cycle);
 }
 
-/// Roles that the kinds of nodes need; more than one for each kind is a matter of the constraints.
-int JointModel::least_roles(const Relaxation& relaxed) const {
-  std::set<std::pair<bool, int>> needed;
-  for (const Kind& kind : kinds_)
-    if (kind.warps != 0 && !relaxed.bodies) needed.insert({kind.produces && !relaxed.variable_latency, kind.warps});
-  for (const Kind& kind : kinds_) {
-    const bool produces = kind.produces && !relaxed.variable_latency;
-    const bool there = std::any_of(needed.begin(), needed.end(), [&](const auto& each) { return each.first == produces; });
-    if (!there) needed.insert({produces, 0});
-  }
-  return static_cast<int>(needed.size());
-}
-
-bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const {
-  std::vector<std::pair<Kind, int>> roles;  // with the copy that each is for
-  Relaxation allowed = relaxed;
-  allowed.variable_latency = relaxed.variable_latency && !by_copy;
-  role.assign(at(problem_.size()), -1);
-  for (std::size_t c = 0; c < clusters_.size(); ++c) {
-    const Kind& kind = kinds_[c];
-    const int copy = by_copy && !kind.produces ? node_of(clusters_[c].front()).copy : -1;
-    std::size_t r = 0;
-    while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, allowed))) ++r;
-    if (r == roles.size()) roles.emplace_back(kind, copy);
-    if (kind.warps != 0) roles[r].first.warps = kind.warps;
-    for (const int i : clusters_[c]) role[at(i)] = static_cast<int>(r);
-  }
-  return by_copy || static_cast<int>(roles.size()) == least_roles(relaxed);
-}
-
-// A node and all that it reads are held together when it issues, whatever the II.
-std::pair<std::string, std::string> JointModel::impossible(int max_roles) const {
-  const Relaxation& relaxed = options_.relaxed;
-  if (mixed_ && !relaxed.variable_latency) return {"roles", "nodes that must share a role are both of variable latency and not"};
-  if (!unlike_.empty() && !relaxed.bodies) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
-  if (const int least = least_roles(relaxed); least > max_roles && !relaxed.roles)
-    return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
-  for (const std::string& space : spaces_) {
-    if (space == relaxed.space) continue;
-    const std::int64_t capacity = graph_.machine.memory_bytes.at(space);
-    for (int i = 0; i < problem_.size(); ++i) {
-      std::set<int> together;
-      bool read = false, read_later = false;
-      for (const graph::Edge& edge : problem_.edges) {
-        if (edge.dst == i && edge.delay >= 0) together.insert(edge.src);
-        read = read || edge.src == i;
-        read_later = read_later || (edge.src == i && edge.delay >= 0);
-      }
-      if (read_later || !read) together.insert(i);
-      std::int64_t sum = 0;
-      for (const int each : together) sum += amount_of(node_of(each), space);
-      if (sum > capacity)
-        return {space, cat(problem_.name[at(i)], " and what it reads hold ", sum, " bytes of ", space, ", there are ", capacity)};
-    }
-  }
-  for (int i = 0; i < problem_.size() && !relaxed.registers; ++i) {
-    const int need = node_of(i).registers;
-    if (need > graph_.machine.max_registers_per_thread)
-      return {"registers", cat(problem_.name[at(i)], " needs ", need, " registers a thread, at most ", graph_.machine.max_registers_per_thread, " are allowed")};
-  }
-  return {};
-}
-
 /// Until when a node's value is held: its readers' ends. An accumulator makes room for itself, at its shortest distance; a
 /// longer one to itself only says when to wait.
 std::vector<Moment> JointModel::ends(int node, int ii) const {
@@ -215,7 +147,7 @@ void JointModel::add_memory(const Relaxation& relaxed, TimeRules& rules) const {
     if (space == relaxed.space || space == options_.relaxed.space) continue;
     Resource resource{graph_.machine.memory_bytes.at(space), {}};
     for (int i = 0; i < problem_.size(); ++i)
-      if (const std::int64_t amount = amount_of(node_of(i), space); amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, rules.ii)});
+      if (const std::int64_t amount = bytes_of(i, space); amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, rules.ii)});
     rules.resources.push_back(std::move(resource));
   }
 }
@@ -301,7 +233,7 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   }
   if (all == 0) return;
   const std::int64_t step = std::max(1, machine.register_step), most = machine.max_registers_per_thread / step * step;
-  const std::int64_t share = std::min(most, machine.registers / (threads_of_group(machine) * all) / step * step);
+  const std::int64_t share = std::min(most, machine.registers / (threads_of_group() * all) / step * step);
   const auto up = [&](int count) { return (std::max(kMinRegisters, count) + step - 1) / step * step; };
   for (int r = 0; r < roles; ++r) {
     Resource resource = registers_of(role, r, rules.ii);
@@ -314,7 +246,7 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   if (once > (machine.register_roles ? most : share)) rules.possible = false;
   if (!machine.register_roles) return;
   total.step = static_cast<int>(step);
-  total.limit = complete ? share * all : machine.registers / threads_of_group(machine);
+  total.limit = complete ? share * all : machine.registers / threads_of_group();
   for (std::size_t r = at(roles); r < need.size(); ++r) total.limit -= up(need[r].once) * need[r].groups;  // roles without a part in the loop
   rules.has_total = true;
   rules.total = std::move(total);
@@ -355,31 +287,6 @@ Closure JointModel::window(int ii, int length, bool& possible) const {
 
 int JointModel::least_distance(const graph::Edge& edge, int ii) {
   return static_cast<int>(std::clamp<std::int64_t>(std::int64_t{edge.delay} - std::int64_t{ii} * edge.distance, -kHorizon, kHorizon));
-}
-
-// As if all that may share a role did.
-std::int64_t JointModel::least_bytes(const Relaxation& relaxed) const {
-  std::vector<int> kind;
-  for (int i = 0; i < problem_.size(); ++i) kind.push_back(producer_[at(i)] != 0 && !relaxed.variable_latency ? 1 : 0);
-  return cross_bytes(kind);
-}
-
-std::int64_t JointModel::cross_bytes(const std::vector<int>& role) const {
-  std::set<std::pair<std::pair<int, int>, int>> sent;  // (node, value) to a role: once, however many read it there
-  std::int64_t sum = 0;
-  for (const graph::Edge& edge : problem_.edges) {
-    const int from = role[at(edge.src)], to = role[at(edge.dst)];
-    if (from < 0 || to < 0 || from == to || !sent.insert({{edge.src, edge.value}, to}).second) continue;
-    const graph::Node& node = node_of(edge.src);
-    if (edge.value >= 0) {
-      sum += graph_.values[at(edge.value)].slot_bytes;
-    } else if (!node.memory_bytes.empty()) {
-      for (const auto& [space, bytes] : node.memory_bytes) sum += bytes;
-    } else {
-      sum += std::int64_t{4} * node.registers * node.warps * graph_.machine.warp_size;
-    }
-  }
-  return sum;
 }
 
 }  // namespace tj::sched

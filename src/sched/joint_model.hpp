@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,12 @@ class JointModel {
   Sharing sharing(const std::vector<int>& role, const Relaxation& relaxed) const;
   void add_memory(const Relaxation& relaxed, TimeRules& rules) const;
   void add_warps(const std::vector<int>& role, TimeRules& rules) const;
+  std::int64_t bytes_of(int node, const std::string& space) const {
+    const auto found = node_of(node).memory_bytes.find(space);
+    return found == node_of(node).memory_bytes.end() ? 0 : found->second;
+  }
+  std::int64_t threads_of_group() const { return std::int64_t{graph_.machine.warps_per_group} * graph_.machine.warp_size; }
+  std::int64_t held_at_issue(int i, const std::function<std::int64_t(int)>& amount) const;
   std::vector<Moment> ends(int node, int ii) const;
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
   void add_registers(const std::vector<int>& role, TimeRules& rules) const;
@@ -108,7 +115,7 @@ class JointModel {
   std::vector<Kind> kinds_;          ///< per cluster
   std::vector<std::string> spaces_;
   std::string unlike_;  ///< a node that must share a role with one of another number of warps
-  bool mixed_ = false;  ///< nodes that must share a role are of both kinds
+  std::string mixed_;   ///< an edge whose nodes must share a role, but are of both kinds
   bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false, has_bodies_ = false;
 };
 

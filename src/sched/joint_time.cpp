@@ -80,7 +80,7 @@ Verdict TimeSearch::descend(std::size_t depth) {
   std::vector<Case> cases;
   std::vector<int> cycle;
   if (++visited_ > limit_) return Verdict::unknown;
-  if (!propagate(states_[depth]) || !lifetimes_fit(states_[depth])) return Verdict::infeasible;
+  if (!propagate(states_[depth]) || !limits_fit(states_[depth])) return Verdict::infeasible;
   for (int n = 1; n < states_[depth].size(); ++n) cycle.push_back(states_[depth].at(0, n));
   if (!broken(cycle, cases)) {
     if (depth > 0) states_[0] = states_[depth];
@@ -126,8 +126,8 @@ bool TimeSearch::propagate(Closure& closure) const {
   return true;
 }
 
-/// What the shortest lifetimes hold over a period must fit into the period.
-bool TimeSearch::lifetimes_fit(const Closure& closure) const {
+/// What the shortest lifetimes hold over a period must fit into the period, and what certainly meets, at any moment.
+bool TimeSearch::limits_fit(const Closure& closure) const {
   for (const Resource& resource : rules_.resources) {
     std::int64_t sum = 0;
     for (const Holding& each : resource.holdings) {
@@ -136,9 +136,37 @@ bool TimeSearch::lifetimes_fit(const Closure& closure) const {
         least = std::max(least, std::int64_t{closure.at(each.begin.node + 1, end.node + 1)} + end.after - each.begin.after);
       sum += least * each.amount;
     }
-    if (sum > resource.capacity * rules_.ii) return false;
+    if (sum > resource.capacity * rules_.ii || least_peak(resource, closure) > resource.capacity) return false;
   }
-  return true;
+  if (!rules_.has_total) return true;
+  const Total& total = rules_.total;
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < total.resources.size(); ++k) {
+    const std::int64_t most = least_peak(rules_.resources[at(total.resources[k])], closure);
+    sum += std::max(total.least[k], (most + total.step - 1) / total.step * total.step) * total.weights[k];
+  }
+  return sum <= total.limit;
+}
+
+/// What is held in every solution at the begin of one of the holdings: of each other one the rounds that have certainly begun
+/// and certainly not ended.
+std::int64_t TimeSearch::least_peak(const Resource& resource, const Closure& closure) const {
+  const auto least = [&](const Moment& from, const Moment& to) {
+    const int known = from.node == to.node ? 0 : closure.at(from.node + 1, to.node + 1);
+    return known <= Closure::kHalf ? std::int64_t{Closure::kHalf} : std::int64_t{known} + to.after - from.after;
+  };
+  std::int64_t most = 0;
+  for (const Holding& first : resource.holdings) {
+    std::int64_t sum = 0;
+    for (const Holding& other : resource.holdings) {
+      const std::int64_t begun = floor_div(least(other.begin, first.begin), rules_.ii);
+      std::int64_t rounds = 0;
+      for (const Moment& end : other.ends) rounds = std::max(rounds, begun - floor_div(-least(first.begin, end), rules_.ii));
+      sum += rounds * other.amount;
+    }
+    most = std::max(most, sum);
+  }
+  return most;
 }
 
 bool TimeSearch::broken(const std::vector<int>& cycle, std::vector<Case>& cases) const {

@@ -76,7 +76,8 @@ class TimeSearch {
 
   Verdict descend(std::size_t depth);
   bool propagate(Closure& closure) const;
-  bool lifetimes_fit(const Closure& closure) const;
+  bool limits_fit(const Closure& closure) const;
+  std::int64_t least_peak(const Resource& resource, const Closure& closure) const;
   /// Cases of which every solution satisfies one, and the cycles given none; false when the cycles break no rule.
   bool broken(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_pair(const std::vector<int>& cycle, std::vector<Case>& cases) const;

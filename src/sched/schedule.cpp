@@ -143,7 +143,7 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
     joint.strict_slots = slots.strict;
     const JointResult found = joint_schedule(graph, joint);
     searched += found.search_nodes;
-    if (!found.found && !found.proven_ii) return false;
+    if (!found.found && !found.proven_ii && !found.nowhere) return false;
     schedule = with_roles(graph, found, options);
     schedule.search_nodes = searched;
     if (attempt == 0) {

@@ -38,7 +38,7 @@ inline int add_compute(graph::Graph& graph, const std::string& body, int copy, c
   node.reservations = {{unit_of(graph, unit), 0, held, 1}};
   node.cycles = node.warp_cycles = cycles;
   node.latency = latency;
-  node.registers = 64;
+  node.registers = 42;  // three values live at once: a copy fits 128, two copies no thread
   graph.nodes.push_back(node);
   return static_cast<int>(graph.nodes.size()) - 1;
 }

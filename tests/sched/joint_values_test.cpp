@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/error.hpp>
+
 #include "graph/examples.hpp"
 #include "joint_check.hpp"
 #include "random_graphs.hpp"
@@ -192,6 +194,37 @@ TEST_CASE("registers that move are rounded, and limited in sum") {
   const auto over = solve(graph);
   CHECK_FALSE(over.found);
   CHECK(has(over.binding, "registers"));
+}
+
+TEST_CASE("limits that no II meets are told as such, and never scheduled around") {
+  graph::Graph graph = with_units({{"TC", 1}});
+  graph.machine.register_roles = true;
+  for (int i = 0; i < 2; ++i) {  // carried, 160 each: no thread holds both, and a block has no room for two roles of them and four more
+    add(graph, "TC", 2, 2);
+    graph.nodes.back().registers = 160;
+    graph.edges.push_back(edge(i, i, 2, 1));
+  }
+  CHECK(solve(graph).roles == 2);
+  graph.edges.push_back(edge(0, 1, 2));
+  graph.edges.back().same_role = true;
+  const auto tied = solve(graph);
+  CHECK_FALSE(tied.found);
+  CHECK(tied.proven_ii);
+  CHECK(has(tied.binding, "registers"));
+  CHECK(tied.certificate.find("320 registers a thread") != std::string::npos);
+  CHECK_THROWS_AS(sched::schedule(graph), Error);
+  graph.edges.pop_back();
+  for (int i = 2; i < 4; ++i) {
+    add(graph, "TC", 2, 2);
+    graph.nodes.back().registers = 160;
+    graph.edges.push_back(edge(i, i, 2, 1));
+  }
+  const auto many = solve(graph);
+  CHECK_FALSE(many.found);
+  CHECK(many.nowhere);
+  CHECK(has(many.binding, "registers"));
+  CHECK(many.search_nodes < 10'000);
+  CHECK_THROWS_AS(sched::schedule(graph), Error);
 }
 
 TEST_CASE("two values of 100 columns with one reader, and one carried") {

@@ -125,7 +125,12 @@ TEST_CASE("two consumers take turns on the matrix unit, one does not") {
 TEST_CASE("an edge that must stay in one role but cannot is named") {
   graph::Graph graph = test::attention_graph();
   graph.edges.push_back({graph.node_index("qk.0"), graph.node_index("softmax.1"), 1, 0, false, -1, 0, true});
-  CHECK(has(message_of(graph), "'qk.0' -> 'softmax.1' must stay in one role"));
+  sched::Options split;
+  split.joint = false;
+  CHECK(has(message_of(graph, split), "'qk.0' -> 'softmax.1' must stay in one role"));
+  CHECK(has(message_of(graph), "registers a thread"));  // one role for both copies
+  graph.edges.back().src = graph.node_index("load_k");
+  CHECK(has(message_of(graph), "'load_k' -> 'softmax.1' must stay in one role, but only one of them completes by itself"));
 }
 
 TEST_CASE("a spill between roles lengthens its edge") {

@@ -77,7 +77,7 @@ TEST_CASE("damage is found and named") {
   rejects("is filled by role", [](Fixture& f) { f.ring("k").producer_role = 1; });
   rejects("registers of", [](Fixture& f) { f.schedule.roles[1].registers = f.schedule.roles[2].registers = 248; });
   rejects("allowed are multiples", [](Fixture& f) { f.schedule.roles[0].registers = 25; });
-  rejects("needs 64 registers", [](Fixture& f) { f.schedule.roles[1].registers = 56; });
+  rejects("needs 42 registers", [](Fixture& f) { f.schedule.roles[1].registers = 40; });
   rejects("warps, node", [](Fixture& f) { f.schedule.roles[1].warps = 2; });
 }
 
