@@ -26,13 +26,13 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Joint {
  public:
-  Joint(const graph::Graph& graph, const JointOptions& options) : model_(graph, options), options_(options), budget_(options.node_budget) {}
+  Joint(const graph::Graph& graph, const JointOptions& options) : model_(graph, options), options_(options), budget_(options.node_budget), modulo_budget_(options.modulo_budget) {}
 
   JointResult run() {
     const ModuloResult modulo = modulo_at(std::max(1, options_.min_ii));
     result_.res_mii = modulo.res_mii;
     result_.rec_mii = modulo.rec_mii;
-    if (!modulo.found) return finish_without(modulo.proven_ii || budget_ > 0, "recurrence", modulo.certificate);
+    if (!modulo.found) return finish_without(modulo.proven_ii || modulo_budget_ > 0, "recurrence", modulo.certificate);
     result_.modulo_ii = modulo.ii;
     result_.modulo_length = modulo.length;
     const auto [binding, words] = model_.impossible(options_.max_roles);
@@ -40,6 +40,7 @@ class Joint {
     search_intervals(modulo);
     if (!result_.found) {
       explain();
+      result_.search_nodes = visited();
       const char* beyond = result_.nowhere ? ", nor with one iteration after another" : result_.proven_ii ? "" : " found within the budget";
       result_.certificate = cat("no joint schedule up to II ", last_ii_, beyond, "; ", result_.certificate);
       return std::move(result_);
@@ -52,8 +53,8 @@ class Joint {
 
  private:
   ModuloResult modulo_at(int min_ii) {
-    ModuloResult found = modulo_schedule(model_.certain_problem(), budget_, min_ii);
-    budget_ -= std::min<std::uint64_t>(budget_, found.search_nodes);
+    ModuloResult found = modulo_schedule(model_.certain_problem(), modulo_budget_, min_ii);
+    modulo_budget_ -= std::min<std::uint64_t>(modulo_budget_, found.search_nodes);
     return found;
   }
 
@@ -252,21 +253,23 @@ class Joint {
     if (!result_.proven_ii) result_.certificate += "; II not proven";
     if (result_.ii == modulo.ii && result_.length > modulo.length)
       result_.certificate += cat("; length ", result_.length, " where units and edges alone allow ", modulo.length);
-    result_.search_nodes = options_.node_budget - budget_;
+    result_.search_nodes = visited();
     fill();
   }
+
+  std::uint64_t visited() const { return options_.node_budget - budget_ + options_.modulo_budget - modulo_budget_; }
 
   JointResult finish_without(bool proven, const std::string& binding, const std::string& words) {
     result_.proven_ii = proven;
     result_.binding = {binding};
     result_.certificate = cat("no joint schedule at any II: ", words);
-    result_.search_nodes = options_.node_budget - budget_;
+    result_.search_nodes = visited();
     return std::move(result_);
   }
 
   const JointModel model_;
   const JointOptions options_;
-  std::uint64_t budget_;
+  std::uint64_t budget_, modulo_budget_;
   int last_ii_ = 0, excluded_ii_ = 1, excluded_length_ = 1;
   std::vector<int> hint_;  ///< the modulo schedule of the II at hand
   RoleAnswer best_;

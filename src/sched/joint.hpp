@@ -41,7 +41,8 @@ struct Relaxation {
 };
 
 struct JointOptions {
-  std::uint64_t node_budget = 200'000;    ///< of all searches together; deterministic
+  std::uint64_t node_budget = 200'000;    ///< of all searches for roles together; deterministic
+  std::uint64_t modulo_budget = 50'000;   ///< of the modulo schedules that they start from, likewise
   int max_roles = 6;                      ///< the pool of roles
   int max_stages = 0;                     ///< 0: any
   int min_ii = 0;                         ///< start no lower

@@ -22,6 +22,7 @@ namespace {
 using support::cat;
 
 constexpr int kSlotAttempts = 40;
+constexpr std::uint64_t kRolesShare = 4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -134,7 +135,8 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
   int res_mii = 0, rec_mii = 0;
   for (int attempt = 0; attempt < kSlotAttempts; ++attempt) {
     JointOptions joint;
-    joint.node_budget = options.node_budget - std::min(options.node_budget, searched);
+    joint.modulo_budget = options.node_budget - std::min(options.node_budget, searched);
+    joint.node_budget = kRolesShare * options.node_budget - std::min(kRolesShare * options.node_budget, searched);
     joint.max_roles = options.max_roles;
     joint.max_stages = options.max_stages;
     joint.streaming_latency_zero = options.streaming_latency_zero;

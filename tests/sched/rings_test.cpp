@@ -122,6 +122,33 @@ TEST_CASE("two consumers take turns on the matrix unit, one does not") {
   CHECK(sched::schedule(test::attention_graph({1, 32 * 1024, 227 * 1024, true})).order_barriers.empty());
 }
 
+TEST_CASE("where the simple split finds room for its rings, so does the joint search, and no later") {
+  int narrow = 0;
+  for (int copies = 1; copies <= 3; ++copies)
+    for (const int tile : {8 * 1024, 24 * 1024, 40 * 1024})
+      for (const std::int64_t smem : {100, 160, 227}) {
+        const graph::Graph graph = test::attention_graph({copies, tile, smem * 1024, true});
+        for (const int slots : {0, 2}) {
+          sched::Options options;
+          options.max_slots = slots;
+          options.joint = false;
+          if (!message_of(graph, options).empty()) continue;
+          const sched::Schedule split = sched::schedule(graph, options);
+          options.joint = true;
+          CAPTURE(copies);
+          CAPTURE(tile);
+          CAPTURE(smem);
+          CAPTURE(slots);
+          const sched::Schedule joint = sched::schedule(graph, options);
+          CHECK(joint.joint);
+          CHECK(sched::verify(graph, joint).empty());
+          CHECK(joint.ii <= split.ii);
+          narrow += joint.certificate.find("found again") != std::string::npos ? 1 : 0;
+        }
+      }
+  CHECK(narrow > 0);
+}
+
 TEST_CASE("an edge that must stay in one role but cannot is named") {
   graph::Graph graph = test::attention_graph();
   graph.edges.push_back({graph.node_index("qk.0"), graph.node_index("softmax.1"), 1, 0, false, -1, 0, true});
