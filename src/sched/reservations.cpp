@@ -39,18 +39,19 @@ int ReservationTable::own(int node, const graph::Reservation& use, int c) const 
   return sum;
 }
 
-int ReservationTable::blocked(int node, int cycle) const {
+int ReservationTable::blocked(int node, int cycle, bool backwards) const {
   const bool meets_itself = meets_itself_[static_cast<std::size_t>(node)] != 0;
   for (const graph::Reservation& use : problem_.uses[static_cast<std::size_t>(node)]) {
     const auto& row = taken_[static_cast<std::size_t>(use.unit)];
     const int capacity = problem_.units[static_cast<std::size_t>(use.unit)].capacity;
-    int slot = modulo(cycle + use.start + use.cycles - 1, ii_);
-    // From the end, so that the answer passes as many blocked slots as possible.
-    for (int c = use.cycles - 1; c >= 0; --c) {
+    int slot = modulo(cycle + use.start + (backwards ? 0 : use.cycles - 1), ii_);
+    // From the far end, so that the answer passes as many blocked slots as possible.
+    for (int passed = use.cycles; passed > 0; --passed) {
+      const int c = backwards ? use.cycles - passed : passed - 1;
       const int taken = row[static_cast<std::size_t>(slot)];
-      if (taken + use.count > capacity) return c + 1;
-      if (meets_itself && taken + own(node, use, c) > capacity) return 1;  // a cycle later another part may lie there
-      slot = slot == 0 ? ii_ - 1 : slot - 1;
+      slot = backwards ? (slot + 1 == ii_ ? 0 : slot + 1) : (slot == 0 ? ii_ : slot) - 1;
+      if (taken + use.count > capacity) return passed;
+      if (meets_itself && taken + own(node, use, c) > capacity) return 1;  // a cycle on another part may lie there
     }
   }
   return 0;

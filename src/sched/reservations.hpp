@@ -15,9 +15,12 @@ class ReservationTable {
   void add(int node, int cycle) { change(node, cycle, 1); }
   void remove(int node, int cycle) { change(node, cycle, -1); }
   /// 0 when the node fits at this cycle; else by how many cycles later (at least) the blocking slot is passed.
-  int blocked(int node, int cycle) const;
+  int blocked(int node, int cycle) const { return blocked(node, cycle, false); }
+  /// The same for earlier cycles.
+  int blocked_before(int node, int cycle) const { return blocked(node, cycle, true); }
 
  private:
+  int blocked(int node, int cycle, bool backwards) const;
   void change(int node, int cycle, int sign);
   /// What the node takes of the unit of `use`, by all its reservations, in the c-th cycle of this one.
   int own(int node, const graph::Reservation& use, int c) const;

@@ -198,7 +198,11 @@ void delay_copies(const Problem& problem, const Graph& graph, int ii, std::vecto
         latest = std::min(latest, cycle[at(edge.dst)] + std::int64_t{edge.distance} * ii - edge.delay);
     table.remove(copy, cycle[at(copy)]);
     std::int64_t chosen = latest;
-    while (chosen > cycle[at(copy)] && table.blocked(copy, static_cast<int>(chosen)) != 0) --chosen;
+    while (chosen > cycle[at(copy)]) {
+      const int passed = table.blocked_before(copy, static_cast<int>(chosen));
+      if (passed == 0) break;
+      chosen -= passed;
+    }
     cycle[at(copy)] = static_cast<int>(std::max<std::int64_t>(chosen, cycle[at(copy)]));
     table.add(copy, cycle[at(copy)]);
   }

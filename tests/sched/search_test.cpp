@@ -12,6 +12,7 @@
 #include "random_graphs.hpp"
 #include "sched/conflicts.hpp"
 #include "sched/problem.hpp"
+#include "sched/reservations.hpp"
 #include "sched/schedule.hpp"
 #include "sched/symmetry.hpp"
 
@@ -87,4 +88,29 @@ TEST_CASE("on a unit without time to spare, two nodes are as far apart as what f
   CHECK(sched::next_allowed(longest.narrowed(), 230, 131) == 330);
   CHECK(sched::previous_allowed(longest.narrowed(), 230, -1) == -100);
   CHECK(sched::make_conflicts(problem_of(graph), 230).pairs[0].reachable.empty());
+}
+
+TEST_CASE("loads of 100,000 cycles move past each other without being tried cycle by cycle") {
+  test::LoopBuilder loop("long");
+  test::LoopShape shape;
+  shape.copy_cycles = 100'000;
+  shape.copy_latency = 110'000;
+  const int use = loop.add("use", "TC", 300'000, 300'000);
+  for (int k = 0; k < 5; ++k) loop.after(loop.load("load" + std::to_string(k), shape), use);
+  const graph::Graph graph = [&] {
+    graph::Graph built = loop.take();
+    for (graph::Node& node : built.nodes)
+      if (node.streaming) node.async = graph::Async::copy;
+    return built;
+  }();
+  const sched::Schedule schedule = sched::schedule(graph);
+  CHECK(schedule.ii == 500'000);
+  CHECK(sched::verify(graph, schedule) == std::vector<std::string>{});
+  const sched::Problem problem = problem_of(graph);
+  sched::ReservationTable table(problem, schedule.ii);
+  table.add(1, 0);
+  CHECK(table.blocked(2, 50'000) == 50'000);
+  CHECK(table.blocked_before(2, 50'000) == 100'000);
+  CHECK(table.blocked_before(2, -50'000) == 50'000);
+  CHECK(table.blocked_before(2, -100'000) == 0);
 }
