@@ -67,7 +67,7 @@ struct Schedule {
 };
 
 struct Options {
-  std::uint64_t node_budget = 6'000;   ///< of the search; deterministic
+  std::uint64_t node_budget = 7'000;   ///< of the search; deterministic
   int max_stages = 0;                     ///< 0: any; 1: no overlap between iterations; ...
   int min_ii = 0;                         ///< start the search no lower
   bool streaming_latency_zero = false;    ///< variable-latency streaming nodes without in-edges count as latency 0

@@ -104,6 +104,7 @@ class Search {
   std::size_t items_of(const Queue& queue) const { return wide_ ? queue.items.size() : queue.own; }
   int edge_of(const CoverItem& item, bool before) const;
   int known_edge(int target, bool before) const;
+  int queue_bound();
   bool follow_queue(int target, bool before, std::uint64_t& quiet);
   void explain(int i, int j, std::vector<int>& clause);
   void remove_repeated(std::vector<int>& literals);

@@ -105,8 +105,32 @@ bool Search::gather(const Queue& queue, int target, bool before, std::uint64_t& 
   return entries_.size() > 1;
 }
 
+/// The most that any set of the entries proves: when the unit works on what has most behind it and may turn to another at any
+/// time, the latest end of a reservation and what is behind it.
+int Search::queue_bound() {
+  std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.edge < b.edge; });
+  by_edge_.clear();  // what has begun: (apart, cycles left), most behind it last
+  int best = std::numeric_limits<int>::min(), time = 0;
+  for (std::size_t next = 0; next < entries_.size() || !by_edge_.empty();) {
+    if (by_edge_.empty()) time = next == 0 ? entries_[next].edge : std::max(time, entries_[next].edge);
+    for (; next < entries_.size() && entries_[next].edge <= time; ++next) {
+      const std::pair<int, int> begun(entries_[next].apart, entries_[next].cycles);
+      by_edge_.insert(std::upper_bound(by_edge_.begin(), by_edge_.end(), begun), begun);
+    }
+    auto& [apart, left] = by_edge_.back();
+    const int run = next < entries_.size() ? std::min(left, entries_[next].edge - time) : left;
+    time += run;
+    left -= run;
+    if (left > 0) continue;
+    best = std::max(best, time + apart);
+    by_edge_.pop_back();
+  }
+  return best;
+}
+
 /// `before`: what comes after the target (0: the begin of all) bounds it from above; else what it waits for, from below.
 bool Search::follow_queue(int target, bool before, std::uint64_t& quiet) {
+  if (queue_bound() <= known_edge(target, before)) return true;
   std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.apart != b.apart ? a.apart > b.apart : a.node < b.node; });
   int best = std::numeric_limits<int>::min(), best_edge = 0;
   std::size_t best_count = 0;
@@ -126,7 +150,6 @@ bool Search::follow_queue(int target, bool before, std::uint64_t& quiet) {
     }
   }
   const Distance bound = before ? Distance{target, 0, best} : Distance{0, target, best};
-  if (best <= known_edge(target, before)) return true;
   quiet = 0;
   std::vector<int>& literals = literals_;
   literals.clear();

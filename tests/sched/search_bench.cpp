@@ -10,8 +10,12 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
 #include "graph/examples.hpp"
 #include "loop_graphs.hpp"
+#include "ops/op.hpp"
 #include "random_graphs.hpp"
 #include "sched/schedule.hpp"
 
@@ -65,6 +69,21 @@ void print(const char* title, std::vector<Row> rows, bool each) {
               rows[rows.size() / 2].milliseconds, rows[rows.size() * 9 / 10].milliseconds, rows.back().milliseconds, rows.back().name.c_str(), static_cast<unsigned long long>(visited[visited.size() / 2]), ii, length);
 }
 
+/// Every tile of every op, for every arch that has its node bodies.
+std::vector<graph::Graph> shipped() {
+  std::vector<graph::Graph> list;
+  for (const ops::Op* op : ops::all())
+    for (const ops::Request& request : op->requests({}))
+      for (const arch::Arch* arch : arch::all()) {
+        try {
+          for (const ops::Candidate& candidate : op->candidates(request, *arch)) list.push_back(candidate.graph);
+        } catch (const Error&) {
+          continue;  // the op does not run on this arch
+        }
+      }
+  return list;
+}
+
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
@@ -83,10 +102,13 @@ int main(int argc, char** argv) {
   for (const std::string& name : graph::example_names()) rows.push_back(measure(graph::example(name), options, 20));
   print("examples", rows, true);
   rows.clear();
-  if (part != "random") for (const graph::Graph& graph : test::loop_graphs())
+  for (const graph::Graph& graph : shipped()) rows.push_back(measure(graph, options, 20));
+  print("shipped tiles, with roles", rows, true);
+  rows.clear();
+  for (const graph::Graph& graph : test::loop_graphs())
     if (graph.name.find(part) != std::string::npos) rows.push_back(measure(graph, options, 5));
-  if (part != "random") print("loops taken apart", rows, true);
-  if (!part.empty() && part != "random") return 0;
+  print("loops taken apart", rows, true);
+  if (!part.empty()) return 0;
   rows.clear();
   for (std::uint64_t seed = 1; seed <= 200; ++seed) rows.push_back(measure(test::random_graph(test::forty_nodes(), seed), options, 1));
   print("random graphs of 40 nodes", rows, false);
