@@ -68,16 +68,18 @@ bool Search::enqueue(int literal, int reason) {
 void Search::explain(int i, int j, std::vector<int>& clause) {
   causes_.clear();
   const auto distance = [&](int cause) {
+    if (cause >= 0) return distance_of(cause);
     const auto* place = reasons_.data() + (-2 - cause);
-    return cause >= 0 ? distance_of(cause) : Distance{place[1], place[2], place[3]};
+    return Distance{place[1], place[2], place[3]};
   };
   here_->paths.explain(i, j, distance, causes_);
   for (const int cause : causes_) {
-    const auto* place = reasons_.data() + (-2 - cause);
-    if (cause >= 0)
+    if (cause >= 0) {
       clause.push_back(cause ^ 1);
-    else
-      clause.insert(clause.end(), place + 4, place + 4 + place[0]);
+      continue;
+    }
+    const auto* place = reasons_.data() + (-2 - cause);
+    clause.insert(clause.end(), place + 4, place + 4 + place[0]);
   }
 }
 
