@@ -22,6 +22,7 @@ namespace {
 using support::cat;
 
 constexpr int kSlotAttempts = 40;
+constexpr std::uint64_t kBudgetOf40 = 7'000;   ///< nodes of the search for a graph of 40
 constexpr std::uint64_t kRolesShare = 4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -107,6 +108,13 @@ int recurrence_without_slots(const graph::Graph& graph, const Options& options, 
   return recurrence_bound(make_problem(graph, schedule.role, SlotCaps(graph.values.size(), 0), false, options)).ii;
 }
 
+/// A node of the search costs more in a larger graph, and a schedule of one takes more nodes.
+std::uint64_t budget_by_size(const graph::Graph& graph) {
+  std::uint64_t size = 0;
+  for (const graph::Node& node : graph.nodes) size += node.scope == graph::Scope::iteration ? 1 : 0;
+  return kBudgetOf40 * 40 / std::max<std::uint64_t>(size, 8);
+}
+
 /// Cycles and slots together: what the cycles need must be allowed and fit.
 void solve(const graph::Graph& graph, const Options& options, Schedule& schedule) {
   Narrowing slots(graph, options);
@@ -166,10 +174,12 @@ void solve_split(const graph::Graph& graph, const Options& options, Schedule& sc
 
 }  // namespace
 
-Schedule schedule(const graph::Graph& graph, const Options& options) {
+Schedule schedule(const graph::Graph& graph, const Options& given) {
   const auto begin = std::chrono::steady_clock::now();
   graph::check(graph);
-  check_options(graph, options);
+  check_options(graph, given);
+  Options options = given;
+  if (options.node_budget == kBudgetBySize) options.node_budget = budget_by_size(graph);
   Schedule result;
   result.streaming_latency_zero = options.streaming_latency_zero;
   if (!options.joint) {

@@ -66,8 +66,11 @@ struct Schedule {
   int stage(int node) const { return ii > 0 ? cycle[static_cast<std::size_t>(node)] / ii : 0; }
 };
 
+/// Options::node_budget: as many nodes as take some quarter of a second on today's machines, by the size of the graph.
+inline constexpr std::uint64_t kBudgetBySize = ~std::uint64_t{0};
+
 struct Options {
-  std::uint64_t node_budget = 7'000;   ///< of the search; deterministic
+  std::uint64_t node_budget = kBudgetBySize;  ///< of the search; deterministic
   int max_stages = 0;                     ///< 0: any; 1: no overlap between iterations; ...
   int min_ii = 0;                         ///< start the search no lower
   bool streaming_latency_zero = false;    ///< variable-latency streaming nodes without in-edges count as latency 0

@@ -96,7 +96,7 @@ std::string processor() {
 int main(int argc, char** argv) {
   sched::Options options;
   if (argc > 1) options.node_budget = std::strtoull(argv[1], nullptr, 10);
-  std::printf("one thread of %s; budget %llu\n", processor().c_str(), static_cast<unsigned long long>(options.node_budget));
+  std::printf("one thread of %s; budget %s\n", processor().c_str(), argc > 1 ? argv[1] : "by size");
   const std::string part = argc > 2 ? argv[2] : "";
   std::vector<Row> rows;
   for (const std::string& name : graph::example_names()) rows.push_back(measure(graph::example(name), options, 20));
