@@ -34,8 +34,9 @@ constexpr int kContextRegisters = 72;
 
 // Every unit and fact that is read below and in gemm_tiles.cpp.
 const arch::Needs kNeeds = {{"TC", "TMA"},
-                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "f32_per_cycle", "convert_per_cycle",
-                             "copy_latency_cycles", "copy_cycles_per_kb"},
+                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
+                             "copy_latency_cycles", "copy_cycles_per_kb", "unaligned_copy_bytes_per_cycle", "cache_bytes",
+                             "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles"},
                             {"sm90"}};
 
 int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }

@@ -1,8 +1,10 @@
 // Which tile suits a problem; see gemm.hpp.
 //
-// Decides by whole cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix unit
-// and copies, what a tile takes besides. Does not schedule: the schedule of a tile reaches the same interval.
-// Invariant: same sizes, kernel and arch, same tile, on any machine.
+// Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix unit and
+// copies, the end of each tile, and, however the tiles are cut, what memory and the SMs' common path to it allow. Does not
+// schedule: the schedule of a tile reaches the same interval.
+// Invariant: same sizes, kernel and arch, same tile, on any machine. Operands count as dense, so that preparing by sizes and
+// calling with tensors agree.
 #include <algorithm>
 #include <cmath>
 
@@ -19,6 +21,8 @@ constexpr GemmTile kTiles[] = {
 };
 constexpr std::size_t kTileCount = std::size(kTiles);
 constexpr int kElementBytes = 2;
+constexpr int kStepK = 16;       // of one matrix instruction
+constexpr int kLineBytes = 128;  // of L2
 
 std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -27,12 +31,17 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 struct Rates {
   const arch::Arch* arch = nullptr;
   double copy_cycles_per_byte = 0;
-  std::array<std::int64_t, kTileCount> matrix{};                   ///< of an iteration
-  std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};  ///< by tile, then 16-bit and f32 output
+  double cache_bytes = 0;
+  double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0;  ///< of all SMs together
+  std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
+  std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
 
+/// An iteration's products, and what comes between two groups of them.
 std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  return whole(2.0 * tile.block_m * tile.block_n * tile.block_k / arch.fact("matrix_flops_per_cycle"));
+  const double step = 2.0 * kRowsPerConsumer * tile.block_n * kStepK / arch.fact("matrix_flops_per_cycle");
+  const double steps = static_cast<double>(tile.consumers()) * tile.block_k / kStepK;
+  return whole(steps * std::max(step, arch.fact("matrix_least_cycles")) + arch.fact("matrix_group_cycles"));
 }
 
 Rates rates_of(const arch::Arch& arch) {
@@ -40,6 +49,9 @@ Rates rates_of(const arch::Arch& arch) {
   Rates rates;
   rates.arch = &arch;
   rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
+  rates.cache_bytes = arch.fact("cache_bytes");
+  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
+  rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
   for (std::size_t t = 0; t < kTileCount; ++t) {
     rates.matrix[t] = matrix_cycles(kTiles[t], arch);
     rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
@@ -54,16 +66,37 @@ std::vector<Rates> known_rates() {
   return list;
 }
 
-std::int64_t predicted(const GemmSizes& sizes, std::size_t t, bool wide_output, const Rates& rates) {
+/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
+double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
+  const auto off_lines = [](std::int64_t row_elements) { return row_elements * kElementBytes % kLineBytes != 0; };
+  double rows = 0;
+  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m));
+  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n));
+  return rows * tile.block_k * kElementBytes * iterations;
+}
+
+/// Each operand read once, the result written once.
+double compulsory_bytes(const GemmSizes& sizes, int out_bytes) {
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), k = static_cast<double>(sizes.k);
+  return ((m + n) * k * kElementBytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
+}
+
+double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
   const GemmTile& tile = kTiles[t];
-  const GemmTileCycles& cycles = rates.cycles[t][wide_output ? 1 : 0];
+  const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 ? 1 : 0];
   const std::int64_t tiles = up(sizes.m, tile.block_m) * up(sizes.n, tile.block_n) * sizes.batch;
-  const std::int64_t waves = up(tiles, std::max(1, rates.arch->sm_count));
+  const auto waves = static_cast<double>(up(tiles, std::max(1, rates.arch->sm_count)));
+  const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
   // Rows outside the matrix are filled with zeros and cost no traffic.
   const std::int64_t bytes =
       (std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n)) * tile.block_k * kElementBytes;
-  const std::int64_t iteration = std::max(rates.matrix[t], whole(static_cast<double>(bytes) * rates.copy_cycles_per_byte));
-  return cycles.start + waves * (up(sizes.k, tile.block_k) * iteration + cycles.end);
+  const auto iteration = static_cast<double>(std::max(rates.matrix[t], whole(static_cast<double>(bytes) * rates.copy_cycles_per_byte)));
+  const auto end = static_cast<double>(cycles.end);
+  const double by_sm = waves * iterations * iteration + (waves - 1) * end;
+  const double compulsory = compulsory_bytes(sizes, size_of(kernel.out));
+  const double by_memory = compulsory > rates.cache_bytes ? compulsory / rates.memory_bytes_per_cycle : 0;
+  const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
+  return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
 }
 
 }  // namespace
@@ -73,14 +106,13 @@ std::span<const GemmTile> gemm_tiles() { return kTiles; }
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * kElementBytes / 1024;
-  const double outputs = static_cast<double>(tile.block_m) * tile.block_n;
+  const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
+  const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   const double copy = kb * arch.fact("copy_cycles_per_kb");
   result.iteration = std::max(matrix_cycles(tile, arch), whole(copy));
   result.start = whole(arch.fact("copy_latency_cycles") + copy);
-  // The last products come in; then an element is scaled, biased, rounded (two at a time), and leaves as fast as copies come.
-  result.end =
-      whole(arch.fact("matrix_drain_cycles") + outputs * (2.0 / arch.fact("f32_per_cycle") + 0.5 / arch.fact("convert_per_cycle")) +
-            outputs * out_bytes / 1024 * arch.fact("copy_cycles_per_kb"));
+  // Consumers store side by side; what they write leaves no faster than copies come.
+  result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * arch.fact("copy_cycles_per_kb")));
   return result;
 }
 
@@ -90,10 +122,10 @@ int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arc
   const Rates own = found == known.end() ? rates_of(arch) : Rates{};
   const Rates& rates = found == known.end() ? own : *found;
   int best = -1;
-  std::int64_t best_cycles = 0;
+  double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
     if (kernel.right_mn && kTiles[t].block_n % gemm::kSwizzleColumns != 0) continue;  // b's columns lie in whole blocks
-    const std::int64_t cycles = predicted(sizes, t, kernel.out == DType::f32, rates);
+    const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);
     best_cycles = cycles;
