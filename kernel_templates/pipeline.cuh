@@ -15,8 +15,8 @@ struct Fast {
   static constexpr bool kFast = true;
 };
 
-// A ring description R has: kSlots, kSlotBytes, kData, kFull, kEmpty (byte offsets from the shared base), kFullArrivals,
-// kEmptyArrivals.
+// A ring description R has: kSlots, kSlotBytes, kCopiedBytes (what bulk copies bring into a slot), kData, kFull, kEmpty (byte
+// offsets from the shared base), kFullArrivals, kEmptyArrivals.
 template <class R>
 TJ_DEVICE u32 slot_address(u32 shared, u32 sequence) {
   return shared + R::kData + (sequence % R::kSlots) * R::kSlotBytes;
@@ -51,7 +51,7 @@ TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {
 /// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete.
 template <int Site, class R>
 TJ_DEVICE void expect_full(u32 shared, u32 sequence) {
-  mbarrier_expect<Site>(full_barrier<R>(shared, sequence), R::kSlotBytes);
+  mbarrier_expect<Site>(full_barrier<R>(shared, sequence), R::kCopiedBytes);
 }
 /// Producer by ordinary stores, whole warps: one arrival a warp.
 template <int Site, class R>

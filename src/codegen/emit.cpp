@@ -90,7 +90,8 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     const auto& ring = layout.rings[r];
     const auto& value = graph.values[static_cast<std::size_t>(schedule.rings[r].value)];
     w.open("struct ", ring.type_name);
-    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ";");
+    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ", kCopiedBytes = ",
+           value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes, ";");
     w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
     w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
     w.close(";");

@@ -107,6 +107,8 @@ void check_values(const Graph& graph) {
     if (value.name.empty()) reject(graph, "a value has no name; give every value one");
     if (!names.insert(value.name).second) reject(graph, "value '", value.name, "' is given twice; value names must be unique");
     if (value.slot_bytes < 0) reject(graph, "value '", value.name, "' has ", value.slot_bytes, " bytes; it must not be negative");
+    if (value.copied_bytes < 0 || value.copied_bytes > value.slot_bytes)
+      reject(graph, "value '", value.name, "' has ", value.copied_bytes, " copied bytes; allowed are 0 (all) to ", value.slot_bytes, ", those of a slot");
     if (value.alignment < 1 || (value.alignment & (value.alignment - 1)) != 0)
       reject(graph, "value '", value.name, "' has alignment ", value.alignment, "; it must be a power of two");
     if (value.min_slots < 1 || value.max_slots < value.min_slots)

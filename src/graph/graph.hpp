@@ -95,6 +95,7 @@ struct Value {
   Scope scope = Scope::iteration;  ///< tile_begin: filled once a tile
   int min_slots = 1;
   int max_slots = 8;
+  std::int64_t copied_bytes = 0;   ///< that bulk copies bring into a slot; 0: all of it
 };
 
 struct Graph {

@@ -85,6 +85,19 @@ TEST_CASE("every field that code needs is read") {
   CHECK(sched::verify(graph, sched::schedule(graph)).empty());
 }
 
+TEST_CASE("what copies bring into a slot is read, written, emitted, and at most the slot") {
+  std::string text = coded();
+  const std::string slot = "\"slot_bytes\": 8192";
+  REQUIRE(text.find(slot) != std::string::npos);
+  text.replace(text.find(slot), slot.size(), slot + ", \"copied_bytes\": 2048");
+  const graph::Graph graph = graph::read_json(text);
+  CHECK(graph.values[0].copied_bytes == 2048);
+  CHECK(graph::read_json(graph::to_json(graph)).values[0].copied_bytes == 2048);
+  CHECK(has(unit_text(graph), "kSlotBytes = 8192, kCopiedBytes = 2048"));
+  CHECK(has(unit_text(graph::read_json(coded())), "kSlotBytes = 8192, kCopiedBytes = 8192"));
+  refuses(slot, slot + ", \"copied_bytes\": 8193", "values[0].copied_bytes is 8193");
+}
+
 TEST_CASE("a written and read graph of an op gives the same kernel") {
   const arch::Arch* sm90 = arch::find("sm_90a");
   REQUIRE(sm90 != nullptr);
