@@ -80,10 +80,14 @@ struct Consumer {
 };
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
-/// An operand's block of `Rows` rows of a or b and BlockK of K.
-template <bool MnMajor, int Rows, int BlockK>
+/// Rows of a that a slot has room for: those of all consumers, also where fewer are copied; sums of the others are never stored.
+template <class C>
+inline constexpr int kSlotRows = C::kBlockM < kRowsPerConsumer ? kRowsPerConsumer : C::kBlockM;
+
+/// An operand's block of `Rows` rows of a or b and BlockK of K, in a slot for SlotRows rows.
+template <bool MnMajor, int Rows, int BlockK, int SlotRows>
 TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full) {
-  constexpr int kAcross = MnMajor ? Rows : BlockK, kDown = MnMajor ? BlockK : Rows;
+  constexpr int kAcross = MnMajor ? Rows : BlockK, kDown = MnMajor ? BlockK : SlotRows;
   const int across = MnMajor ? row : i * BlockK, down = MnMajor ? i * BlockK : row;
 #pragma unroll 1  // one thread with few registers, and time
   for (int at = 0; at < kAcross; at += kSwizzleColumns) {
@@ -93,12 +97,12 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
 template <class C>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   const Params& params = loader.params;
-  load_operand<C::kLeftMn, C::kBlockM, C::kBlockK>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full);
+  load_operand<C::kLeftMn, C::kBlockM, C::kBlockK, kSlotRows<C>>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full);
 }
 template <class C>
 TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   const Params& params = loader.params;
-  load_operand<C::kRightMn, C::kBlockN, C::kBlockK>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full);
+  load_operand<C::kRightMn, C::kBlockN, C::kBlockK, C::kBlockN>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full);
 }
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------
@@ -119,7 +123,7 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   constexpr int kRightStep = C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2;
   // What one consumer's rows are apart: a block of their own, or rows of a block.
   constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
-  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kBlockM) * kSwizzleRowBytes;  // 64 of K further
+  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : kSlotRows<C>) * kSwizzleRowBytes;  // 64 of K further
   constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
   const u64 left = dev::matrix_operand(a + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);

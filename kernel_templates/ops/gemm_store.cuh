@@ -123,7 +123,8 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
   dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
   const Params& params = consumer.params;
-  const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0;
+  const int first = tile.row + consumer.copy * kRowsPerConsumer, row = first + consumer.row0;
+  const int end = min(params.m, first + (C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer));
 #pragma unroll
   for (int j = 0; j < C::kBlockN / 8; j += kPart) {
     const int column = tile.column + 8 * j + consumer.column0;
@@ -133,7 +134,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = row + 8 * half;
-      const bool inside = at < params.m;
+      const bool inside = at < end;
       float values[2 * kPart], added[2 * kPart] = {};
       if constexpr (C::kAddC) {
         const long long begin = tile.batch * params.c_stride_batch + at * params.c_stride_row;

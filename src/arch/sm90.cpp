@@ -30,6 +30,7 @@ Arch make_sm90a() {
       {"copy_latency_cycles", {490, measured + ": copy at 0 KB, by the line through 16 KB (675) and 44 KB (1000)"}},
       {"copy_cycles_per_kb", {11.6, measured + ": slope of that line, from L2"}},
       {"matrix_least_cycles", {32, products + ": tiles of 64 x 32 iterate like those of 64 x 64 (0.219 us), whose instructions take 32"}},
+      {"copy_outside_row_cycles", {7, products + ": 16 and 1 x 4096 x 4096 less 64 rows, tiles of 64 x 32, 128 bytes: 7.5 and 7.0"}},
       {"unaligned_copy_bytes_per_cycle", {3450, products + ": 1000^3, tiles of 128 x 64, 50 MB in the 8.1 us that 16 iterations take"}},
       {"cache_bytes", {50.0 * 1024 * 1024, "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 50 MB of L2"}},
       {"memory_bytes_per_cycle", {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},

@@ -12,6 +12,7 @@ using support::cat;
 using support::fail;
 using Flags = std::map<std::string, std::vector<std::string>>;
 
+constexpr std::size_t kUsualTiles = 8;  // of at least 64 rows: made ahead when nothing is asked for
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
 
 std::string tile_text(const GemmTile& tile) { return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k); }
@@ -44,7 +45,7 @@ const std::vector<Choice>& choices() {
                                 {"bias", {"false", "true", "both"}, 1},
                                 {"add-c", {"false", "true", "both"}, 1},
                                 {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
-    Choice tiles{"tile", {}, gemm_tiles().size()};
+    Choice tiles{"tile", {}, kUsualTiles};
     for (const GemmTile& tile : gemm_tiles()) tiles.allowed.push_back(tile_text(tile));
     list.push_back(std::move(tiles));
     return list;
@@ -92,7 +93,9 @@ GemmKernel kernel_of(const Request& request) {
   return kernel;
 }
 
-bool fits(const GemmKernel& kernel) { return !kernel.right_mn || gemm_tiles()[static_cast<std::size_t>(kernel.tile)].block_n >= 64; }
+bool fits(const GemmKernel& kernel) {
+  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel.left_mn, kernel.right_mn);
+}
 
 class Gemm final : public Op {
  public:
@@ -124,7 +127,7 @@ class Gemm final : public Op {
     if (list.empty())
       fail(Stage::argument, Code::invalid_argument,
            cat("--tile is '", tile_text(gemm_tiles()[static_cast<std::size_t>(kernels.front().tile)]),
-               "'; allowed with --b-major n are tiles of at least 64 columns"));
+               "'; allowed with --a-major m are tiles of at least 64 rows, with --b-major n of at least 64 columns"));
     return list;
   }
 

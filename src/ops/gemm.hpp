@@ -14,10 +14,11 @@ namespace tj::ops {
 
 const Op& gemm_op();
 
-/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration.
+/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one consumer
+/// leaves the rest of its rows unused: they are not even copied.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
-  int consumers() const { return block_m / 64; }
+  int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
 };
 /// All shipped ones, in the order in which equals are preferred.
 std::span<const GemmTile> gemm_tiles();
@@ -34,6 +35,9 @@ struct GemmKernel {
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
 };
+
+/// Whether the tile can serve the orders of the operands: columns of b that are contiguous lie in whole blocks, and so do rows of a.
+bool gemm_tile_fits(const GemmTile& tile, bool left_mn, bool right_mn);
 
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
 /// rows: its first dimension, M or N, is `row`, its last is K.

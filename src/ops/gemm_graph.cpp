@@ -35,7 +35,7 @@ constexpr int kContextRegisters = 72;
 // Every unit and fact that is read below and in gemm_tiles.cpp.
 const arch::Needs kNeeds = {{"TC", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
-                             "copy_latency_cycles", "copy_cycles_per_kb", "unaligned_copy_bytes_per_cycle", "cache_bytes",
+                             "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "cache_bytes",
                              "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles"},
                             {"sm90"}};
 
@@ -56,7 +56,8 @@ class Builder {
     graph_.name = cat(gemm_request(kernel_).name);
     graph_.machine = machine_of(arch_);
     unit_text();
-    const int a = load("load_a", "a", tile_.block_m), b = load("load_b", "b", tile_.block_n);
+    const int a = load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer);
+    const int b = load("load_b", "b", tile_.block_n, tile_.block_n);
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     const GemmTileCycles other = gemm_tile_cycles(tile_, size_of(kernel_.out), arch_);
@@ -97,10 +98,11 @@ class Builder {
     graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
   }
 
-  /// A copy of `rows` rows into a ring of its own; the ring has the node's place in the list of values.
-  int load(const char* name, const char* value, int rows) {
-    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * kElementBytes;
-    graph_.values.push_back({value, bytes, 1024, Scope::iteration, 2, kMaxSlots});
+  /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list of values.
+  int load(const char* name, const char* value, int rows, int slot_rows) {
+    const std::int64_t row_bytes = std::int64_t{tile_.block_k} * kElementBytes, bytes = rows * row_bytes;
+    graph_.values.push_back({value, slot_rows * row_bytes, 1024, Scope::iteration, 2, kMaxSlots});
+    if (rows < slot_rows) graph_.values.back().copied_bytes = bytes;
     Node n;
     n.name = n.body = name;
     n.context = "Loader";

@@ -18,6 +18,7 @@ using gemm::kRowsPerConsumer;
 
 constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
+    {16, 32, 128}, {16, 64, 128},
 };
 constexpr std::size_t kTileCount = std::size(kTiles);
 constexpr int kElementBytes = 2;
@@ -30,7 +31,7 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 // What the choice needs of an arch, as numbers that a hot call can read.
 struct Rates {
   const arch::Arch* arch = nullptr;
-  double copy_cycles_per_byte = 0;
+  double copy_cycles_per_byte = 0, copy_outside_row_cycles = 0;
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0;  ///< of all SMs together
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
@@ -49,6 +50,7 @@ Rates rates_of(const arch::Arch& arch) {
   Rates rates;
   rates.arch = &arch;
   rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
+  rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
   rates.cache_bytes = arch.fact("cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
@@ -81,16 +83,22 @@ double compulsory_bytes(const GemmSizes& sizes, int out_bytes) {
   return ((m + n) * k * kElementBytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
 }
 
+/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside.
+double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
+  const std::int64_t inside = std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n);
+  const std::int64_t outside = tile.block_m + tile.block_n - inside;
+  const int row_bytes = tile.block_k * kElementBytes;
+  return static_cast<double>(inside * row_bytes) * rates.copy_cycles_per_byte +
+         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
+}
+
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
   const GemmTile& tile = kTiles[t];
   const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 ? 1 : 0];
   const std::int64_t tiles = up(sizes.m, tile.block_m) * up(sizes.n, tile.block_n) * sizes.batch;
   const auto waves = static_cast<double>(up(tiles, std::max(1, rates.arch->sm_count)));
   const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
-  // Rows outside the matrix are filled with zeros and cost no traffic.
-  const std::int64_t bytes =
-      (std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n)) * tile.block_k * kElementBytes;
-  const auto iteration = static_cast<double>(std::max(rates.matrix[t], whole(static_cast<double>(bytes) * rates.copy_cycles_per_byte)));
+  const auto iteration = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
   const auto end = static_cast<double>(cycles.end);
   const double by_sm = waves * iterations * iteration + (waves - 1) * end;
   const double compulsory = compulsory_bytes(sizes, size_of(kernel.out));
@@ -102,6 +110,10 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
 }  // namespace
 
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
+
+bool gemm_tile_fits(const GemmTile& tile, bool left_mn, bool right_mn) {
+  return (!left_mn || tile.block_m % gemm::kSwizzleColumns == 0) && (!right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
+}
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
@@ -124,7 +136,8 @@ int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arc
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (kernel.right_mn && kTiles[t].block_n % gemm::kSwizzleColumns != 0) continue;  // b's columns lie in whole blocks
+    const bool too_low = kTiles[t].block_m < kRowsPerConsumer && sizes.m > kTiles[t].block_m;  // several would share no copy of b
+    if (too_low || !gemm_tile_fits(kTiles[t], kernel.left_mn, kernel.right_mn)) continue;
     const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);

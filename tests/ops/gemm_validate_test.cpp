@@ -127,7 +127,10 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
   CHECK(tile_for(1000, 1000, 1000) == "128x128");     // rows off their lines: what all SMs copy together counts
   CHECK(tile_for(128, 24576, 1536) == "128x64");      // memory bounds it: the shortest end
   CHECK(tile_for(64, 7168, 2048) == "64x64");
-  CHECK(tile_for(16, 4096, 4096, true) != "64x32");  // b's columns lie in blocks of 64
+  CHECK(tile_for(16, 4096, 4096) == "16x32");  // rows outside a would cost more than those inside
+  CHECK(tile_for(1, 8192, 8192) == "16x32");
+  CHECK(tile_for(17, 4096, 4096).substr(0, 3) == "64x");
+  CHECK(tile_for(16, 4096, 4096, true) == "16x64");  // b's columns lie in blocks of 64
   CHECK(tile_for(512, 512, 512) == "64x32");
   for (const std::int64_t large : {std::int64_t{1} << 30, std::int64_t{1} << 31})  // far beyond 64-bit products
     CHECK(tile_for(large, large, large) == "128x256");
@@ -179,5 +182,6 @@ TEST_CASE("flags that mean nothing are named") {
   CHECK(has(said({{"causal", {"true"}}}), "--causal means nothing to gemm; allowed are --dtype"));
   CHECK(has(said({{"tile", {"1x1"}}}), "--tile is '1x1'; allowed are 128x256x64"));
   CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16"));
+  CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "at least 64 rows"));
   CHECK(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), "at least 64 columns"));
 }
