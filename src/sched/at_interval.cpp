@@ -25,8 +25,8 @@ void normalise(std::vector<int>& cycle) {
 
 }  // namespace
 
-AtInterval::AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, std::uint64_t& budget)
-    : problem_(problem), ii_(ii), ordered_(ordered), budget_(budget), conflicts_(make_conflicts(problem, ii, true)),
+AtInterval::AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact, std::uint64_t& budget)
+    : problem_(problem), ii_(ii), ordered_(ordered), budget_(budget), conflicts_(exact ? make_conflicts(problem, ii, true) : Conflicts{}),
       in_window_(conflicts_, ii, true), in_round_(conflicts_, ii, false) {}
 
 bool AtInterval::prepare() {

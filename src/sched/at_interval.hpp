@@ -17,8 +17,9 @@ namespace tj::sched {
 
 class AtInterval {
  public:
-  /// `ordered`: exchangeable nodes, the first no later than the second. All references must outlive this.
-  AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, std::uint64_t& budget);
+  /// `ordered`: exchangeable nodes, the first no later than the second. Without `exact` it only keeps what it is offered. All
+  /// references must outlive this.
+  AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact, std::uint64_t& budget);
 
   /// Prepares; false when the II is impossible without any search.
   bool prepare();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -39,14 +40,14 @@ bool complement(std::vector<Interval> forbidden, int ii, std::vector<Interval>& 
 
 /// A node's own reservations repeat every II and may meet each other.
 bool fits_alone(const Cover& cover, int node, int ii) {
-  for (const CoverItem& first : cover.items) {
-    if (first.node != node) continue;
+  std::vector<CoverItem> own;
+  std::copy_if(cover.items.begin(), cover.items.end(), std::back_inserter(own), [&](const CoverItem& item) { return item.node == node; });
+  return std::all_of(own.begin(), own.end(), [&](const CoverItem& first) {
     int total = 0;
-    for (const CoverItem& other : cover.items)
-      if (other.node == node && modulo(first.start - other.start, ii) < other.cycles) total += other.count;
-    if (total > cover.capacity) return false;
-  }
-  return true;
+    for (const CoverItem& other : own)
+      if (modulo(first.start - other.start, ii) < other.cycles) total += other.count;
+    return total <= cover.capacity;
+  });
 }
 
 std::vector<Cover> make_covers(const Problem& problem, int ii) {
@@ -144,7 +145,8 @@ bool add_forbidden(const Cover& cover, int ii, bool narrow, std::size_t size, Fo
   narrow = narrow && gaps.useful();
   for (std::size_t a = 0; a < cover.items.size(); ++a) {
     const CoverItem& first = cover.items[a];
-    const bool several = a + 1 < cover.items.size() && cover.items[a + 1].node == first.node;
+    // Asked once, at the first of a node's reservations.
+    const bool several = a + 1 < cover.items.size() && cover.items[a + 1].node == first.node && (a == 0 || cover.items[a - 1].node != first.node);
     if (first.count > cover.capacity || (several && !fits_alone(cover, first.node, ii))) return false;
     for (std::size_t b = a + 1; b < cover.items.size(); ++b) {
       const CoverItem& second = cover.items[b];

@@ -19,7 +19,11 @@ constexpr int kPlacementsPerNode = 24;
 class Iterative {
  public:
   Iterative(const Problem& problem, int ii)
-      : problem_(problem), ii_(ii), table_(problem, ii), height_(count(), 0), cycle_(count(), -1), last_(count(), -1) {
+      : problem_(problem), ii_(ii), table_(problem, ii), in_(count()), out_(count()), height_(count(), 0), cycle_(count(), -1), last_(count(), -1) {
+    for (const graph::Edge& edge : problem.edges) {
+      in_[at(edge.dst)].push_back(edge);
+      if (edge.src != edge.dst) out_[at(edge.src)].push_back(edge);
+    }
     limit_ = problem.max_stages > 0 ? static_cast<std::int64_t>(problem.max_stages) * ii : std::numeric_limits<int>::max() / 2;
   }
 
@@ -38,7 +42,12 @@ class Iterative {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   std::size_t count() const { return problem_.node.size(); }
 
-  bool fits_alone() { return make_conflicts(problem_, ii_).possible; }
+  /// Asked of the empty table: no node may be in its own way.
+  bool fits_alone() const {
+    for (int i = 0; i < problem_.size(); ++i)
+      if (table_.blocked(i, 0) != 0) return false;
+    return true;
+  }
 
   /// Longest path to any node; false when it does not settle (II below the recurrences).
   bool make_heights() {
@@ -64,8 +73,8 @@ class Iterative {
 
   bool place(int node) {
     std::int64_t earliest = 0;
-    for (const graph::Edge& edge : problem_.edges)
-      if (edge.dst == node && edge.src != node && cycle_[at(edge.src)] >= 0)
+    for (const graph::Edge& edge : in_[at(node)])
+      if (edge.src != node && cycle_[at(edge.src)] >= 0)
         earliest = std::max(earliest, cycle_[at(edge.src)] + std::int64_t{edge.delay} - std::int64_t{edge.distance} * ii_);
     if (earliest > std::numeric_limits<int>::max() / 4) return false;
     const int first = static_cast<int>(earliest);
@@ -98,12 +107,13 @@ class Iterative {
       if (victim < 0) return;
       take_out(victim);
     }
-    for (const graph::Edge& edge : problem_.edges) {
-      const int other = edge.src == node ? edge.dst : edge.src;
-      if ((edge.src != node && edge.dst != node) || other == node || cycle_[at(other)] < 0) continue;
-      const std::int64_t from = edge.src == node ? chosen : cycle_[at(other)], to = edge.dst == node ? chosen : cycle_[at(other)];
-      if (to + std::int64_t{edge.distance} * ii_ < from + edge.delay) take_out(other);
-    }
+    for (const auto* edges : {&in_[at(node)], &out_[at(node)]})
+      for (const graph::Edge& edge : *edges) {
+        const int other = edge.src == node ? edge.dst : edge.src;
+        if (other == node || cycle_[at(other)] < 0) continue;
+        const std::int64_t from = edge.src == node ? chosen : cycle_[at(other)], to = edge.dst == node ? chosen : cycle_[at(other)];
+        if (to + std::int64_t{edge.distance} * ii_ < from + edge.delay) take_out(other);
+      }
   }
 
   bool shares_unit(int a, int b) const {
@@ -131,6 +141,7 @@ class Iterative {
   const Problem& problem_;
   int ii_;
   ReservationTable table_;
+  std::vector<std::vector<graph::Edge>> in_, out_;  ///< per node
   std::vector<std::int64_t> height_;
   std::vector<int> cycle_, last_;
   std::int64_t limit_ = 0;

@@ -20,6 +20,7 @@ using support::cat;
 
 constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds, apart from the search itself
 constexpr int kFirstIntervals = 16;               ///< that fail before one iteration after another is looked at
+constexpr int kUsualRoles = 6;                    ///< the pool where no other is asked for
 constexpr int kSingleSteps = 1024;                ///< IIs tried one by one before the steps grow
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -35,7 +36,7 @@ class Joint {
     if (!modulo.found) return finish_without(modulo.proven_ii || modulo_budget_ > 0, "recurrence", modulo.certificate);
     result_.modulo_ii = modulo.ii;
     result_.modulo_length = modulo.length;
-    const auto [binding, words] = model_.impossible(options_.max_roles);
+    const auto [binding, words] = model_.impossible(pool());
     if (!binding.empty()) return finish_without(true, binding, words);
     search_intervals(modulo);
     if (!result_.found) {
@@ -112,13 +113,14 @@ class Joint {
     result_.proven_length = modulo.proven_length;
     if (try_seeds(modulo)) return Verdict::found;
     Verdict verdict = ask(modulo.ii, modulo.length, pool(), -1);
-    if (verdict == Verdict::found) return verdict;
+    if (verdict == Verdict::found || try_alone(modulo)) return Verdict::found;
     bool gap = verdict == Verdict::unknown;
     excluded_length_ = modulo.length;
     if (limit > modulo.length) verdict = ask(modulo.ii, limit, pool(), -1);
     if (verdict != Verdict::found) {
       excluded_ii_ = modulo.ii;
       excluded_length_ = limit;
+      excluded_ = verdict == Verdict::infeasible;
       return verdict;
     }
     int lower = modulo.length + 1;
@@ -152,7 +154,27 @@ class Joint {
     return false;
   }
 
-  int pool() const { return options_.relaxed.roles ? model_.problem().size() + 1 : options_.max_roles; }
+  /// Where neither registers, memory nor spills speak for few roles, there may be one for each node: then nothing but units and
+  /// edges binds, and search_roles() finds how few are enough.
+  bool try_alone(const ModuloResult& modulo) {
+    if (options_.max_roles > 0 || !model_.roles_are_free()) return false;
+    RoleAnswer answer;
+    answer.cycle = modulo.cycle;
+    answer.role.assign(at(model_.problem().size()), 0);
+    for (const auto& cluster : model_.clusters()) {
+      for (const int node : cluster) answer.role[at(node)] = answer.roles;
+      ++answer.roles;
+    }
+    if (!model_.satisfied(answer.role, modulo.ii, modulo.cycle, options_.relaxed)) return false;
+    free_bytes_ = true;
+    offer(modulo.ii, answer);
+    return true;
+  }
+
+  int pool() const {
+    if (options_.relaxed.roles) return model_.problem().size() + 1;
+    return options_.max_roles > 0 ? options_.max_roles : kUsualRoles;
+  }
 
   void search_roles() {
     bool proven = true;
@@ -234,11 +256,12 @@ class Joint {
       names.push_back(name);
     }
     const std::string at_ii = cat("II ", excluded_ii_, " with length up to ", excluded_length_);
+    const char* verdict = excluded_ ? " infeasible: " : " not found within the budget: ";
     if (result_.binding.empty()) {
       result_.binding = names;
-      result_.certificate = cat(at_ii, " infeasible: no one limit alone, but together ", all);
+      result_.certificate = cat(at_ii, verdict, "no one limit alone, but together ", all);
     } else {
-      result_.certificate = cat(at_ii, " infeasible: possible without the limit on ", alone);
+      result_.certificate = cat(at_ii, verdict, "possible without the limit on ", alone);
     }
   }
 
@@ -273,6 +296,7 @@ class Joint {
   int last_ii_ = 0, excluded_ii_ = 1, excluded_length_ = 1;
   std::vector<int> hint_;  ///< the modulo schedule of the II at hand
   RoleAnswer best_;
+  bool excluded_ = true;     ///< is excluded_ii_ proven to have none?
   bool free_bytes_ = false;  ///< could the same number of roles send fewer bytes?
   JointResult result_;
 };
@@ -281,8 +305,8 @@ class Joint {
 
 JointResult joint_schedule(const graph::Graph& graph, const JointOptions& options) {
   graph::check(graph);
-  if (options.max_roles < 1)
-    support::fail(Stage::schedule, Code::invalid_argument, cat("max_roles is ", options.max_roles, "; it must be 1 or more"));
+  if (options.max_roles < 0)
+    support::fail(Stage::schedule, Code::invalid_argument, cat("max_roles is ", options.max_roles, "; it must be 0 (as many as pay) or more"));
   if (options.max_stages < 0 || options.min_ii < 0 || options.max_ii < 0 || options.min_ii > 1 << 22)
     support::fail(Stage::schedule, Code::invalid_argument,
                   cat("max_stages, min_ii and max_ii are ", options.max_stages, ", ", options.min_ii, " and ", options.max_ii,

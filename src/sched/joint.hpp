@@ -43,7 +43,7 @@ struct Relaxation {
 struct JointOptions {
   std::uint64_t node_budget = 200'000;    ///< of all searches for roles together; deterministic
   std::uint64_t modulo_budget = 50'000;   ///< of the modulo schedules that they start from, likewise
-  int max_roles = 6;                      ///< the pool of roles
+  int max_roles = 0;                      ///< the pool of roles; 0: 6, or one a node where no registers, memory or spills are given
   int max_stages = 0;                     ///< 0: any
   int min_ii = 0;                         ///< start no lower
   int max_ii = 0;                         ///< try no higher; 0: as far as one iteration after another takes

@@ -42,6 +42,8 @@ class JointModel {
   bool uses_registers() const { return uses_registers_; }
   bool has_waits() const { return has_waits_; }
   bool has_spills() const { return has_spills_; }
+  /// Does one more role cost nothing?
+  bool roles_are_free() const { return !uses_registers_ && !has_spills_ && !graph_.machine.register_roles; }
   /// Kinds of roles that the iteration nodes need.
   int least_roles(const Relaxation& relaxed) const;
 

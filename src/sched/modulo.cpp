@@ -18,6 +18,7 @@ namespace {
 using support::cat;
 
 constexpr int kExactNodes = 256;          ///< beyond it the closure's cubic cost no longer pays
+constexpr int kExactReservations = 512;   ///< of one unit, of which every two are looked at
 constexpr std::uint64_t kFirstProbe = 300;
 constexpr std::uint64_t kCheapProbe = 6;  ///< nodes to exclude a length at little cost
 constexpr int kLongest = 1 << 14;         ///< of these steps: beyond, the II is more likely to be infeasible
@@ -25,10 +26,18 @@ constexpr int kSingleSteps = 4096;        ///< IIs tried one by one before the s
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+/// Is the problem small enough for an exact search?
+bool within_reach(const Problem& problem) {
+  std::vector<int> reservations(problem.units.size(), 0);
+  for (const auto& uses : problem.uses)
+    for (const graph::Reservation& use : uses) ++reservations[at(use.unit)];
+  return problem.size() <= kExactNodes && std::all_of(reservations.begin(), reservations.end(), [](int count) { return count <= kExactReservations; });
+}
+
 class Scheduler {
  public:
   Scheduler(const Problem& problem, std::uint64_t budget, int min_ii)
-      : problem_(problem), total_budget_(budget), budget_(budget), min_ii_(min_ii), exact_(problem.size() <= kExactNodes), ordered_(exchangeable(problem)) {}
+      : problem_(problem), total_budget_(budget), budget_(budget), min_ii_(min_ii), exact_(within_reach(problem)), ordered_(exchangeable(problem)) {}
 
   ModuloResult run() {
     const Bound res = resource_bound(problem_), rec = recurrence_bound(problem_);
@@ -107,7 +116,7 @@ class Scheduler {
 
   Verdict try_interval(int ii, bool proven) {
     const std::uint64_t before = budget_;
-    AtInterval here(problem_, ii, ordered_, budget_);
+    AtInterval here(problem_, ii, ordered_, exact_, budget_);
     if (exact_ && budget_ > 0 && !here.prepare()) {
       reason_ = cat("II ", ii, " infeasible: two reservations, or the edges, exclude each other");
       return Verdict::infeasible;

@@ -9,14 +9,24 @@ namespace tj::sched {
 
 ReservationTable::ReservationTable(const Problem& problem, int ii) : problem_(problem), ii_(ii) {
   taken_.assign(problem.units.size(), std::vector<int>(static_cast<std::size_t>(ii), 0));
-  for (const auto& uses : problem.uses) {
-    bool meets = false;
-    for (std::size_t a = 0; a < uses.size(); ++a) {
-      meets = meets || uses[a].cycles > ii;
-      for (std::size_t b = 0; b < a; ++b) meets = meets || uses[a].unit == uses[b].unit;
+  for (int i = 0; i < problem.size(); ++i) meets_itself_.push_back(meets_itself(i) ? 1 : 0);
+}
+
+/// Do two of the node's reservations hold the same slot of a unit? The table is empty before and after.
+bool ReservationTable::meets_itself(int node) {
+  const auto& uses = problem_.uses[static_cast<std::size_t>(node)];
+  bool meets = false;
+  change(node, 0, 1);
+  for (const graph::Reservation& use : uses) {
+    const auto& row = taken_[static_cast<std::size_t>(use.unit)];
+    int slot = modulo(use.start, ii_);
+    for (int c = 0; c < use.cycles && !meets; ++c) {
+      meets = row[static_cast<std::size_t>(slot)] != use.count;
+      if (++slot == ii_) slot = 0;
     }
-    meets_itself_.push_back(meets ? 1 : 0);
   }
+  change(node, 0, -1);
+  return meets;
 }
 
 void ReservationTable::change(int node, int cycle, int sign) {

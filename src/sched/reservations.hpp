@@ -22,6 +22,7 @@ class ReservationTable {
  private:
   int blocked(int node, int cycle, bool backwards) const;
   void change(int node, int cycle, int sign);
+  bool meets_itself(int node);
   /// What the node takes of the unit of `use`, by all its reservations, in the c-th cycle of this one.
   int own(int node, const graph::Reservation& use, int c) const;
   const Problem& problem_;

@@ -77,7 +77,7 @@ struct Options {
   bool order_barriers = true;             ///< allow ping-pong barriers where the schedule alternates
   int max_slots = 0;                      ///< cap on ring depths; 0: the values' own
   bool joint = true;                      ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
-  int max_roles = 6;                      ///< joint: the pool of roles
+  int max_roles = 0;                      ///< joint: the pool of roles; 0: 6, more only where they cost nothing
 };
 
 /// Modulo schedule, then roles, then rings. Throws tj::Error(schedule) when nothing fits.

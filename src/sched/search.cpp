@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kRestart = 100;       ///< conflicts before the first restart
 constexpr double kDecay = 0.95;
+constexpr std::size_t kMostBytes = std::size_t{1} << 27;  ///< of the closures of all levels
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -53,6 +54,7 @@ Verdict Search::run(const Closure& root, int scope, std::uint64_t limit, std::ve
   start(root, scope);
   for (const Clause& clause : clauses_)
     if (clause.literals.size() == 1 && !enqueue(clause.literals[0], kNoReason)) return Verdict::infeasible;
+  const std::size_t deepest = kMostBytes / (sizeof(int) * 2 * at(root.size()) * at(root.size()));
   std::uint64_t tries = 0, left = kRestart;
   while (true) {
     if (++visited_ > limit) return Verdict::unknown;
@@ -69,7 +71,9 @@ Verdict Search::run(const Closure& root, int scope, std::uint64_t limit, std::ve
       continue;
     }
     if (literal == kNone) break;
-    if (literal != kPropagate) descend(literal);
+    if (literal == kPropagate) continue;
+    if (depth_ >= deepest) return Verdict::unknown;
+    descend(literal);
   }
   time.resize(static_cast<std::size_t>(root.size() - 1));
   for (int n = 0; n + 1 < root.size(); ++n) time[at(n)] = earliest(n);

@@ -77,7 +77,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
   app.add_option("--roles", settings.roles, "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for each copy of the rest")
       ->check(CLI::IsMember({"joint", "split"}));
-  app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven (default: by the size of the graph)");
+  app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven (default: by the size of the graph)")->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
   app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations");
   app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle");

@@ -19,7 +19,7 @@ using namespace tj;
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::uint64_t kGraphs = 50;  // the sanitizer looks at our code, which is the same in all of them
 #else
-constexpr std::uint64_t kGraphs = 200;
+constexpr std::uint64_t kGraphs = 520;
 #endif
 constexpr int kMaxRoles = 3;
 constexpr int kBeyondBound = 5;  ///< IIs above the bound that are searched at all

@@ -114,3 +114,19 @@ TEST_CASE("loads of 100,000 cycles move past each other without being tried cycl
   CHECK(table.blocked_before(2, -50'000) == 50'000);
   CHECK(table.blocked_before(2, -100'000) == 0);
 }
+
+TEST_CASE("reservation tables of hundreds of runs") {
+  graph::Graph graph;
+  graph.name = "runs";
+  graph.machine.units = {{"X", 2}};
+  for (int i = 0; i < 10; ++i) {
+    graph::Node node;
+    node.name = "n" + std::to_string(i);
+    for (int run = 0; run < 60; ++run) node.reservations.push_back({0, 2 * run, 1, 1});
+    node.latency = 120;
+    graph.nodes.push_back(node);
+  }
+  const sched::Schedule schedule = sched::schedule(graph);
+  CHECK(schedule.ii >= 300);
+  CHECK(sched::verify(graph, schedule) == std::vector<std::string>{});
+}
