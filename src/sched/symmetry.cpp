@@ -93,7 +93,7 @@ class Exchanges {
     open_.clear();
     swap(a, b);
     while (!open_.empty()) {
-      const auto [left, right] = open_.back();
+      const int left = open_.back().first, right = open_.back().second;
       open_.pop_back();
       for (const Link& link : links_[at(left)]) {
         if (image_[at(link.other)] >= 0) continue;
