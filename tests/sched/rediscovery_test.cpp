@@ -103,7 +103,8 @@ sched::JointResult proven(const graph::Graph& graph, const sched::JointOptions& 
 }  // namespace
 
 TEST_CASE("Hopper, two sub-tiles: loads apart, two consumers in turns on the tensor core, the next scores ahead of this output") {
-  for (const auto& [head_dim, block_n] : {std::pair(128, 128), std::pair(128, 160), std::pair(64, 128)}) {
+  for (const auto& tile : {std::pair(128, 128), std::pair(128, 160), std::pair(64, 128)}) {
+    const int head_dim = tile.first, block_n = tile.second;
     CAPTURE(head_dim);
     CAPTURE(block_n);
     const graph::Graph graph = hopper(head_dim, block_n);
