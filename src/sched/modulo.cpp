@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "graph/cycles.hpp"
 #include "sched/at_interval.hpp"
 #include "sched/symmetry.hpp"
 #include "support/fail.hpp"
