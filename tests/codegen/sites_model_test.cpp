@@ -7,77 +7,53 @@
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "codegen/emit.hpp"
-#include "compile/compiler.hpp"
-#include "launch/model.hpp"
+#include "codegen/emitted_kernel.hpp"
 #include "ops/fmha.hpp"
 #include "ops/fmha_problem.hpp"
-#include "pipeline.hpp"
-#include "sched/schedule.hpp"
 
 using namespace tj;
 
 namespace {
 
-struct Excuse {
-  const char* what;    ///< part of the site's name
-  const char* reason;
-};
-constexpr Excuse kExcused[] = {
+constexpr test::Excuse kExcused[] = {
     {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
     {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
     {"takes back the last turn", "leaves a barrier in use at the end of the block, which the model does not check"},
     {"role load, prologue: wait ring k empty", "a tile's first k follows the wait for q's slot, which every consumer hands back after all k and v of the tile before"},
 };
 bool excused(const std::string& what) {
-  for (const Excuse& excuse : kExcused)
+  for (const test::Excuse& excuse : kExcused)
     if (what.find(excuse.what) != std::string::npos) return true;
   return false;
 }
 
 class Kernel {
  public:
-  Kernel(bool causal, const ops::FmhaTile& tile) : causal_(causal), tile_(tile) {
-    const auto graph = ops::fmha_graph({DType::f16, 64, causal, false}, tile, *arch::find("sm_90a"));
-    sched::Options options;
-    options.max_slots = 2;  // short rings come round within a short test
-    unit = codegen::emit(graph, sched::schedule(graph, options), "sm90");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_90a"), true});
-    const auto binary = compile::make_compiler("host", {})->compile(job);
-    kernel_ = driver_->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
-  }
+  Kernel(bool causal, const ops::FmhaTile& tile)
+      : causal_(causal), tile_(tile), emitted_(ops::fmha_graph({DType::f16, 64, causal, false}, tile, *arch::find("sm_90a")), short_rings()) {}
 
   /// "" when the run was right; else the fault, or what is wrong with the result.
   std::string run(std::uint64_t seed, std::vector<int> disabled) {
-    launch::ModelOptions options;
-    options.seed = seed;
-    options.disabled_sites = std::move(disabled);
-    driver_->set_options(options);
     // Several tiles a block, and more iterations than slots.
     test::FmhaShape shape{1, 1, 1, 64 * tile_.consumers * 3, 1000, 64};
     shape.causal = causal_;
     test::FmhaProblem problem(shape, 900 + seed);
     ops::LaunchPlan plan;
     ops::fmha_plan(problem.args, 64 * tile_.consumers, tile_.block_n, plan);
-    for (std::size_t m = 0; m < plan.map_count; ++m) driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
-    try {
-      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes}, plan.params.data(), plan.params_bytes, {});
-    } catch (const Error& e) {
-      return e.message;
-    }
-    return problem.problem();
+    const std::string fault = emitted_.launch(plan, 1, seed, std::move(disabled));
+    return fault.empty() ? problem.problem() : fault;
   }
-
-  codegen::Unit unit;
+  const codegen::Unit& unit() const { return emitted_.unit; }
 
  private:
+  static sched::Options short_rings() {
+    sched::Options options;
+    options.max_slots = 2;  // they come round within a short test
+    return options;
+  }
   bool causal_;
   ops::FmhaTile tile_;
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
-  std::shared_ptr<launch::Kernel> kernel_;
+  test::EmittedKernel emitted_;
 };
 
 }  // namespace
@@ -88,7 +64,7 @@ TEST_CASE("each site of the attention kernel is missed when it is switched off")
   for (const bool causal : {false, true}) {
     Kernel kernel(causal, {2, 128, true});
     for (std::uint64_t seed = 1; seed <= 4; ++seed) REQUIRE(kernel.run(seed, {}) == "");
-    for (const codegen::Site& site : kernel.unit.sites) {
+    for (const codegen::Site& site : kernel.unit().sites) {
       CAPTURE(causal);
       CAPTURE(site.id);
       CAPTURE(site.what);

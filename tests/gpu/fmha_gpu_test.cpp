@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include <tilejit/tilejit.hpp>
 
 #include "common/random.hpp"
+#include "gpu/gpu_device.hpp"
 #include "ops/fmha_problem.hpp"
 
 using namespace tj;
@@ -16,18 +16,9 @@ using test::FmhaShape;
 
 namespace {
 
-Device gpu() {
-  const Device device = Runtime::instance().default_device();
-  if (device.kind == DeviceKind::cpu) {
-    std::puts("skipped: no GPU");
-    std::exit(77);
-  }
-  return device;
-}
-
 std::string run(const FmhaShape& shape, std::uint64_t seed) {
   FmhaProblem problem(shape, seed);
-  problem.run(Runtime::instance(), gpu());
+  problem.run(Runtime::instance(), test::gpu());
   return problem.problem();
 }
 

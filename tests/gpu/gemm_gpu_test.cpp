@@ -4,11 +4,11 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 
 #include <tilejit/tilejit.hpp>
 
 #include "common/random.hpp"
+#include "gpu/gpu_device.hpp"
 #include "ops/gemm_problem.hpp"
 
 using namespace tj;
@@ -17,18 +17,9 @@ using test::GemmShape;
 
 namespace {
 
-Device gpu() {
-  const Device device = Runtime::instance().default_device();
-  if (device.kind == DeviceKind::cpu) {
-    std::puts("skipped: no GPU");
-    std::exit(77);
-  }
-  return device;
-}
-
 std::string run(const GemmShape& shape, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.run(Runtime::instance(), gpu());
+  problem.run(Runtime::instance(), test::gpu());
   return problem.problem();
 }
 

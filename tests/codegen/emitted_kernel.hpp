@@ -1,0 +1,61 @@
+// A kernel as the library emits it for a graph, on the model, with sites switched off: for tests of what the model notices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emit.hpp"
+#include "compile/compiler.hpp"
+#include "launch/model.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+#include "sched/schedule.hpp"
+
+namespace tj::test {
+
+/// A site that may go unnoticed.
+struct Excuse {
+  const char* what;  ///< part of the site's name
+  const char* reason;
+};
+
+class EmittedKernel {
+ public:
+  EmittedKernel(const graph::Graph& graph, const sched::Options& options) {
+    unit = codegen::emit(graph, sched::schedule(graph, options), "sm90");
+    compile::Job job;
+    job.name = "unit.cpp";
+    job.text = unit.text;
+    job.headers = headers_for({arch::find("sm_90a"), true});
+    const auto binary = compile::make_compiler("host", {})->compile(job);
+    kernel_ = driver_->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
+  }
+
+  /// "" when the launch ended without a fault, else the fault.
+  std::string launch(ops::LaunchPlan& plan, unsigned blocks, std::uint64_t seed, std::vector<int> disabled) {
+    launch::ModelOptions options;
+    options.seed = seed;
+    options.disabled_sites = std::move(disabled);
+    driver_->set_options(options);
+    for (std::size_t m = 0; m < plan.map_count; ++m) driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+    try {
+      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes}, plan.params.data(), plan.params_bytes, {});
+    } catch (const Error& e) {
+      return e.message;
+    }
+    return {};
+  }
+
+  codegen::Unit unit;
+
+ private:
+  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<launch::Kernel> kernel_;
+};
+
+}  // namespace tj::test
