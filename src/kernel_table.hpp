@@ -23,6 +23,7 @@ struct LoadedKernel {
   unsigned sm_count = 0;
   unsigned threads = 0;
   std::int64_t smem_bytes = 0;
+  bool waits_itself = false;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names
   KernelReport report;
 };

@@ -44,6 +44,13 @@ TJ_DEVICE u32 shared_base() {
   return static_cast<u32>(__cvta_generic_to_shared(tj_shared));
 }
 
+// ---- grids of one stream --------------------------------------------------------------------------------------------
+/// Blocks of the next grid may take the places that this grid's leave; what they do before they wait runs beside it.
+TJ_DEVICE void next_grid_may_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+/// Returns once the grids before have completed and all that they wrote is visible. Nothing of global memory but the launch's
+/// parameters may be touched earlier: those grids may still read what this one writes.
+TJ_DEVICE void wait_for_grids_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 TJ_DEVICE void block_sync() { __syncthreads(); }
 TJ_DEVICE void warp_sync() { __syncwarp(); }

@@ -27,6 +27,7 @@ Arch make_sm120a() {
   a.max_registers_per_thread = 255;    // the same table
   a.register_step = 8;                 // PTX ISA, setmaxnreg
   a.register_roles = true;             // PTX ISA, setmaxnreg: sm_120a is a target
+  a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
   a.sm_count = 170;                    // the whitepaper above
   a.clock_ghz = 2.407;                 // the whitepaper above: boost; predictions only
   return a;

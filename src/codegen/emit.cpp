@@ -162,6 +162,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   w.line("dev::mbarrier_init_done();");
   w.close();
   w.line("dev::block_sync();");
+  w.line("dev::next_grid_may_start();");
+  w.line("dev::wait_for_grids_before();");
   bool branched = false;
   for (std::size_t g = 0; g < layout.groups.size();) {
     const std::size_t end = family_end(graph, schedule, layout, g);

@@ -32,7 +32,7 @@ namespace tj::launch {
   X(module_unload, cuModuleUnload)                           \
   X(func_get_attribute, cuFuncGetAttribute)                  \
   X(func_set_attribute, cuFuncSetAttribute)                  \
-  X(launch_kernel, cuLaunchKernel)                           \
+  X(launch_kernel, cuLaunchKernelEx)                         \
   X(stream_is_capturing, cuStreamIsCapturing)                \
   X(stream_synchronize, cuStreamSynchronize)                 \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \

@@ -146,11 +146,23 @@ class CudaDriver final : public Driver {
     if (loaded.context() != contexts_->context(device)) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on cuda:", device, "; load it there"));
     void* arguments[] = {const_cast<void*>(params)};
+    CUlaunchAttribute attributes[1];
+    CUlaunchConfig how{};
+    how.gridDimX = config.grid[0];
+    how.gridDimY = config.grid[1];
+    how.gridDimZ = config.grid[2];
+    how.blockDimX = config.threads;
+    how.blockDimY = how.blockDimZ = 1;
+    how.sharedMemBytes = static_cast<unsigned>(config.smem_bytes);
+    how.hStream = static_cast<CUstream>(stream.handle);
+    how.attrs = attributes;
+    if (config.waits_itself) {
+      CUlaunchAttribute& attribute = attributes[how.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
     const ContextScope scope(api_, loaded.context(), Stage::launch);
-    api_.check(api_.launch_kernel(loaded.function(), config.grid[0], config.grid[1], config.grid[2], config.threads, 1, 1,
-                                  static_cast<unsigned>(config.smem_bytes), static_cast<CUstream>(stream.handle), arguments,
-                                  nullptr),
-               "cuLaunchKernel", Stage::launch);
+    api_.check(api_.launch_kernel(&how, loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
   }
 
   bool capturing(int device, Stream stream) override {

@@ -33,6 +33,8 @@ struct LaunchConfig {
   std::array<unsigned, 3> grid{1, 1, 1};
   unsigned threads = 0;
   std::int64_t smem_bytes = 0;
+  /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still runs.
+  bool waits_itself = false;
 };
 
 /// A loaded entry point; unloads with its last owner. Thread safe.

@@ -183,7 +183,7 @@ TEST_CASE("what is launched, and what is not") {
   machine.cuda.set_param_bytes(sizeof(sample::gemm_gelu::Params));
   sample::gemm_gelu::Params params{};
   kernel.launch(gpu, params, 7);
-  CHECK(test::count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(test::count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   const auto refused = [&](const char* part, auto&& launch) {
     const Error error = error_of(launch);
     CHECK(error.stage == Stage::argument);
@@ -193,7 +193,7 @@ TEST_CASE("what is launched, and what is not") {
   refused("params of 'gemm_gelu' is of 4 bytes; the kernel's params_type has", [&] { kernel.launch(gpu, 4, 1); });
   refused("params of 'gemm_gelu' is null", [&] { kernel.launch_bytes(gpu, nullptr, sizeof(params), 1); });
   refused("blocks of 'gemm_gelu' is 0", [&] { kernel.launch(gpu, params, 0); });
-  CHECK(test::count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(test::count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(kernel.sm_count(gpu) > 0);
   CHECK(error_of([&] { kernel.launch({DeviceKind::cuda, 99}, params, 1); }).code == Code::invalid_argument);
 }

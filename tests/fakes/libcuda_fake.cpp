@@ -260,14 +260,18 @@ CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t* offset, size_t* size) {
   *size = static_cast<size_t>(state().param_bytes);
   return *size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned threads_y,
-                        unsigned threads_z, unsigned smem_bytes, CUstream, void** params, void**) {
-  if (state().recording)
-    TJ_ENTER("grid " + std::to_string(x) + "x" + std::to_string(y) + "x" + std::to_string(z) + " threads " +
-             std::to_string(threads) + " smem " + std::to_string(smem_bytes));
+CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void** params, void**) {
+  if (state().recording) {
+    std::string attributes;
+    for (unsigned i = 0; i < how->numAttrs; ++i)
+      attributes += how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ? " waits itself" : " attribute " + std::to_string(how->attrs[i].id);
+    TJ_ENTER("grid " + std::to_string(how->gridDimX) + "x" + std::to_string(how->gridDimY) + "x" + std::to_string(how->gridDimZ) + " threads " +
+             std::to_string(how->blockDimX) + " smem " + std::to_string(how->sharedMemBytes) + attributes);
+  }
   TJ_NEED_CONTEXT();
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
-  const bool shaped = x > 0 && y > 0 && z > 0 && threads > 0 && threads * threads_y * threads_z <= 1024;
+  const bool shaped = how->gridDimX > 0 && how->gridDimY > 0 && how->gridDimZ > 0 && how->blockDimX > 0 &&
+                      how->blockDimX * how->blockDimY * how->blockDimZ <= 1024;
   if (!shaped || params[0] == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (state().recording) {
     const std::lock_guard lock(state().mutex);

@@ -173,7 +173,7 @@ def measure(cuda, nvrtc, head_dim, block_n, body, groups, blocks, seed):
     params.sizes[:] = [1, 1, 1, 64 * groups, seed, 1, 1, 1]
     params.maps[16:32] = key_map(cuda, memory.value + 4096, keys, head_dim, block_n)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
-    check(cuda.cuLaunchKernel(function, blocks, 1, 1, 128 * groups, 1, 1, smem, None, arguments, None), "cuLaunchKernel")
+    check(cuda.cuLaunchKernel(function, blocks, 1, 1, 128 * groups, 1, 1, smem, None, arguments, None), "cuLaunchKernelEx")
     check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
     result = (ctypes.c_longlong * groups)()
     check(cuda.cuMemcpyDtoH_v2(result, memory, ctypes.sizeof(result)), "cuMemcpyDtoH")

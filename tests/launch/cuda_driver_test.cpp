@@ -80,6 +80,20 @@ TEST_CASE("no device is a reason, not an error") {
   CHECK(tj::launch::open_cuda(nullptr) == nullptr);
 }
 
+TEST_CASE("only a kernel that waits itself may start while the work before it runs") {
+  tj::test::FakeCuda fake;
+  {
+    const auto driver = open();
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    const int parameter = 1;
+    driver->launch(0, *kernel, {{2, 1, 1}, 128, 0, true}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{2, 1, 1}, 128, 0, false}, &parameter, sizeof(parameter), {});
+  }
+  const std::string log = fake.log();
+  CHECK(log.find("cuLaunchKernelEx grid 2x1x1 threads 128 smem 0 waits itself\n") != std::string::npos);
+  CHECK(log.find("cuLaunchKernelEx grid 2x1x1 threads 128 smem 0\n") != std::string::npos);
+}
+
 TEST_CASE("with the context current, a launch is two driver calls and no allocation") {
   tj::test::FakeCuda fake;
   {
@@ -98,7 +112,7 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     const std::string before = fake.log();
     hot();
     const std::string added = std::string(fake.log()).substr(before.size());
-    CHECK(added == "cuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernel grid 132x1x1 threads 384 smem 1000\n");
+    CHECK(added == "cuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem 1000\n");
     fake.record(0);
     const long allocations = g_allocations;
     hot();
@@ -178,7 +192,7 @@ TEST_CASE("a binary or kernel that does not fit is named") {
     const tj::Error error =
         error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {}); });
     CHECK(has(error, "64 bytes"));
-    CHECK(std::string(fake.log()).find("cuLaunchKernel") == std::string::npos);
+    CHECK(std::string(fake.log()).find("cuLaunchKernelEx") == std::string::npos);
   }
   CHECK(std::string(fake.leaks()) == "");
 }

@@ -21,7 +21,7 @@ using tj::Tensor;
 constexpr tj::Device kCpu{tj::DeviceKind::cpu, 0};
 
 void nothing_happened(Machine& machine) {
-  for (const char* call : {"cuLaunchKernel", "cuModuleLoadData", "cuTensorMapEncodeTiled"}) CHECK_MESSAGE(count_calls(machine.cuda, call) == 0, call);
+  for (const char* call : {"cuLaunchKernelEx", "cuModuleLoadData", "cuTensorMapEncodeTiled"}) CHECK_MESSAGE(count_calls(machine.cuda, call) == 0, call);
   CHECK(machine.nvrtc.compiles() == 0);
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("after bad input the same runtime serves good input") {
   CHECK(error_of([&] { runtime.fmha(bad); }).code == Code::invalid_argument);
   runtime.fmha(attention());
   CHECK(error_of([&] { runtime.fmha(bad); }).code == Code::invalid_argument);  // also when the kernel is there
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_CASE("a refused source is named in the error, with the compiler's log; the 
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 0);
   machine.nvrtc.refuse(nullptr);
   runtime.fmha(attention());
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.nvrtc.compiles() == 2);
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("a dump folder that cannot be used costs a warning, not the kernel") {
   Runtime runtime(options);
   CHECK(runtime.prepare(config_of()).source_path == "");
   runtime.fmha(attention());
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   REQUIRE(!machine.warnings.empty());
   CHECK_MESSAGE(has(machine.warnings[0], "file/dump"), machine.warnings[0]);
 }
@@ -108,10 +108,10 @@ TEST_CASE("an NVRTC that does not open is named, and what is on disk needs none"
   const tj::Error error = error_of([&] { runtime.fmha(attention()); });
   CHECK(error.code == tj::Code::not_found);
   CHECK_MESSAGE(has(error.message, broken / "libnvrtc.so.13"), error.message);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 0);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
   ::setenv("LD_LIBRARY_PATH", path.c_str(), 1);
   runtime.fmha(attention());  // the compiler that made the entry is found again
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
   CHECK(machine.nvrtc.compiles() == 1);
 }
 

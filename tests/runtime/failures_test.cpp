@@ -50,15 +50,15 @@ TEST_CASE("each driver call of a first fmha fails in turn") {
         check_names(error, call);
         CHECK((error.stage == Stage::load || error.stage == Stage::launch));
         CHECK(error.code == (kOpening.count(call) > 0 ? Code::not_found : Code::driver_error));
-        CHECK(count_calls(machine.cuda, "cuLaunchKernel") == (call == "cuLaunchKernel" ? 1 : 0));
+        CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == (call == "cuLaunchKernelEx" ? 1 : 0));
       }
       failures += failed ? 1 : 0;
       in_destructor = !failed && call == "cuCtxPushCurrent";
       CHECK((failed || in_destructor || kQuiet.count(call) > 0));
       if (kOpening.count(call) == 0 && !in_destructor) {
-        const int before = count_calls(machine.cuda, "cuLaunchKernel");
+        const int before = count_calls(machine.cuda, "cuLaunchKernelEx");
         runtime.fmha(attention());
-        CHECK(count_calls(machine.cuda, "cuLaunchKernel") == before + 1);
+        CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == before + 1);
       }
     }
     // A driver that refuses a context at the very end is going down, and takes what it held along.
@@ -89,9 +89,9 @@ TEST_CASE("each driver call of a hot fmha fails in turn, in one runtime") {
         CHECK(error.stage == Stage::launch);
         CHECK(error.code == Code::driver_error);
       }
-      const int launches = count_calls(machine.cuda, "cuLaunchKernel");
+      const int launches = count_calls(machine.cuda, "cuLaunchKernelEx");
       runtime.fmha(attention());
-      CHECK(count_calls(machine.cuda, "cuLaunchKernel") == launches + 1);
+      CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == launches + 1);
     }
     CHECK(count_calls(machine.cuda, "cuModuleLoadData") == 1);
   }

@@ -182,11 +182,11 @@ TEST_CASE("a hot call makes five driver calls, two more where the context is not
   {
     Runtime runtime(machine.options());
     runtime.fmha(attention());
-    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernel\ncuCtxPopCurrent\n");
+    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
     void* context = nullptr;
     machine.cuda.retain(&context, 0);  // as the runtime API and PyTorch do
     machine.cuda.push(context);
-    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuLaunchKernel\n");
+    CHECK(calls_of(machine, runtime, attention()) == kMaps + "cuCtxGetCurrent\ncuLaunchKernelEx\n");
     machine.cuda.pop(&context);
     machine.cuda.release(0);
   }
@@ -201,7 +201,7 @@ TEST_CASE("a hot call does no file access: with the cache and the compiler gone 
   for (int i = 0; i < 3; ++i) runtime.fmha(attention());
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
   CHECK(machine.nvrtc.compiles() == 1);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 4);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 4);
   CHECK(machine.warnings.empty());
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("the first call compiles, the second finds memory, another runtime the
   CHECK(second.prepare(attention()).origin == KernelOrigin::memory);
   CHECK(second.prepare(config_of(false)).origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 2);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
   CHECK(machine.warnings.empty());
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("an unwritable cache costs compiles and one warning") {
   runtime.fmha(attention({}, false));
   CHECK(runtime.prepare(config_of()).origin == KernelOrigin::memory);
   CHECK(machine.nvrtc.compiles() == 2);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 2);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
   REQUIRE(machine.warnings.size() == 1);
   CHECK_MESSAGE(has(machine.warnings[0], "file/cache"), machine.warnings[0]);
   CHECK(has(machine.warnings[0], "memory only"));

@@ -98,7 +98,7 @@ TEST_CASE("a process compiles and launches; another hits the disk and never open
           TJ_EXPECT(report.compile_ms > 0 && report.schedule_ms > 0);
           TJ_EXPECT(runtime.prepare(config_of()).origin == KernelOrigin::memory);
           runtime.fmha(attention());
-          TJ_EXPECT(count_calls(cuda, "cuLaunchKernel") == 1);
+          TJ_EXPECT(count_calls(cuda, "cuLaunchKernelEx") == 1);
           TJ_EXPECT(Runtime(options).prepare(config_of()).origin == KernelOrigin::disk);
           TJ_EXPECT(mapped(nvrtc.path()));
         }) == "");
@@ -107,7 +107,7 @@ TEST_CASE("a process compiles and launches; another hits the disk and never open
           cuda.set_param_bytes(sizeof(tj::ops::fmha::Params));
           Runtime runtime(options);
           runtime.fmha(attention());
-          TJ_EXPECT(count_calls(cuda, "cuLaunchKernel") == 1);
+          TJ_EXPECT(count_calls(cuda, "cuLaunchKernelEx") == 1);
           TJ_EXPECT(Runtime(options).prepare(attention()).origin == KernelOrigin::disk);
           TJ_EXPECT(!mapped("libnvrtc"));
         }) == "");

@@ -55,7 +55,7 @@ TEST_CASE("threads that ask for one kernel at once compile it once, with a disk 
     CHECK(failed == 0);
     CHECK(machine.nvrtc.compiles() == 1);
     CHECK(compiled <= 1);
-    CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kThreads);
     CHECK(machine.warnings.empty());
   }
 }
@@ -66,7 +66,7 @@ TEST_CASE("runtimes that share a cache compile once between them") {
   for (int t = 0; t < kThreads; ++t) runtimes.push_back(std::make_unique<Runtime>(machine.options()));
   CHECK(together([&](int t) { runtimes[static_cast<std::size_t>(t)]->fmha(attention()); }) == 0);
   CHECK(machine.nvrtc.compiles() == 1);
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kThreads);
 }
 
 TEST_CASE("different kernels at once, while others are hot") {
@@ -82,7 +82,7 @@ TEST_CASE("different kernels at once, while others are hot") {
     });
     CHECK(failed == 0);
     CHECK(machine.nvrtc.compiles() == 4);
-    CHECK(count_calls(machine.cuda, "cuLaunchKernel") == kThreads * 20);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == kThreads * 20);
   }
   CHECK(std::string(machine.cuda.leaks()) == "");
 }
@@ -94,7 +94,7 @@ TEST_CASE("a refused compile fails in every thread and leaves the kernel to the 
   CHECK(together([&](int) { runtime.fmha(attention()); }) == kThreads);
   machine.nvrtc.refuse(nullptr);
   runtime.fmha(attention());
-  CHECK(count_calls(machine.cuda, "cuLaunchKernel") == 1);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 
 HotKey key_of(int i) {

@@ -61,6 +61,10 @@ TJ_DEVICE bool elect_one() { return lane_index() == 0; }
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
 TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }
 
+// ---- grids of one stream: they run one after the other --------------------------------------------------------------
+TJ_DEVICE void next_grid_may_start() {}
+TJ_DEVICE void wait_for_grids_before() {}
+
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 TJ_DEVICE void block_sync() { detail::api.block_sync(); }
 TJ_DEVICE void warp_sync() { detail::api.warp_sync(); }
