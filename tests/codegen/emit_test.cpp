@@ -10,6 +10,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "ops/fmha.hpp"
+#include "ops/gemm.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -77,6 +78,18 @@ TEST_CASE("moving slots, an order barrier or a node's stage by hand changes the 
     moved.cycle[v] = moved.cycle[v] % moved.ii + (moved.stage(static_cast<int>(v)) == 0 ? moved.ii : 0);
     CHECK(text_of(graph, moved) != before);
   }
+}
+
+TEST_CASE("steps that share one text stay one for the compiler: it may not peel the loop itself") {
+  const ops::Candidate candidate = ops::gemm_candidate({}, *arch::find("sm_90a"));
+  sched::Options options;
+  options.order_barriers = candidate.turns;
+  const std::string text = text_of(candidate.graph, sched::schedule(candidate.graph, options));
+  CHECK(occurrences(text, "mma(consumer, ") == 1);
+  const std::size_t loop = text.find("for (int s = 0; s < n; ++s)");
+  REQUIRE(loop != std::string::npos);
+  const std::size_t before = text.rfind('\n', text.rfind('\n', loop) - 1);
+  CHECK(text.substr(before, loop - before).find("#pragma unroll 1") != std::string::npos);
 }
 
 TEST_CASE("a load that has a role of its own gets a warp of its own") {
