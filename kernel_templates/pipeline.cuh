@@ -59,6 +59,11 @@ TJ_DEVICE void publish(u32 shared, u32 sequence) {
   warp_sync();
   if (lane_index() == 0) mbarrier_arrive<Site>(full_barrier<R>(shared, sequence));
 }
+/// Consumer of one thread: it reads the filling no more.
+template <int Site, class R>
+TJ_DEVICE void release_alone(u32 shared, u32 sequence) {
+  mbarrier_arrive<Site>(empty_barrier<R>(shared, sequence));
+}
 /// Consumer: this warp reads the filling no more; one arrival a warp.
 template <int Site, class R>
 TJ_DEVICE void release(u32 shared, u32 sequence) {

@@ -121,6 +121,22 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
+TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(reinterpret_cast<u64>(map)),
+               "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
+}
+template <int Site>
+TJ_DEVICE void store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Returns once at most `Pending` of this thread's newest groups of stores have still to read shared memory.
+template <int Site, int Pending>
+TJ_DEVICE void store_wait() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.
 template <class T>
@@ -144,6 +160,17 @@ TJ_DEVICE void store_shared(u32 address, u32 value) { asm volatile("st.shared.u3
 TJ_DEVICE void store_shared(u32 address, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory"); }
 TJ_DEVICE void store_shared(u32 address, const float (&v)[4]) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]) : "memory");
+}
+
+TJ_DEVICE void store_shared(u32 address, const u32 (&v)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+}
+/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m], elements
+/// 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
 }
 
 // ---- warpgroup matrix instructions ----------------------------------------------------------------------------------

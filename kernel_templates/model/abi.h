@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 3u
+#define TJ_MODEL_ABI_VERSION 4u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -39,6 +39,7 @@ typedef struct tj_model_api {
 
   void (*block_sync)(void);
   void (*warp_sync)(void);
+  unsigned (*shuffle)(unsigned bits, unsigned lane);
   unsigned (*shuffle_xor)(unsigned bits, unsigned mask);
   int (*any_in_warp)(int value);
   void (*named_barrier)(int site, unsigned id, unsigned threads, int wait);
@@ -52,6 +53,9 @@ typedef struct tj_model_api {
   void (*registers)(int site, int registers, int grow);
 
   void (*copy_box)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
+  void (*store_box)(const void* map, unsigned source, const int* coordinates, int rank);
+  void (*store_commit)(int site);
+  void (*store_wait)(int site, int pending); /* until the sources of all but the newest groups have been read */
   void (*shared_load)(unsigned address, void* to, unsigned bytes);
   void (*shared_store)(unsigned address, const void* from, unsigned bytes);
 

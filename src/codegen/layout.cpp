@@ -98,7 +98,7 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     layout.groups.back().roles.push_back(static_cast<int>(r));
     layout.roles[r].first_warp = warp + used;
     layout.roles[r].single_thread = role.warps == 1 && !role.nodes.empty() && std::all_of(role.nodes.begin(), role.nodes.end(), [&](int n) {
-      return graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::copy;
+      return graph::issued_by_one(graph.nodes[static_cast<std::size_t>(n)].async);
     });
     used += role.warps;
   }

@@ -197,6 +197,8 @@ class RoleWriter {
       case EventKind::call: return write_call(event, section);
       case EventKind::matrix_fence: w_.line("dev::matrix_fence<", site(section, "fence before " + name), ">();"); return;
       case EventKind::matrix_commit: w_.line("dev::matrix_commit<", site(section, "commit " + name), ">();"); return;
+      case EventKind::store_commit: w_.line(for_one(), "dev::store_commit<", site(section, "commit stores of " + name), ">();"); return;
+      case EventKind::store_wait: w_.line(for_one(), "dev::store_wait<", site(section, "wait for stores"), ", ", event.pending, ">();"); return;
       case EventKind::matrix_wait: w_.line("dev::matrix_wait<", site(section, "group wait"), ", ", event.pending, ">();"); return;
       case EventKind::done: w_.line(node(event.node).body, "_done(", variable(node(event.node)), ");"); return;
       case EventKind::order_wait: w_.line("dev::named_sync<", site(section, "turn before " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 0), ");"); return;
@@ -212,7 +214,7 @@ class RoleWriter {
     switch (event.kind) {
       case EventKind::wait_full: w_.line("dev::wait_full<", site(section, cat("wait ring ", value, " full")), ", ", arguments); return;
       case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
-      case EventKind::release: w_.line("dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
+      case EventKind::release: w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
       case EventKind::wait_empty:
         if (fills_alone(event.node) && !leader_only_) w_.open("if (", leader(), ")");
         leader_only_ = fills_alone(event.node);
@@ -222,15 +224,18 @@ class RoleWriter {
     }
   }
 
+  bool single_thread() const { return layout_.roles[static_cast<std::size_t>(role_)].single_thread; }
   // A copy in a role of several threads is issued by one of them.
   bool fills_alone(int index) const {
-    return node(index).async == graph::Async::copy && !layout_.roles[static_cast<std::size_t>(role_)].single_thread;
+    return node(index).async == graph::Async::copy && !single_thread();
   }
+  // What the thread that stores does, in a role of several.
+  std::string for_one() const { return single_thread() ? "" : cat("if (", leader(), ") "); }
   std::string leader() const { return cat("warp == ", layout_.roles[static_cast<std::size_t>(role_)].first_warp, " && dev::elect_one()"); }
 
   void write_call(const Event& event, const Section& section) {
     const auto& n = node(event.node);
-    std::string text = cat(n.body, "(", variable(n), ", tile");
+    std::string text = cat(n.async == graph::Async::store ? for_one() : "", n.body, "(", variable(n), ", tile");
     if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
     std::set<int> seen;
     for (const auto& edge : graph_.edges) {

@@ -87,6 +87,7 @@ class Simulator {
         push({.kind = EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
+    wait_for_stores(0);
   }
 
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
@@ -99,7 +100,11 @@ class Simulator {
     const bool matrix = n.async == Async::matrix;
     if (matrix) push({.kind = EventKind::matrix_fence, .node = index, .iteration = iteration});
     push({.kind = EventKind::call, .node = index, .iteration = iteration});
-    if (matrix) {
+    if (n.async == Async::store) {
+      push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
+      stores_.emplace_back(index, iteration);
+      wait_for_stores(1);
+    } else if (matrix) {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
     } else {
@@ -107,6 +112,13 @@ class Simulator {
     }
     publish_fills(index, iteration);
     if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
+  }
+
+  // One group behind: the slots of a store are handed back while the next one reads its own.
+  void wait_for_stores(std::size_t pending) {
+    if (stores_.size() <= pending) return;
+    push({.kind = EventKind::store_wait, .pending = static_cast<int>(pending)});
+    for (; stores_.size() > pending; stores_.erase(stores_.begin())) complete(stores_.front().first, stores_.front().second);
   }
 
   // A blocking edge from an asynchronous matrix node of this role: wait until its group is complete.
@@ -212,6 +224,7 @@ class Simulator {
   int trip_count_;
   std::vector<Event>* out_ = nullptr;
   std::vector<Instance> pending_;             // matrix groups in commit order
+  std::vector<Instance> stores_;              // groups of bulk stores in commit order
   std::set<std::pair<int, int>> acquired_;    // value, iteration
   std::set<Instance> completed_;
 };

@@ -22,6 +22,8 @@ enum class EventKind {
   matrix_commit, ///< the call's matrix instructions form a group
   proxy_fence,   ///< ordinary stores of the call before asynchronous readers
   publish,       ///< the call's stores are complete
+  store_commit,  ///< the call's bulk stores form a group
+  store_wait,    ///< at most `pending` newest groups of stores have still to read
   matrix_wait,   ///< at most `pending` newest groups are unfinished
   done,          ///< a node's completion has been observed
   release,       ///< this role reads the slot no more

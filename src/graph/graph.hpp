@@ -53,8 +53,12 @@ enum class Scope { tile_begin, iteration, tile_end };
 enum class Async {
   none,    ///< done when the call returns
   copy,    ///< through the full barrier of the ring that it fills (transaction bytes)
-  matrix   ///< through a wait on the issuing role's groups
+  matrix,  ///< through a wait on the issuing role's groups
+  store    ///< a bulk copy out of shared memory: what it reads is free after a wait on the issuing thread's groups
 };
+
+/// Does one thread start it, and hardware do the rest?
+constexpr bool issued_by_one(Async async) { return async == Async::copy || async == Async::store; }
 
 struct Node {
   std::string name;   ///< unique: "qk.0"

@@ -34,14 +34,14 @@ Json table_json(const Graph& graph, const Node& node) {
 
 /// Who runs the node, and what the unit calls: what differs from the reader's defaults.
 void execution_json(const Node& node, Json& json) {
-  static constexpr const char* kAsync[] = {"none", "copy", "matrix"};
+  static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store"};
   const Node usual;
   if (node.body != node.name && !node.body.empty()) json["body"] = node.body;
   if (!node.context.empty()) json["context"] = node.context;
   if (node.copy != 0) json["copy"] = node.copy;
   if (node.scope != Scope::iteration) json["scope"] = scope_word(node.scope);
   if (node.async != (node.variable_latency ? Async::copy : Async::none)) json["async"] = kAsync[static_cast<int>(node.async)];
-  if (node.warps != (node.async == Async::copy ? 1 : usual.warps)) json["warps"] = node.warps;
+  if (node.warps != (issued_by_one(node.async) ? 1 : usual.warps)) json["warps"] = node.warps;
   if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
   if (node.has_fast_variant) json["fast_variant"] = true;
   if (node.max_fast_begin != usual.max_fast_begin) json["max_fast_begin"] = node.max_fast_begin;

@@ -19,6 +19,7 @@ const char* async_text(Async async) {
   switch (async) {
     case Async::copy: return " async-copy";
     case Async::matrix: return " async-matrix";
+    case Async::store: return " async-store";
     case Async::none: break;
   }
   return "";

@@ -37,6 +37,7 @@ std::uint32_t meet_warp(WarpUnit::Kind kind, std::uint32_t value, std::uint32_t 
 }
 void block_sync() { guarded([](Thread& t, Block& b) { b.named.sync_block(t); }); }
 void warp_sync() { meet_warp(WarpUnit::Kind::sync, 0, 0); }
+unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
 unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
 int any_in_warp(int value) { return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0)); }
 
@@ -63,6 +64,15 @@ void registers(int, int, int) {}
 
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) { b.copies.issue(t, destination, map, barrier, coordinates, rank); });
+}
+void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) { b.stores.issue(t, map, source, coordinates, rank); });
+}
+void store_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
+}
+void store_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending); });
 }
 void shared_load(unsigned address, void* to, unsigned bytes) {
   guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_access(t, address, bytes, "load_shared"), bytes); });
@@ -92,9 +102,9 @@ void misaligned(const void* address, unsigned bytes) {
 
 const tj_model_api& api() {
   static constexpr tj_model_api kApi = {
-      TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle_xor,  &any_in_warp, &named_barrier,
+      TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle,      &shuffle_xor,  &any_in_warp, &named_barrier,
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
-      &copy_box,            &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
+      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
   return kApi;
 }
 

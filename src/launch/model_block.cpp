@@ -17,9 +17,10 @@ void enter(void* argument) {
 }  // namespace
 
 Block::Block(const Launch& common, StackPool& pool)
-    : launch(common), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler), copies(shared, mbarriers),
+    : launch(common), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler), copies(shared, mbarriers), stores(scheduler, shared),
       warps(common.threads / kWarpThreads) {
   units_.push_back(&copies);
+  units_.push_back(&stores);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
     matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared, group));
     units_.push_back(matrix.back().get());
@@ -45,6 +46,7 @@ void Block::reset(unsigned index) {
   mbarriers.reset();
   named.reset();
   copies.reset();
+  stores.reset();
   for (WarpUnit& warp : warps) warp.reset();
   for (auto& unit : matrix) unit->reset();
   for (unsigned i = 0; i < scheduler.size(); ++i) {
@@ -64,6 +66,8 @@ void Block::run(unsigned index) {
     });
     if (all_ended && copies.ready() != 0)
       fault(cat("block ", index, " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
+    if (all_ended && stores.ready() != 0)
+      fault(cat("block ", index, " ends while ", stores.ready(), " bulk stores have still to read its shared memory; wait for them before the end"));
   } catch (const Error& e) {
     support::fail(e.stage, e.code, e.message, waiting_report(*this));
   }

@@ -15,6 +15,7 @@
 #include "launch/model_matrix.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
+#include "launch/model_store.hpp"
 #include "launch/model_warp.hpp"
 
 namespace tj::launch::model {
@@ -44,6 +45,7 @@ class Block {
   Mbarriers mbarriers;
   NamedBarriers named;
   CopyEngine copies;
+  StoreEngine stores;
   std::vector<WarpUnit> warps;
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
 

@@ -12,12 +12,12 @@ namespace {
 using support::cat;
 
 constexpr std::uint32_t kChunkBytes = 16;          // what a swizzle moves as one
-constexpr std::uint32_t kDestinationAlignment = 128;
+}  // namespace
 
-const TensorMap& read_map(const Thread& thread, const void* map, int rank) {
+const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what) {
   const auto& found = *static_cast<const TensorMap*>(map);
-  if (map == nullptr || found.magic != TensorMap::kMagic) fault(thread, "copy_box: the tensor map was not encoded by the model's driver");
-  if (found.rank != rank) fault(thread, cat("copy_box: the tensor map has rank ", int{found.rank}, ", the copy ", rank));
+  if (map == nullptr || found.magic != TensorMap::kMagic) fault(thread, cat(what, ": the tensor map was not encoded by the model's driver"));
+  if (found.rank != rank) fault(thread, cat(what, ": the tensor map has rank ", int{found.rank}, ", the instruction ", rank));
   return found;
 }
 
@@ -26,8 +26,6 @@ std::uint32_t box_bytes(const TensorMap& map) {
   for (std::size_t d = 0; d < map.rank; ++d) bytes *= map.box[d];
   return bytes;
 }
-
-}  // namespace
 
 void encode(const support::TensorMapDesc& desc, void* out) {
   TensorMap map{};
@@ -46,10 +44,10 @@ void encode(const support::TensorMapDesc& desc, void* out) {
 }
 
 void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
-  Copy copy{read_map(thread, map, rank), destination, barrier, 0, {}};
+  Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}};
   copy.bytes = box_bytes(copy.map);
-  if (destination % kDestinationAlignment != 0)
-    fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kDestinationAlignment));
+  if (destination % kBoxAlignment != 0)
+    fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kBoxAlignment));
   // A missing wait shows: until the copy is done its destination is neither the old nor the new content.
   std::memset(shared_.at(thread, destination, copy.bytes, "copy_box: a destination"), SharedMemory::kPoison, copy.bytes);
   barriers_.check(thread, barrier);
@@ -65,46 +63,41 @@ bool CopyEngine::under_way(std::uint32_t address, std::uint32_t bytes) const noe
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
-  write_box(copy);
+  for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
   barriers_.complete_bytes(copy.barrier, copy.bytes);
 }
 
-void CopyEngine::write_box(const Copy& copy) {
-  const TensorMap& map = copy.map;
-  const std::uint32_t row_bytes = std::uint32_t{map.box[0]} * map.element_bytes;
+void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origin, const std::function<void(const BoxRow&)>& work) {
+  const std::int64_t element = map.element_bytes, row_bytes = std::int64_t{map.box[0]} * element;
   std::array<std::uint32_t, 5> extent{1, 1, 1, 1, 1}, i{};
   for (std::size_t d = 1; d < map.rank; ++d) extent[d] = map.box[d];
-  std::uint32_t address = copy.destination;
+  BoxRow row;
   for (i[4] = 0; i[4] < extent[4]; ++i[4])
     for (i[3] = 0; i[3] < extent[3]; ++i[3])
       for (i[2] = 0; i[2] < extent[2]; ++i[2])
-        for (i[1] = 0; i[1] < extent[1]; ++i[1], address += row_bytes) {
-          std::array<std::int64_t, 5> at = copy.origin;
-          for (std::size_t d = 1; d < at.size(); ++d) at[d] += i[d];
-          write_row(copy, at, address);
+        for (i[1] = 0; i[1] < extent[1]; ++i[1], row.offset += static_cast<std::uint32_t>(row_bytes)) {
+          bool outside = false;
+          row.global = map.base + static_cast<std::uint64_t>(origin[0] * element);
+          for (std::size_t d = 1; d < map.rank; ++d) {
+            const std::int64_t at = origin[d] + i[d];
+            outside = outside || at < 0 || static_cast<std::uint64_t>(at) >= map.dims[d];
+            row.global += static_cast<std::uint64_t>(at) * map.stride_bytes[d - 1];
+          }
+          row.begin = std::clamp<std::int64_t>(-origin[0] * element, 0, row_bytes);
+          row.end = outside ? row.begin : std::clamp<std::int64_t>((static_cast<std::int64_t>(map.dims[0]) - origin[0]) * element, row.begin, row_bytes);
+          work(row);
         }
 }
 
-void CopyEngine::write_row(const Copy& copy, const std::array<std::int64_t, 5>& at, std::uint32_t address) {
+void CopyEngine::write_row(const Copy& copy, const BoxRow& row) {
   const TensorMap& map = copy.map;
   const std::uint32_t row_bytes = std::uint32_t{map.box[0]} * map.element_bytes;
-  const auto outside = [&](std::size_t d) { return at[d] < 0 || static_cast<std::uint64_t>(at[d]) >= map.dims[d]; };
-  bool row_outside = false;
-  std::uint64_t source = map.base;
-  for (std::size_t d = 1; d < map.rank; ++d) {
-    row_outside = row_outside || outside(d);
-    source += static_cast<std::uint64_t>(at[d]) * map.stride_bytes[d - 1];
-  }
-  // The part of the row that is in the tensor, in bytes from the box's left edge.
-  const std::int64_t element = map.element_bytes;
-  const std::int64_t begin = std::clamp<std::int64_t>(-at[0] * element, 0, row_bytes);
-  const std::int64_t end = row_outside ? begin : std::clamp<std::int64_t>((static_cast<std::int64_t>(map.dims[0]) - at[0]) * element, begin, row_bytes);
   for (std::uint32_t offset = 0; offset < row_bytes; offset += kChunkBytes) {
-    std::byte* to = shared_.at(swizzled(address + offset, map.swizzle_bytes), kChunkBytes, "copy_box: a write");
-    const std::int64_t first = std::clamp<std::int64_t>(begin - offset, 0, kChunkBytes), last = std::clamp<std::int64_t>(end - offset, 0, kChunkBytes);
+    std::byte* to = shared_.at(swizzled(copy.destination + row.offset + offset, map.swizzle_bytes), kChunkBytes, "copy_box: a write");
+    const std::int64_t first = std::clamp<std::int64_t>(row.begin - offset, 0, kChunkBytes), last = std::clamp<std::int64_t>(row.end - offset, 0, kChunkBytes);
     if (first > 0 || last < kChunkBytes) std::memset(to, 0, kChunkBytes);
     if (last > first)
-      std::memcpy(to + first, reinterpret_cast<const std::byte*>(source) + (at[0] * element + offset + first), static_cast<std::size_t>(last - first));
+      std::memcpy(to + first, reinterpret_cast<const std::byte*>(row.global) + (offset + first), static_cast<std::size_t>(last - first));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "launch/model_barrier.hpp"
@@ -36,6 +37,21 @@ constexpr std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_by
   return swizzle_bytes == 0 ? address : address ^ ((address >> 3) & (swizzle_bytes - 16u));
 }
 
+/// A tensor map as an instruction was given it. Throws tj::Error(model_fault) naming `what` for one of another origin or rank.
+const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what);
+std::uint32_t box_bytes(const TensorMap& map);
+/// Shared addresses of boxes are multiples of this.
+inline constexpr std::uint32_t kBoxAlignment = 128;
+
+/// One row of a box: where its left edge lies in the tensor, and which of its bytes are inside.
+struct BoxRow {
+  std::uint64_t global = 0;
+  std::uint32_t offset = 0;             ///< of the row in an unswizzled box
+  std::int64_t begin = 0, end = 0;      ///< bytes from the left edge; equal when the whole row is outside
+};
+/// Calls work(BoxRow) for each row of the box at `origin`, in the order of the box in shared memory.
+void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origin, const std::function<void(const BoxRow&)>& work);
+
 class CopyEngine final : public AsyncUnit {
  public:
   CopyEngine(SharedMemory& shared, Mbarriers& barriers) : shared_(shared), barriers_(barriers) {}
@@ -56,8 +72,7 @@ class CopyEngine final : public AsyncUnit {
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
   };
-  void write_box(const Copy& copy);
-  void write_row(const Copy& copy, const std::array<std::int64_t, 5>& at, std::uint32_t address);
+  void write_row(const Copy& copy, const BoxRow& row);
 
   SharedMemory& shared_;
   Mbarriers& barriers_;

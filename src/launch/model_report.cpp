@@ -41,6 +41,7 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::named: return cat("named barrier ", wait.object, ": ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come");
     case WaitKind::mbarrier: return mbarrier_text(block, wait);
     case WaitKind::matrix: return matrix_text(block, thread);
+    case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }
   return "?";
 }

@@ -9,6 +9,7 @@ namespace {
 const char* name(WarpUnit::Kind kind) {
   switch (kind) {
     case WarpUnit::Kind::sync: return "warp_sync";
+    case WarpUnit::Kind::shuffle: return "shuffle";
     case WarpUnit::Kind::shuffle_xor: return "shuffle_xor";
     case WarpUnit::Kind::any: return "any_in_warp";
   }
@@ -22,8 +23,8 @@ std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, st
   if (arrived_ == 0) kind_ = kind;
   else if (kind_ != kind)
     fault(thread, support::cat("executes ", name(kind), " while other lanes of its warp are in ", name(kind_), "; all 32 lanes must execute the same"));
-  if (kind == Kind::shuffle_xor && operand >= kWarpThreads)
-    fault(thread, support::cat("shuffle_xor with mask ", operand, "; allowed are 0 to 31"));
+  if ((kind == Kind::shuffle || kind == Kind::shuffle_xor) && operand >= kWarpThreads)
+    fault(thread, support::cat(name(kind), " with ", kind == Kind::shuffle ? "lane " : "mask ", operand, "; allowed are 0 to 31"));
   value_[lane] = value;
   operand_[lane] = operand;
   arrived_ |= 1u << lane;
@@ -41,7 +42,7 @@ void WarpUnit::finish() {
   std::uint32_t any = 0;
   for (unsigned lane = 0; lane < kWarpThreads; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
   for (unsigned lane = 0; lane < kWarpThreads; ++lane)
-    result_[lane] = kind_ == Kind::shuffle_xor ? value_[lane ^ operand_[lane]] : any;
+    result_[lane] = kind_ == Kind::shuffle ? value_[operand_[lane]] : kind_ == Kind::shuffle_xor ? value_[lane ^ operand_[lane]] : any;
   arrived_ = 0;
 }
 

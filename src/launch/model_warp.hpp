@@ -13,7 +13,7 @@ namespace tj::launch::model {
 
 class WarpUnit {
  public:
-  enum class Kind { sync, shuffle_xor, any };
+  enum class Kind { sync, shuffle, shuffle_xor, any };
 
   void reset() { arrived_ = 0; }
   /// Returns this lane's result once all 32 lanes take part.

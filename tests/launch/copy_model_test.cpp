@@ -147,7 +147,7 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(0, source.map, kBarrier, 4), "out of bounds"));
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier + 8, 4), "no mbarrier was initialised"));
   CHECK(contains(message(SharedMemory::kBase, empty, kBarrier, 4), "was not encoded"));
-  CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the copy 3"));
+  CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the instruction 3"));
 }
 
 TEST_CASE("the driver refuses maps that the hardware would refuse") {

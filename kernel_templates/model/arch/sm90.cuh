@@ -123,6 +123,21 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
+/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
+TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
+  const int coordinates[4] = {c0, c1, c2, c3};
+  detail::api.store_box(map, source, coordinates, 4);
+}
+template <int Site>
+TJ_DEVICE void store_commit() {
+  detail::api.store_commit(Site);
+}
+/// Returns once at most `Pending` of this thread's newest groups of stores have still to read shared memory.
+template <int Site, int Pending>
+TJ_DEVICE void store_wait() {
+  detail::api.store_wait(Site, Pending);
+}
+
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.
 template <class T>
@@ -136,6 +151,16 @@ TJ_DEVICE void load_shared(u32 address, float (&values)[4]) { detail::api.shared
 TJ_DEVICE void store_shared(u32 address, u32 value) { detail::api.shared_store(address, &value, 4); }
 TJ_DEVICE void store_shared(u32 address, float value) { detail::api.shared_store(address, &value, 4); }
 TJ_DEVICE void store_shared(u32 address, const float (&values)[4]) { detail::api.shared_store(address, values, 16); }
+
+TJ_DEVICE void store_shared(u32 address, const u32 (&values)[4]) { detail::api.shared_store(address, values, 16); }
+/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m], elements
+/// 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
+  for (u32 m = 0; m < 4; ++m) {
+    const u32 row = detail::api.shuffle(address, 8 * m + lane_index() / 4);
+    store_shared(row + lane_index() % 4 * 4, words[m]);
+  }
+}
 
 // ---- warpgroup matrix instructions ----------------------------------------------------------------------------------
 template <int Site>

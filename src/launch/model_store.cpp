@@ -1,0 +1,57 @@
+// See model_store.hpp.
+#include "launch/model_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+
+using support::cat;
+
+void StoreEngine::reset() {
+  pending_.clear();
+  groups_.assign(scheduler_.size(), 0);
+}
+
+void StoreEngine::issue(Thread& thread, const void* map, std::uint32_t source, const int* coordinates, int rank) {
+  Store store{read_map(thread, map, rank, "store_box"), source, {}, thread.index(), groups_[thread.index()]};
+  if (source % kBoxAlignment != 0) fault(thread, cat("store_box from shared address ", hex(source), "; it must be a multiple of ", kBoxAlignment));
+  shared_.at(thread, source, box_bytes(store.map), "store_box: a source");
+  for (int d = 0; d < rank; ++d) store.origin[static_cast<std::size_t>(d)] = coordinates[d];
+  pending_.push_back(store);
+}
+
+void StoreEngine::commit(Thread& thread) { ++groups_[thread.index()]; }
+
+bool StoreEngine::passed(const Thread& thread, std::uint32_t pending) const {
+  const std::uint64_t committed = groups_[thread.index()];
+  return std::none_of(pending_.begin(), pending_.end(),
+                      [&](const Store& store) { return store.thread == thread.index() && store.group + pending < committed; });
+}
+
+void StoreEngine::wait(Thread& thread, int site, int pending) {
+  while (!passed(thread, static_cast<std::uint32_t>(pending)))
+    scheduler_.park(thread, {WaitKind::store, site, 0, static_cast<std::uint32_t>(pending), 0});
+}
+
+void StoreEngine::complete(std::size_t which) {
+  const Store store = pending_[which];
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
+  for_each_row(store.map, store.origin, [&](const BoxRow& row) { read_row(store, row); });
+  Thread& thread = scheduler_.thread(store.thread);
+  if (thread.state == ThreadState::waiting && thread.wait.kind == WaitKind::store && passed(thread, thread.wait.detail)) scheduler_.wake(thread);
+}
+
+void StoreEngine::read_row(const Store& store, const BoxRow& row) {
+  for (std::int64_t at = row.begin; at < row.end;) {
+    const std::uint32_t address = store.source + row.offset + static_cast<std::uint32_t>(at);
+    const std::int64_t count = std::min<std::int64_t>(row.end - at, 16 - address % 16);  // a swizzle moves 16 bytes as one
+    const std::byte* from = shared_.at(swizzled(address, store.map.swizzle_bytes), static_cast<std::uint64_t>(count), "store_box: a read");
+    std::memcpy(reinterpret_cast<std::byte*>(row.global) + at, from, static_cast<std::size_t>(count));
+    at += count;
+  }
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,49 @@
+// Bulk tensor stores of the model: boxes from shared memory into a tensor, read later than they are issued.
+//
+// Decides when a store has read its source: at some time before a wait for its group returns. What it writes is what shared
+// memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor is written.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "launch/model_copy.hpp"
+#include "launch/model_scheduler.hpp"
+#include "launch/model_shared.hpp"
+
+namespace tj::launch::model {
+
+class StoreEngine final : public AsyncUnit {
+ public:
+  StoreEngine(Scheduler& scheduler, SharedMemory& shared) : scheduler_(scheduler), shared_(shared) {}
+  void reset();
+
+  /// Throws tj::Error(model_fault) for a bad map, rank or source.
+  void issue(Thread& thread, const void* map, std::uint32_t source, const int* coordinates, int rank);
+  /// The thread's stores since its last commit form a group.
+  void commit(Thread& thread);
+  /// Until at most `pending` of the thread's newest groups have still to read.
+  void wait(Thread& thread, int site, int pending);
+
+  std::size_t ready() const override { return pending_.size(); }
+  void complete(std::size_t which) override;
+
+ private:
+  struct Store {
+    TensorMap map;
+    std::uint32_t source;
+    std::array<std::int64_t, 5> origin;
+    unsigned thread;
+    std::uint64_t group;  ///< counted for each thread
+  };
+  bool passed(const Thread& thread, std::uint32_t pending) const;
+  void read_row(const Store& store, const BoxRow& row);
+
+  Scheduler& scheduler_;
+  SharedMemory& shared_;
+  std::vector<Store> pending_;
+  std::vector<std::uint64_t> groups_;  ///< committed, of each thread
+};
+
+}  // namespace tj::launch::model

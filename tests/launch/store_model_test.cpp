@@ -1,0 +1,121 @@
+// Protects the model's bulk stores: what reaches a tensor, that nothing outside it is touched, and that a wait forgotten shows.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "launch/model_copy.hpp"
+#include "launch/model_unit.hpp"
+
+namespace {
+
+using tj::testing::contains;
+using tj::testing::error_of;
+
+constexpr const char* kUnit = R"(
+struct alignas(64) Params { tj::TensorMap map; int which; int column, row; };
+// A warp fills 16 rows of 16 columns with row * 100 + column, by matrices as a product leaves them, and one lane stores them.
+TJ_KERNEL(kernel, 32, Params, p) {
+  const u32 base = shared_base(), lane = lane_index();
+  u32 words[4];
+  for (u32 m = 0; m < 4; ++m) {
+    const u32 row = m % 2 * 8 + lane / 4, column = m / 2 * 8 + lane % 4 * 2;
+    words[m] = (row * 100 + column) | (row * 100 + column + 1) << 16;
+  }
+  const u32 row = lane % 16, chunk = lane / 16;
+  store_matrices(base + row * 128 + (chunk ^ row % 8) * 16, words);
+  proxy_fence<1>();
+  warp_sync();
+  if (elect_one()) {
+    store_box_4d(&p.map, base, p.column, p.row, 0, 0);
+    store_commit<2>();
+    if (p.which != 1) store_wait<3, 0>();
+  }
+  warp_sync();
+  if (p.which == 2) return;
+  const u32 none[4] = {};
+  store_shared(base + lane * 64, none);  // the slot is filled again
+}
+)";
+
+struct alignas(64) Params {
+  alignas(64) std::byte map[tj::support::kTensorMapBytes];
+  int which, column, row;
+};
+
+struct Target {
+  static constexpr std::uint64_t kColumns = 21, kRows = 12, kPitch = 32;
+  std::vector<std::uint16_t> data = std::vector<std::uint16_t>(kPitch * 40, 7);
+  Params params{};
+  explicit Target(int which, int column, int row) {
+    tj::support::TensorMapDesc desc;
+    desc.base = data.data() + 8 * kPitch;
+    desc.rank = 4;
+    desc.dims = {kColumns, kRows, 1, 1, 0};
+    desc.stride_bytes = {2, kPitch * 2, 16, 16, 0};
+    desc.box = {64, 16, 1, 1, 0};
+    tj::launch::model::encode(desc, params.map);
+    params.which = which;
+    params.column = column;
+    params.row = row;
+  }
+  int wrong() const {
+    int count = 0;
+    for (int r = -8; r < 32; ++r)
+      for (int c = 0; c < static_cast<int>(kPitch); ++c) {
+        const bool inside = r >= 0 && r < static_cast<int>(kRows) && c < static_cast<int>(kColumns);
+        const int row = r - params.row, column = c - params.column;
+        const bool stored = inside && row >= 0 && row < 16 && column >= 0 && column < 16;
+        const bool unset = inside && row >= 0 && row < 16 && column >= 16 && column < 64;  // of the box, never filled
+        if (!unset) count += data[static_cast<std::size_t>((r + 8) * static_cast<int>(kPitch) + c)] != (stored ? row * 100 + column : 7);
+      }
+    return count;
+  }
+};
+
+tj::testing::ModelUnit& unit() {
+  static tj::testing::ModelUnit made(kUnit);
+  return made;
+}
+
+TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is written") {
+  for (const auto& [column, row] : {std::pair{0, 0}, {5, 3}, {-3, -2}, {17, 11}, {21, 0}, {0, 12}, {-64, 0}}) {
+    const int c = column, r = row;
+    CAPTURE(c);
+    CAPTURE(r);
+    Target target(0, c, r);
+    unit().options({});
+    unit().run("kernel", target.params, 32, 4096);
+    CHECK(target.wrong() == 0);
+  }
+}
+
+TEST_CASE("a slot that is filled again without a wait shows, as wrong numbers under some seed") {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Target careful(0, 0, 0), careless(1, 0, 0);
+    unit().options({seed, {}, 1, {}});
+    unit().run("kernel", careful.params, 32, 4096);
+    CHECK(careful.wrong() == 0);
+    try {
+      unit().run("kernel", careless.params, 32, 4096);
+      wrong += careless.wrong() != 0;
+    } catch (const tj::Error&) {
+      ++wrong;  // it was still under way at the end
+    }
+  }
+  unit().options({});
+  CHECK(wrong > 10);
+}
+
+TEST_CASE("stores under way at the end of a block are a fault") {
+  int faults = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Target target(2, 0, 0);
+    unit().options({seed, {3}, 1, {}});
+    faults += contains(error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message, "have still to read its shared memory");
+  }
+  unit().options({});
+  CHECK(faults > 0);
+}
+
+}  // namespace
