@@ -15,14 +15,12 @@ using Flags = std::map<std::string, std::vector<std::string>>;
 constexpr std::size_t kUsualTiles = 8;  // of at least 64 rows: made ahead when nothing is asked for
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
 
-std::string tile_text(const GemmTile& tile) { return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k); }
-
 int tile_index(const std::string& text) {
   int index = 0;
   std::string known;
   for (const GemmTile& tile : gemm_tiles()) {
-    if (tile_text(tile) == text) return index;
-    known += (index++ == 0 ? "" : ", ") + tile_text(tile);
+    if (gemm_tile_name(tile) == text) return index;
+    known += (index++ == 0 ? "" : ", ") + gemm_tile_name(tile);
   }
   fail(Stage::argument, Code::invalid_argument, cat("--tile is '", text, "'; allowed are ", known));
 }
@@ -46,7 +44,7 @@ const std::vector<Choice>& choices() {
                                 {"add-c", {"false", "true", "both"}, 1},
                                 {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
     Choice tiles{"tile", {}, kUsualTiles};
-    for (const GemmTile& tile : gemm_tiles()) tiles.allowed.push_back(tile_text(tile));
+    for (const GemmTile& tile : gemm_tiles()) tiles.allowed.push_back(gemm_tile_name(tile));
     list.push_back(std::move(tiles));
     return list;
   }();
@@ -87,12 +85,6 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "tile") kernel.tile = tile_index(value);
 }
 
-GemmKernel kernel_of(const Request& request) {
-  GemmKernel kernel;
-  for (const auto& [name, value] : request.fields) set(kernel, name, value);
-  return kernel;
-}
-
 bool fits(const GemmKernel& kernel) {
   return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel.left_mn, kernel.right_mn);
 }
@@ -126,24 +118,27 @@ class Gemm final : public Op {
       if (fits(kernel)) list.push_back(gemm_request(kernel));
     if (list.empty())
       fail(Stage::argument, Code::invalid_argument,
-           cat("--tile is '", tile_text(gemm_tiles()[static_cast<std::size_t>(kernels.front().tile)]),
+           cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernels.front().tile)]),
                "'; allowed with --a-major m are tiles of at least 64 rows, with --b-major n of at least 64 columns"));
     return list;
   }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    return {gemm_candidate(kernel_of(request), arch)};
+    return {gemm_candidate(gemm_kernel(request), arch)};
   }
-  Geometry geometry(const Request& request, const Candidate&) const override { return {{"tile", kernel_of(request).tile}}; }
+  Geometry geometry(const Request& request, const Candidate&) const override { return {{"tile", gemm_kernel(request).tile}}; }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     gemm_plan(get(args), gemm_tiles()[static_cast<std::size_t>(geometry[0])], plan);
   }
+  const Tunable* tunable() const override { return &gemm_tunable(); }
 
  private:
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
 };
 
 }  // namespace
+
+std::string gemm_tile_name(const GemmTile& tile) { return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k); }
 
 const Op& gemm_op() {
   static const Gemm op;
@@ -156,9 +151,19 @@ GemmSizes gemm_sizes(const GemmArgs& args) {
   return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0]} : GemmSizes{shape[0], shape[1], k, 1};
 }
 
+GemmKernel gemm_kind(const GemmArgs& args) {
+  return {args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
+          args.bias.has_value(), args.beta != 0, args.activation,       0};
+}
+
+GemmKernel gemm_kernel(const Request& request) {
+  GemmKernel kernel;
+  for (const auto& [name, value] : request.fields) set(kernel, name, value);
+  return kernel;
+}
+
 GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch) {
-  GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
-                    args.bias.has_value(), args.beta != 0, args.activation,       0};
+  GemmKernel kernel = gemm_kind(args);
   kernel.tile = choose_gemm_tile(gemm_sizes(args), kernel, arch);
   return kernel;
 }
@@ -172,7 +177,7 @@ GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
 
 Request gemm_request(const GemmKernel& kernel) {
   const auto truth = [](bool value) { return value ? "true" : "false"; };
-  const std::string tile = tile_text(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
+  const std::string tile = gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
   const char* activation = kActivations[static_cast<int>(kernel.activation)];
   Request request;
   request.op = "gemm";

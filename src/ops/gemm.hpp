@@ -1,6 +1,6 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch
+// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem, gemm_tune.cpp what is measured to choose it, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch
 // parameters, gemm_validate.cpp what is legal.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <tilejit/ops.hpp>
 
 #include "ops/op.hpp"
+#include "ops/tunable.hpp"
 
 namespace tj::ops {
 
@@ -22,6 +23,8 @@ struct GemmTile {
 };
 /// All shipped ones, in the order in which equals are preferred.
 std::span<const GemmTile> gemm_tiles();
+/// "128x256x64".
+std::string gemm_tile_name(const GemmTile& tile);
 
 /// All that a kernel is made for.
 struct GemmKernel {
@@ -51,13 +54,27 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 /// The tile with the fewest predicted cycles. On the hot path: allocates nothing after an arch's first call. Throws
 /// tj::Error(target, unsupported) for an arch without the facts.
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
+/// Every tile that can serve, fewest predicted cycles first: the first is the one that is chosen.
+struct RankedTile {
+  int tile = 0;
+  double cycles = 0;
+};
+std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
 GemmSizes gemm_sizes(const GemmArgs& args);
+/// All of a kernel but its tile.
+GemmKernel gemm_kind(const GemmArgs& args);
+/// The kernel that a request names; a field that is left out has its default.
+GemmKernel gemm_kernel(const Request& request);
 GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch);
 /// Throws tj::Error(argument) for sizes or types that are not supported.
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
+
+/// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
+const Tunable& gemm_tunable();
+ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
 
 /// What an arch must have to be asked for a tile or a graph.
 const arch::Needs& gemm_needs();

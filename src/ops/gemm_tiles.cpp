@@ -107,6 +107,19 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
 }
 
+bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
+  const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
+  return !too_low && gemm_tile_fits(tile, kernel.left_mn, kernel.right_mn);
+}
+
+/// Those of a shipped arch, computed once; else they are put into `own`.
+const Rates& known_or(const arch::Arch& arch, Rates& own) {
+  static const std::vector<Rates> known = known_rates();
+  for (const Rates& rates : known)
+    if (rates.arch == &arch) return rates;
+  return own = rates_of(arch);
+}
+
 }  // namespace
 
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
@@ -129,21 +142,28 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 }
 
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  static const std::vector<Rates> known = known_rates();
-  const auto found = std::find_if(known.begin(), known.end(), [&](const Rates& rates) { return rates.arch == &arch; });
-  const Rates own = found == known.end() ? rates_of(arch) : Rates{};
-  const Rates& rates = found == known.end() ? own : *found;
+  Rates own;
+  const Rates& rates = known_or(arch, own);
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    const bool too_low = kTiles[t].block_m < kRowsPerConsumer && sizes.m > kTiles[t].block_m;  // several would share no copy of b
-    if (too_low || !gemm_tile_fits(kTiles[t], kernel.left_mn, kernel.right_mn)) continue;
+    if (!serves(kTiles[t], sizes, kernel)) continue;
     const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);
     best_cycles = cycles;
   }
   return best;
+}
+
+std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+  Rates own;
+  const Rates& rates = known_or(arch, own);
+  std::vector<RankedTile> ranking;
+  for (std::size_t t = 0; t < kTileCount; ++t)
+    if (serves(kTiles[t], sizes, kernel)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
+  std::stable_sort(ranking.begin(), ranking.end(), [](const RankedTile& x, const RankedTile& y) { return x.cycles < y.cycles; });
+  return ranking;
 }
 
 }  // namespace tj::ops

@@ -75,6 +75,8 @@ class Maker {
   virtual const std::vector<TemplateText>& templates() const;
 };
 
+class Tunable;
+
 /// A maker that ships with the library, and what its public descriptor means.
 class Op : public Maker {
  public:
@@ -91,6 +93,9 @@ class Op : public Maker {
 
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;
+
+  /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is no choice.
+  virtual const Tunable* tunable() const { return nullptr; }
 };
 
 /// All ops, in a fixed order.

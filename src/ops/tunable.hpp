@@ -1,0 +1,74 @@
+// An op of which several kernels can serve one problem: which those are, and what running them takes.
+//
+// Decides how a problem is named, what may be chosen for it and which tensors it has. Measures nothing and keeps nothing.
+// Invariant: a problem's fields, its key and arguments of its sizes stand for the same kernels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tilejit/tensor.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+/// A request without what is to be chosen, then sizes, in a fixed order: part of a record's key.
+struct Problem {
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string name;  ///< "gemm_f16_kk 4096x4096x4096"
+  double flops = 0;
+};
+
+/// The same in numbers, for hot calls.
+using ProblemKey = std::array<std::int64_t, 5>;
+
+/// One of the kernels that can serve a problem.
+struct Variant {
+  int choice = 0;
+  std::string name;  ///< "128x256x64"
+  double predicted_cycles = 0;
+  Request request;
+  std::uint64_t small_key = 0;
+};
+
+/// A dense tensor that a problem reads or writes.
+struct Operand {
+  DType dtype = DType::f16;
+  std::vector<std::int64_t> shape;     ///< as its memory lies, outermost first
+  std::vector<std::int64_t> strides;   ///< in elements
+};
+
+class Tunable {
+ public:
+  virtual ~Tunable() = default;
+
+  // ---- hot: nothing is allocated -------------------------------------------------------------------------------------
+  virtual ProblemKey key_of(const void* args) const = 0;
+  /// Of the kernel that serves args when this is chosen.
+  virtual std::uint64_t small_key(const void* args, int choice) const = 0;
+
+  virtual Request request_of(const void* args, int choice) const = 0;
+  virtual ProblemKey key_of(const Problem& problem) const = 0;
+  /// Everything that can serve it, fewest predicted cycles first; the first is what is taken where nothing was measured.
+  virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
+
+  /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is allowed.
+  virtual std::vector<Problem> problems(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
+  /// The problem of these fields; empty when they are not those of one.
+  virtual std::optional<Problem> problem_of(const std::vector<std::pair<std::string, std::string>>& fields) const = 0;
+
+  virtual std::vector<Operand> operands(const Problem& problem) const = 0;
+  /// Calls `use` with the op's public descriptor over tensors at these places, in the order of operands().
+  virtual void with_args(const Problem& problem, Device device, std::span<void* const> places, const std::function<void(const void*)>& use) const = 0;
+};
+
+}  // namespace tj::ops

@@ -1,0 +1,86 @@
+// Protects what choosing a product's tile by measurement rests on: problems of a command line, that a problem survives being
+// written down, that its key is that of a call with its tensors, and that the ranking begins with what is taken unmeasured.
+#include <doctest/doctest.h>
+
+#include "arch/arch.hpp"
+#include "ops/gemm.hpp"
+#include "support/expect.hpp"
+
+using namespace tj;
+
+namespace {
+
+using testing::error_of;
+using testing::has;
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+const arch::Arch& hopper() { return *arch::find("sm_90a"); }
+std::vector<ops::Problem> problems(const Flags& flags) { return ops::gemm_tunable().problems(flags); }
+std::string refusal(const Flags& flags) {
+  return error_of([&] { problems(flags); }).message;
+}
+
+const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
+                           {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}};
+
+}  // namespace
+
+TEST_CASE("every combination of sizes and kinds is a problem") {
+  const auto list = problems({{"m", {"1", "4096"}}, {"n", {"4096"}}, {"k", {"512", "1024"}}, {"dtype", {"f16"}}, {"bias", {"both"}}});
+  REQUIRE(list.size() == 8);
+  CHECK(list.front().name == "gemm_f16_kk 1x4096x512");
+  CHECK(list.back().name == "gemm_f16_kk_bias 4096x4096x1024");
+  CHECK(list.front().flops == 2.0 * 4096 * 512);
+  CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name == "gemm_bf16_kk 4x5x6x7");
+}
+
+TEST_CASE("what is no problem is refused by its flag") {
+  CHECK(has(refusal({{"n", {"1"}}, {"k", {"1"}}}), "--m is missing"));
+  CHECK(has(refusal({{"m", {"1"}}, {"n", {"one"}}, {"k", {"1"}}}), "--n is 'one'; allowed: a number"));
+  CHECK(has(refusal({{"m", {"0"}}, {"n", {"1"}}, {"k", {"1"}}}), "m is 0; allowed: 1 to"));
+  for (const char* bad : {"1x2", "1x2x3x4x5", "x", "1x2x", "-1"}) CHECK_MESSAGE(!refusal({{"sizes", {bad}}}).empty(), bad);
+  CHECK(has(refusal({{"sizes", {"1x2"}}}), "--sizes is '1x2'; allowed: S, MxNxK"));
+  CHECK(has(refusal({{"sizes", {"1"}}, {"m", {"1"}}}), "--sizes and --m are both given"));
+  CHECK(has(refusal({{"sizes", {"1"}}, {"tile", {"128x256x64"}}}), "--tile is given; it is what is measured"));
+  CHECK(has(refusal({{"sizes", {"1"}}, {"dtype", {"f8"}}}), "--dtype is 'f8'"));
+  CHECK(has(refusal({{"sizes", {"1"}}, {"colour", {"red"}}}), "--colour means nothing to gemm"));
+}
+
+TEST_CASE("a problem survives its fields; a field that was changed is noticed or is another problem") {
+  for (const ops::Problem& problem : problems(kEverything)) {
+    const auto back = ops::gemm_tunable().problem_of(problem.fields);
+    REQUIRE(back);
+    CHECK(back->name == problem.name);
+    CHECK(ops::gemm_tunable().key_of(*back) == ops::gemm_tunable().key_of(problem));
+  }
+  const ops::Problem good = problems({{"sizes", {"64"}}, {"dtype", {"f16"}}}).front();
+  for (std::size_t i = 0; i < good.fields.size(); ++i) {
+    ops::Problem bad = good;
+    bad.fields[i].second = "x1";
+    CHECK_FALSE_MESSAGE(ops::gemm_tunable().problem_of(bad.fields), good.fields[i].first);
+    bad.fields.erase(bad.fields.begin() + static_cast<std::ptrdiff_t>(i));
+    CHECK_FALSE_MESSAGE(ops::gemm_tunable().problem_of(bad.fields), good.fields[i].first);
+  }
+}
+
+TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's key and each choice's kernel") {
+  const ops::Tunable& tunable = ops::gemm_tunable();
+  for (const ops::Problem& problem : problems(kEverything)) {
+    CAPTURE(problem.name);
+    std::vector<void*> places;
+    for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+    const auto variants = tunable.variants(problem, hopper());
+    REQUIRE(!variants.empty());
+    tunable.with_args(problem, {DeviceKind::cuda, 0}, places, [&](const void* args) {
+      CHECK_NOTHROW(ops::gemm_op().validate(args, false));
+      CHECK(tunable.key_of(args) == tunable.key_of(problem));
+      CHECK(ops::gemm_op().small_key(args, hopper()) == variants.front().small_key);
+      CHECK(ops::gemm_op().request_of(args, hopper()).name == variants.front().request.name);
+      for (const ops::Variant& variant : variants) {
+        CHECK(tunable.small_key(args, variant.choice) == variant.small_key);
+        CHECK(tunable.request_of(args, variant.choice).name == variant.request.name);
+        CHECK(variant.predicted_cycles >= variants.front().predicted_cycles);
+      }
+    });
+  }
+}
