@@ -24,6 +24,7 @@ const char* next_step(CUresult result) {
     case CUDA_ERROR_INVALID_IMAGE: return "the binary is damaged or newer than the driver: clear the kernel cache or update the driver";
     case CUDA_ERROR_NOT_FOUND: return "the binary lacks the symbol: clear the kernel cache";
     case CUDA_ERROR_INVALID_VALUE: return "check the grid, the shared memory and the pointers against the device's limits";
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE: return "make the grid a multiple of the cluster, and the cluster no larger than the device's";
     case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_INVALID_HANDLE: return "use a stream of the device's primary context that still exists";
     case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: return "the kernel needs more registers or shared memory than the device has";

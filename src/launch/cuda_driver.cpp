@@ -146,7 +146,7 @@ class CudaDriver final : public Driver {
     if (loaded.context() != contexts_->context(device)) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on cuda:", device, "; load it there"));
     void* arguments[] = {const_cast<void*>(params)};
-    CUlaunchAttribute attributes[1];
+    CUlaunchAttribute attributes[2];
     CUlaunchConfig how{};
     how.gridDimX = config.grid[0];
     how.gridDimY = config.grid[1];
@@ -160,6 +160,12 @@ class CudaDriver final : public Driver {
       CUlaunchAttribute& attribute = attributes[how.numAttrs++];
       attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
       attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (config.cluster > 1) {
+      CUlaunchAttribute& attribute = attributes[how.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attribute.value.clusterDim.x = config.cluster;
+      attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
     }
     const ContextScope scope(api_, loaded.context(), Stage::launch);
     api_.check(api_.launch_kernel(&how, loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);

@@ -35,6 +35,7 @@ struct LaunchConfig {
   std::int64_t smem_bytes = 0;
   /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still runs.
   bool waits_itself = false;
+  unsigned cluster = 1;  ///< consecutive blocks of the first dimension that run together and reach each other; divides grid[0]
 };
 
 /// A loaded entry point; unloads with its last owner. Thread safe.

@@ -261,10 +261,15 @@ CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t* offset, size_t* size) {
   return *size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void** params, void**) {
+  unsigned cluster = 1;
+  for (unsigned i = 0; i < how->numAttrs; ++i)
+    if (how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) cluster = how->attrs[i].value.clusterDim.x;
   if (state().recording) {
     std::string attributes;
     for (unsigned i = 0; i < how->numAttrs; ++i)
-      attributes += how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ? " waits itself" : " attribute " + std::to_string(how->attrs[i].id);
+      attributes += how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ? " waits itself"
+                    : how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION               ? " cluster " + std::to_string(cluster)
+                                                                                              : " attribute " + std::to_string(how->attrs[i].id);
     TJ_ENTER("grid " + std::to_string(how->gridDimX) + "x" + std::to_string(how->gridDimY) + "x" + std::to_string(how->gridDimZ) + " threads " +
              std::to_string(how->blockDimX) + " smem " + std::to_string(how->sharedMemBytes) + attributes);
   }
@@ -272,7 +277,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
   const bool shaped = how->gridDimX > 0 && how->gridDimY > 0 && how->gridDimZ > 0 && how->blockDimX > 0 &&
                       how->blockDimX * how->blockDimY * how->blockDimZ <= 1024;
-  if (!shaped || params[0] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!shaped || params[0] == nullptr || cluster == 0 || cluster > 8) return CUDA_ERROR_INVALID_VALUE;
+  if (how->gridDimX % cluster != 0) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (state().recording) {
     const std::lock_guard lock(state().mutex);
     state().params.assign(static_cast<const char*>(params[0]), static_cast<std::size_t>(state().param_bytes));

@@ -41,7 +41,8 @@ std::shared_ptr<Driver> open() {
   return driver;
 }
 
-bool has(const tj::Error& error, const char* words) { return error.message.find(words) != std::string::npos; }
+bool has_text(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
+bool has(const tj::Error& error, const char* words) { return has_text(error.message, words); }
 
 tj::launch::TensorMapDesc good_map() {
   alignas(256) static char memory[4096];
@@ -120,6 +121,30 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     fake.record(1);
     fake.pop(&context);
     fake.release(0);
+  }
+  CHECK(std::string(fake.leaks()) == "");
+}
+
+TEST_CASE("a launch in clusters says so, allocates nothing, and a grid that they do not divide is refused by the driver's name") {
+  tj::test::FakeCuda fake;
+  {
+    const auto driver = open();
+    const auto kernel = driver->load(0, cubin(), "kernel", 0);
+    const int parameter = 1;
+    const std::string before = fake.log();
+    const auto launch = [&](unsigned blocks) { driver->launch(0, *kernel, {{blocks, 1, 1}, 384, 1000, false, 2}, &parameter, sizeof(parameter), {}); };
+    launch(66);
+    CHECK(has_text(std::string(fake.log()).substr(before.size()), "cuLaunchKernelEx grid 66x1x1 threads 384 smem 1000 cluster 2\n"));
+    const tj::Error error = error_of([&] { launch(65); });
+    CHECK(error.stage == tj::Stage::launch);
+    CHECK(has(error, "cuLaunchKernelEx"));
+    CHECK(has(error, "(912)"));
+    CHECK(has(error, "a multiple of the cluster"));
+    fake.record(0);
+    const long allocations = g_allocations;
+    launch(66);
+    CHECK(g_allocations == allocations);
+    fake.record(1);
   }
   CHECK(std::string(fake.leaks()) == "");
 }
