@@ -98,6 +98,38 @@ TJ_DEVICE void proxy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
+/// This block's place in its cluster.
+TJ_DEVICE u32 cluster_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// All threads of all blocks of the cluster; what was done before it is seen after it, barriers' initialisation included.
+template <int Site>
+TJ_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// An arrival on the barrier that lies at this address in the block of that rank.
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+/// As mbarrier_wait, where other blocks arrive.
+template <int Site>
+TJ_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nTJ_WAIT_%=:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra TJ_WAIT_%=;\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
 // ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
@@ -121,6 +153,15 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
+/// barrier at the same place there.
+TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(static_cast<unsigned short>(mask))
+      : "memory");
+}
 /// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(reinterpret_cast<u64>(map)),

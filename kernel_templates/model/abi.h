@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 4u
+#define TJ_MODEL_ABI_VERSION 5u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -17,6 +17,7 @@ extern "C" {
 typedef struct tj_model_thread {
   unsigned thread, block, grid_blocks;
   unsigned shared_base; /* window address of the dynamic shared memory, a multiple of 1024 */
+  unsigned cluster_rank; /* of its block in the block's cluster */
 } tj_model_thread;
 
 enum tj_model_element { TJ_MODEL_F16 = 0, TJ_MODEL_BF16 = 1 };
@@ -65,6 +66,12 @@ typedef struct tj_model_api {
   void (*matrix_multiply)(const tj_model_matrix* instruction);
 
   void (*misaligned)(const void* address, unsigned bytes); /* reports an access of that many bytes; never returns */
+
+  /* Clusters: all threads of all their blocks; one arrival on the barrier at this address in the block of that rank; a box to this
+   * address in every block of the mask, where it completes on the barrier at that address. */
+  void (*cluster_sync)(int site);
+  void (*mbarrier_arrive_at)(int site, unsigned barrier, unsigned cluster_rank);
+  void (*copy_box_multicast)(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank);
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */

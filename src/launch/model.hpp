@@ -16,7 +16,7 @@ namespace tj::launch {
 struct ModelOptions {
   std::uint64_t seed = 1;           ///< of the order of warps and of asynchronous completions; equal seeds, equal runs
   std::vector<int> disabled_sites;  ///< site ids whose wait, arrive, fence or announcement is skipped
-  unsigned workers = 0;             ///< threads that run blocks, one block each; 0: as the machine has, at most 8
+  unsigned workers = 0;             ///< threads that run blocks, one cluster each; 0: as the machine has, at most 8
   std::map<int, std::string> site_names;  ///< for reports; ids alone where a name is missing
 };
 

@@ -6,7 +6,7 @@
 #include <exception>
 #include <type_traits>
 
-#include "launch/model_block.hpp"
+#include "launch/model_cluster.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -62,6 +62,16 @@ void mbarrier_wait(int site, unsigned barrier, unsigned parity) {
 void proxy_fence(int) {}
 void registers(int, int, int) {}
 
+void cluster_sync(int site) {
+  at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site); });
+}
+void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
+  at_site(site, [=](Thread& t, Block& b) { b.cluster.peer(t, rank, "mbarrier_arrive").mbarriers.arrive(t, barrier); });
+}
+void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) { b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank); });
+}
+
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) { b.copies.issue(t, destination, map, barrier, coordinates, rank); });
 }
@@ -104,7 +114,8 @@ const tj_model_api& api() {
   static constexpr tj_model_api kApi = {
       TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle,      &shuffle_xor,  &any_in_warp, &named_barrier,
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
-      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned};
+      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned,
+      &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast};
   return kApi;
 }
 

@@ -16,9 +16,9 @@ void enter(void* argument) {
 
 }  // namespace
 
-Block::Block(const Launch& common, StackPool& pool)
-    : launch(common), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler), copies(shared, mbarriers), stores(scheduler, shared),
-      warps(common.threads / kWarpThreads) {
+Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
+    : launch(common), cluster(of), rank(place), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler),
+      copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / kWarpThreads) {
   units_.push_back(&copies);
   units_.push_back(&stores);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
@@ -51,30 +51,27 @@ void Block::reset(unsigned index) {
   for (auto& unit : matrix) unit->reset();
   for (unsigned i = 0; i < scheduler.size(); ++i) {
     Thread& thread = scheduler.thread(i);
-    thread.self = {i, index, launch.grid_blocks, SharedMemory::kBase};
+    thread.self = {i, index, launch.grid_blocks, SharedMemory::kBase, rank};
     thread.block = this;
   }
 }
 
-void Block::run(unsigned index) {
+void Block::start(unsigned index) {
   reset(index);
   scheduler.start(launch.options.seed * 0x9e3779b97f4a7c15ull + index, &enter);
-  bool all_ended = false;
-  try {
-    all_ended = scheduler.run(units_, [this](Thread& thread) {
-      if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
-    });
-    if (all_ended && copies.ready() != 0)
-      fault(cat("block ", index, " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
-    if (all_ended && stores.ready() != 0)
-      fault(cat("block ", index, " ends while ", stores.ready(), " bulk stores have still to read its shared memory; wait for them before the end"));
-  } catch (const Error& e) {
-    support::fail(e.stage, e.code, e.message, waiting_report(*this));
-  }
-  if (!all_ended)
-    support::fail(Stage::model, Code::deadlock,
-                  cat("deadlock in block ", index, " at step ", scheduler.step(), ": no thread can run and nothing is under way; the log says who waits for what"),
-                  waiting_report(*this));
 }
+
+bool Block::step() {
+  const bool moved = scheduler.step(units_, [this](Thread& thread) {
+    if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
+  });
+  if (!alive() && copies.ready() != 0)
+    fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
+  if (!alive() && stores.ready() != 0)
+    fault(cat(name(), " ends while ", stores.ready(), " bulk stores have still to read its shared memory; wait for them before the end"));
+  return moved;
+}
+
+std::string Block::name() const { return cat("block ", index()); }
 
 }  // namespace tj::launch::model

@@ -1,7 +1,7 @@
 // One block of the model: threads, shared memory, barriers and asynchronous units together.
 //
-// Decides what belongs to a block and how a launch's blocks share nothing. Not thread safe: one OS thread runs one block,
-// then may run the next with the same object. Invariant: run() leaves nothing under way.
+// Decides what belongs to a block; what blocks of a cluster have together is model_cluster.hpp's. Not thread safe: one OS thread
+// runs one block, then may run the next with the same object. Invariant: a block that ends leaves nothing under way.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace tj::launch::model {
 struct Launch {
   const tj_model_kernel* kernel = nullptr;
   const void* params = nullptr;
-  unsigned grid_blocks = 1, threads = 0;
+  unsigned grid_blocks = 1, cluster = 1, threads = 0;
   std::size_t smem_bytes = 0;
   ModelOptions options;
   std::vector<bool> disabled;  ///< by site id
@@ -32,14 +32,25 @@ struct Launch {
   bool off(int site) const { return site >= 0 && static_cast<std::size_t>(site) < disabled.size() && disabled[static_cast<std::size_t>(site)]; }
 };
 
+class Cluster;
+
 class Block {
  public:
-  Block(const Launch& launch, StackPool& pool);
+  Block(const Launch& launch, StackPool& pool, Cluster& cluster, unsigned rank);
 
-  /// Runs block `index` to its end. Throws tj::Error(model, model_fault or deadlock) with the state of all threads as log.
-  void run(unsigned index);
+  /// Block `index` at its beginning.
+  void start(unsigned index);
+  bool alive() const noexcept { return scheduler.alive(); }
+  /// A warp's turn, or the end of something asynchronous. False when neither is possible: all wait. Throws
+  /// tj::Error(model_fault).
+  bool step();
+
+  unsigned index() const { return scheduler.thread(0).self.block; }
+  std::string name() const;  ///< "block 3"
 
   const Launch& launch;
+  Cluster& cluster;
+  const unsigned rank;
   SharedMemory shared;
   Scheduler scheduler;
   Mbarriers mbarriers;

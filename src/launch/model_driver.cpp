@@ -1,7 +1,7 @@
 // The CPU model behind the driver interface.
 //
 // Decides what its device looks like and how a launch's blocks are spread over OS threads. What a thread does is in
-// model_block.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the first one is reported.
+// model_block.hpp and model_cluster.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the first one is reported.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,7 +15,7 @@
 
 #include "launch/cuda_tensor_map.hpp"
 #include "launch/model.hpp"
-#include "launch/model_block.hpp"
+#include "launch/model_cluster.hpp"
 #include "launch/model_object.hpp"
 #include "support/fail.hpp"
 
@@ -27,6 +27,7 @@ using support::fail;
 
 constexpr std::size_t kAllocationAlignment = 256;
 constexpr unsigned kMaxWorkers = 8;
+constexpr unsigned kMaxCluster = 8;  // blocks that any device with clusters can run together
 // Far above any arch's. Whether a kernel fits its own arch was decided when it was scheduled; this only keeps a wrong number
 // from taking the host's memory.
 constexpr std::int64_t kMaxSmemBytes = std::int64_t{1} << 20;
@@ -66,13 +67,17 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
     fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of 32 up to ", model::kMaxThreads));
   if (config.threads > kernel.threads)
     fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
+  if (config.cluster == 0 || config.cluster > kMaxCluster)
+    fail(Stage::launch, Code::invalid_argument, cat("cluster is ", config.cluster, "; allowed are 1 to ", kMaxCluster, " blocks"));
+  if (config.grid[0] % config.cluster != 0)
+    fail(Stage::launch, Code::invalid_argument, cat("grid has ", config.grid[0], " blocks; it must be a multiple of ", config.cluster, ", the blocks of a cluster"));
   if (config.smem_bytes < 0 || config.smem_bytes > loaded.smem_bytes)
     fail(Stage::launch, Code::invalid_argument, cat("smem_bytes is ", config.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
   if (params_bytes != kernel.params_bytes)
     fail(Stage::launch, Code::invalid_argument, cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
 
-// Blocks in order, each by one worker. After a fault no new block begins; those that began earlier end, so that the fault
+// Clusters in order, each by one worker. After a fault no new one begins; those that began earlier end, so that the fault
 // that is reported does not depend on the number of workers.
 class Grid {
  public:
@@ -92,21 +97,21 @@ class Grid {
  private:
   void work() {
     try {
-      model::Block block(launch_, pool_);
+      model::Cluster cluster(launch_, pool_);
       for (;;) {
-        const unsigned index = next_.fetch_add(1);
-        if (index >= launch_.grid_blocks || stop_.load()) return;
-        run_one(block, index);
+        const unsigned first = next_.fetch_add(launch_.cluster);
+        if (first >= launch_.grid_blocks || stop_.load()) return;
+        run_one(cluster, first);
       }
     } catch (...) {
       keep(launch_.grid_blocks, std::current_exception());
     }
   }
-  void run_one(model::Block& block, unsigned index) {
+  void run_one(model::Cluster& cluster, unsigned first) {
     try {
-      block.run(index);
+      cluster.run(first);
     } catch (...) {
-      keep(index, std::current_exception());
+      keep(first, std::current_exception());
     }
   }
   void keep(unsigned index, std::exception_ptr error) {
@@ -158,6 +163,7 @@ class Model final : public ModelDriver {
     launch.kernel = &entry;
     launch.params = by_value.get();
     launch.grid_blocks = config.grid[0];
+    launch.cluster = config.cluster;
     launch.threads = config.threads;
     launch.smem_bytes = static_cast<std::size_t>(config.smem_bytes);
     launch.options = options();
@@ -166,7 +172,7 @@ class Model final : public ModelDriver {
       if (static_cast<std::size_t>(site) >= launch.disabled.size()) launch.disabled.resize(static_cast<std::size_t>(site) + 1);
       launch.disabled[static_cast<std::size_t>(site)] = true;
     }
-    Grid(launch, stacks_).run(std::min(launch.grid_blocks, workers(launch.options)));
+    Grid(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));
   }
 
   bool capturing(int, Stream) override { return false; }

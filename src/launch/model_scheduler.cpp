@@ -35,6 +35,13 @@ std::string hex(std::uint64_t value) {
   return out.str();
 }
 
+std::uint64_t split_mix(std::uint64_t& state) noexcept {
+  std::uint64_t z = state += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 Scheduler::Scheduler(StackPool& pool, unsigned threads) : runnable_lanes_((threads + kWarpThreads - 1) / kWarpThreads) {
   threads_.reserve(threads);
   for (unsigned i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>(pool));
@@ -53,25 +60,15 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
   }
 }
 
-// SplitMix64.
-std::uint64_t Scheduler::random() {
-  std::uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
-bool Scheduler::run(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
+bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
   // From at once to only when nothing else can happen: late copies and late products show different missing waits.
   static constexpr std::uint64_t kPatience[] = {1, 4, 32, 256, kNever, kNever};
   while (patience_.size() < units.size()) patience_.push_back(kPatience[random() % std::size(kPatience)]);
-  while (alive_ > 0) {
-    ++step_;
-    if (complete_one(units, runnable_warps_ == 0)) continue;
-    if (runnable_warps_ == 0) return false;
-    const auto count = static_cast<unsigned>(std::popcount(runnable_warps_));
-    run_warp(nth_bit(runnable_warps_, static_cast<unsigned>(random() % count)), ended);
-  }
+  ++step_;
+  if (complete_one(units, runnable_warps_ == 0)) return true;
+  if (runnable_warps_ == 0) return false;
+  const auto count = static_cast<unsigned>(std::popcount(runnable_warps_));
+  run_warp(nth_bit(runnable_warps_, static_cast<unsigned>(random() % count)), ended);
   return true;
 }
 

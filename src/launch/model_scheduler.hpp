@@ -16,6 +16,9 @@
 
 namespace tj::launch::model {
 
+/// The next number of a sequence that `state` stands in (SplitMix64).
+std::uint64_t split_mix(std::uint64_t& state) noexcept;
+
 /// A unit that finishes work later than it accepts it.
 class AsyncUnit {
  public:
@@ -37,9 +40,11 @@ class Scheduler {
 
   /// Every thread at its beginning.
   void start(std::uint64_t seed, Fiber::Entry entry);
-  /// Until every thread has ended (true), or none can run and nothing is under way (false). Rethrows what a thread raised.
-  /// `ended` is called for each thread that ends.
-  bool run(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended);
+  /// Has a thread not ended yet?
+  bool alive() const noexcept { return alive_ > 0; }
+  /// One turn of a warp or one completion; false when no thread can run and nothing is under way. Rethrows what a thread
+  /// raised. `ended` is called for each thread that ends.
+  bool step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended);
 
   /// From inside a thread: until somebody wakes it.
   void park(Thread& thread, Wait wait);
@@ -50,7 +55,7 @@ class Scheduler {
   [[noreturn]] void end(Thread& thread);
 
  private:
-  std::uint64_t random();
+  std::uint64_t random() { return split_mix(state_); }
   bool complete_one(const std::vector<AsyncUnit*>& units, bool stalled);
   void run_warp(unsigned warp, const std::function<void(Thread&)>& ended);
 

@@ -103,6 +103,25 @@ TJ_DEVICE void proxy_fence() {
   detail::api.proxy_fence(Site);
 }
 
+// ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
+/// This block's place in its cluster.
+TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
+/// All threads of all blocks of the cluster; what was done before it is seen after it, barriers' initialisation included.
+template <int Site>
+TJ_DEVICE void cluster_sync() {
+  detail::api.cluster_sync(Site);
+}
+/// An arrival on the barrier that lies at this address in the block of that rank.
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
+  detail::api.mbarrier_arrive_at(Site, barrier, rank);
+}
+/// As mbarrier_wait, where other blocks arrive.
+template <int Site>
+TJ_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity) {
+  detail::api.mbarrier_wait(Site, barrier, parity);
+}
+
 // ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
@@ -123,6 +142,12 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
+/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
+/// barrier at the same place there.
+TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
+  const int coordinates[4] = {c0, c1, c2, c3};
+  detail::api.copy_box_multicast(destination, map, barrier, mask, coordinates, 4);
+}
 /// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
   const int coordinates[4] = {c0, c1, c2, c3};

@@ -1,0 +1,95 @@
+// See model_cluster.hpp. Rules: PTX ISA 8.7, "barrier.cluster", "mapa" and "cp.async.bulk.tensor" with multicast.
+#include "launch/model_cluster.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+using support::fail;
+
+}  // namespace
+
+Cluster::Cluster(const Launch& launch, StackPool& pool) : launch_(launch) {
+  for (unsigned rank = 0; rank < launch.cluster; ++rank) blocks_.push_back(std::make_unique<Block>(launch, pool, *this, rank));
+}
+
+void Cluster::run(unsigned first_block) {
+  waiting_.clear();
+  current_ = nullptr;
+  stuck_.assign(blocks_.size(), false);
+  state_ = launch_.options.seed * 0xd1342543de82ef95ull + first_block;
+  for (unsigned rank = 0; rank < size(); ++rank) blocks_[rank]->start(first_block + rank);
+  bool all_ended = false;
+  try {
+    all_ended = run_all();
+  } catch (const Error& e) {
+    fail(e.stage, e.code, e.message, report());
+  }
+  if (!all_ended)
+    fail(Stage::model, Code::deadlock,
+         cat("deadlock in ", name(), " at step ", blocks_[0]->scheduler.step(), ": no thread can run and nothing is under way; the log says who waits for what"),
+         report());
+}
+
+// A block may run far ahead of the others, or in turns with them: how long one goes on is drawn once a cluster.
+bool Cluster::run_all() {
+  static constexpr std::uint64_t kStretch[] = {1, 8, 128, ~std::uint64_t{0}};
+  const std::uint64_t stretch = size() == 1 ? 1 : kStretch[split_mix(state_) % std::size(kStretch)];
+  while (Block* block = next(stretch)) {
+    const bool moved = block->step();
+    if (moved) std::fill(stuck_.begin(), stuck_.end(), false);
+    else stuck_[block->rank] = true;
+    current_ = moved ? block : nullptr;
+  }
+  return std::none_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->alive(); });
+}
+
+Block* Cluster::next(std::uint64_t stretch) {
+  if (size() == 1) return blocks_[0]->alive() && !stuck_[0] ? blocks_[0].get() : nullptr;
+  if (current_ != nullptr && current_->alive() && split_mix(state_) % stretch != 0) return current_;
+  std::vector<Block*> able;
+  for (const auto& block : blocks_)
+    if (block->alive() && !stuck_[block->rank]) able.push_back(block.get());
+  return able.empty() ? nullptr : able[split_mix(state_) % able.size()];
+}
+
+Block& Cluster::peer(const Thread& thread, unsigned rank, const char* what) {
+  if (rank >= size()) fault(thread, cat(what, " in the block of rank ", rank, "; the cluster has ", size(), size() == 1 ? " block" : " blocks"));
+  Block& block = *blocks_[rank];
+  if (!block.alive()) fault(thread, cat(what, " in ", block.name(), " of its cluster, which has ended; sync the cluster before a block ends"));
+  return block;
+}
+
+void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
+  if (mask == 0 || mask >> size() != 0) fault(thread, cat("copy_box_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << size()) - 1), ", a bit for each block of the cluster"));
+  for (unsigned to = 0; to < size(); ++to)
+    if ((mask >> to & 1u) != 0) peer(thread, to, "copy_box_multicast").copies.issue(thread, destination, map, barrier, coordinates, rank);
+}
+
+void Cluster::sync(Thread& thread, int site) {
+  if (waiting_.size() + 1 < std::size_t{size()} * launch_.threads) {
+    waiting_.push_back(&thread);
+    thread.block->scheduler.park(thread, {WaitKind::cluster, site, 0, size() * launch_.threads, 0});
+    return;
+  }
+  for (Thread* waiter : waiting_) waiter->block->scheduler.wake(*waiter);
+  waiting_.clear();
+}
+
+std::string Cluster::name() const {
+  if (size() == 1) return blocks_[0]->name();
+  return cat("the cluster of blocks ", blocks_.front()->index(), " to ", blocks_.back()->index());
+}
+
+std::string Cluster::report() const {
+  std::string text;
+  for (const auto& block : blocks_) text += waiting_report(*block);
+  return text;
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,49 @@
+// The blocks of one cluster of the model, side by side on one OS thread.
+//
+// Decides whose turn it is among them, and what reaches from one block into another: arrivals, copies, the barrier of all. Not
+// thread safe. Invariant: run() leaves nothing under way; a cluster of one block runs as if there were no clusters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/model_block.hpp"
+
+namespace tj::launch::model {
+
+class Cluster {
+ public:
+  Cluster(const Launch& launch, StackPool& pool);
+
+  /// Runs the blocks from `first_block` on to their end. Throws tj::Error(model, model_fault or deadlock) with the state of
+  /// all threads as log.
+  void run(unsigned first_block);
+
+  unsigned size() const noexcept { return static_cast<unsigned>(blocks_.size()); }
+  /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have and for a block
+  /// that has ended: its shared memory may be another's by now.
+  Block& peer(const Thread& thread, unsigned rank, const char* what);
+  /// The same box into every block of the mask; each copy ends when it likes.
+  void copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
+
+  /// Returns once all threads of all blocks have come.
+  void sync(Thread& thread, int site);
+  unsigned arrived() const noexcept { return static_cast<unsigned>(waiting_.size()); }
+
+ private:
+  bool run_all();
+  Block* next(std::uint64_t stretch);
+  std::string name() const;
+  std::string report() const;
+
+  const Launch& launch_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Thread*> waiting_;
+  std::vector<bool> stuck_;   ///< blocks that could do nothing since anyone did something
+  Block* current_ = nullptr;
+  std::uint64_t state_ = 0;   ///< of the random numbers that choose among blocks
+};
+
+}  // namespace tj::launch::model
