@@ -51,6 +51,11 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
+  /// All entries with this second half of a key, in the order of their names; each counts as used. For what a few small entries
+  /// hold together: every one is read.
+  std::vector<std::pair<Key, Entry>> load_all(const std::string& compiler_hex);
+  /// When entries last came or went, in ns since 1970; 0 when there is no directory.
+  std::int64_t changed_ns() const;
   /// False when it could not be written (already logged).
   bool store(const Key& key, const Entry& entry);
   /// Held while one process makes a key's kernel; released with the returned object or with the process. Null where

@@ -24,6 +24,9 @@ namespace {
 using support::cat;
 using support::FileDescriptor;
 
+constexpr const char* kMadeAgain = "The kernel is compiled again and the file replaced.";
+constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
+
 constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
 
 std::int64_t now_ns() {
@@ -88,13 +91,13 @@ struct Store::Impl {
   void warn_once(const std::string& message) {
     say(warned.exchange(true) ? LogLevel::debug : LogLevel::warn, "kernel cache: " + message);
   }
-  void report_damage(const std::string& name, const std::string& problem) {
+  void report_damage(const std::string& name, const std::string& problem, const char* consequence) {
     {
       const std::lock_guard<std::mutex> guard(mutex);
       if (!reported.insert(name).second) return;
     }
     say(LogLevel::warn, cat("kernel cache: ", directory, "/", name, " is not used: ", problem,
-                            ". The kernel is compiled again and the file replaced."));
+                            ". ", consequence));
   }
 
   FileDescriptor open(WhenMissing when_missing) {
@@ -112,7 +115,7 @@ struct Store::Impl {
     return opened;
   }
 
-  std::optional<Entry> load_file(int opened, const std::string& name, const Key& key) {
+  std::optional<Entry> load_file(int opened, const std::string& name, const Key& key, const char* consequence = kMadeAgain) {
     std::string problem;
     std::optional<ReadFile> file = read_file(opened, name, &problem);
     std::optional<Entry> entry;
@@ -120,7 +123,7 @@ struct Store::Impl {
     if (entry) {
       mark_used(file->file.get());
     } else if (!problem.empty()) {
-      report_damage(name, problem);
+      report_damage(name, problem, consequence);
     }
     return entry;
   }
@@ -154,6 +157,27 @@ std::optional<Entry> Store::load(const Key& key) {
     if (auto entry = impl_->load_file(opened.get(), candidate.name, exact)) return entry;
   }
   return std::nullopt;
+}
+
+std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_hex) {
+  std::vector<std::pair<Key, Entry>> found;
+  if (!is_well_formed({compiler_hex, {}})) return found;
+  const FileDescriptor opened = impl_->open(WhenMissing::leave);
+  if (!opened) return found;
+  std::vector<std::string> names = list_names(opened.get());
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    Key key;
+    if (!parse_file_name(name, &key) || key.compiler_hex != compiler_hex) continue;
+    if (auto entry = impl_->load_file(opened.get(), name, key, kLeftOut)) found.emplace_back(std::move(key), std::move(*entry));
+  }
+  return found;
+}
+
+std::int64_t Store::changed_ns() const {
+  struct stat status{};
+  if (impl_->directory.empty() || ::stat(impl_->directory.c_str(), &status) != 0) return 0;
+  return static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 bool Store::store(const Key& key, const Entry& entry) {

@@ -33,6 +33,14 @@ namespace tj::launch {
   X(func_get_attribute, cuFuncGetAttribute)                  \
   X(func_set_attribute, cuFuncSetAttribute)                  \
   X(launch_kernel, cuLaunchKernelEx)                         \
+  X(stream_create, cuStreamCreate)                           \
+  X(stream_destroy, cuStreamDestroy_v2)                      \
+  X(stream_begin_capture, cuStreamBeginCapture_v2)           \
+  X(stream_end_capture, cuStreamEndCapture)                  \
+  X(graph_instantiate, cuGraphInstantiateWithFlags)          \
+  X(graph_destroy, cuGraphDestroy)                           \
+  X(graph_exec_destroy, cuGraphExecDestroy)                  \
+  X(graph_launch, cuGraphLaunch)                             \
   X(stream_is_capturing, cuStreamIsCapturing)                \
   X(stream_synchronize, cuStreamSynchronize)                 \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \

@@ -9,6 +9,7 @@
 
 #include "launch/cuda_api.hpp"
 #include "launch/cuda_context.hpp"
+#include "launch/cuda_graph.hpp"
 #include "launch/cuda_tensor_map.hpp"
 #include "launch/driver.hpp"
 #include "support/fail.hpp"
@@ -230,6 +231,10 @@ class CudaDriver final : public Driver {
     float milliseconds = 0;
     api_.check(api_.event_elapsed_time(&milliseconds, start.get(), end.get()), "cuEventElapsedTime", Stage::launch);
     return milliseconds;
+  }
+
+  std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>& work) override {
+    return record_graph(contexts_, contexts_->context(device), work);
   }
 
  private:

@@ -46,6 +46,13 @@ class Kernel {
   virtual std::size_t params_bytes() const noexcept { return 0; }
 };
 
+/// Launches that were recorded to be run again, all of them with one submission. Thread safe.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay(Stream stream) = 0;
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -66,6 +73,9 @@ class Driver {
   virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) = 0;
   virtual void synchronize(int device, Stream stream) = 0;
   virtual double time_ms(int device, const std::function<void()>& work) = 0;
+  /// What `work` launches on the stream that it is given; runs nothing. Lets through what `work` throws. Throws
+  /// tj::Error(launch, unsupported) where there is no such thing.
+  virtual std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>& work) = 0;
 };
 
 /// Open libcuda (null and a filled reason when there is no driver or no device).

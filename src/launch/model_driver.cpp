@@ -196,6 +196,11 @@ class Model final : public ModelDriver {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
+  std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>&) override {
+    check(device);
+    support::fail(Stage::launch, Code::unsupported, "launches on the CPU model cannot be recorded: they run to their end at once; launch them again instead");
+  }
+
   void set_options(ModelOptions options) override {
     const std::lock_guard lock(mutex_);
     options_ = std::move(options);

@@ -163,6 +163,42 @@ TEST_CASE("listing shows sound and damaged entries, latest use first, and change
   }
 }
 
+TEST_CASE("entries with the same second half come together, sound ones only, and count as used") {
+  const Scratch scratch;
+  LogRecord log;
+  Store store(scratch.path(), 0, log);
+  const auto half = [](const std::string& request, const std::string& compiler) { return tj::testing::key_of(request, compiler); };
+  CHECK(store.load_all(half("a", "one").compiler_hex).empty());
+  for (const char* request : {"a", "b", "c"}) REQUIRE(store.store(half(request, "one"), entry_of(request)));
+  REQUIRE(store.store(half("a", "two"), entry_of("other")));
+  std::string damaged = read_bytes(scratch / file_name(half("b", "one")));
+  damaged[damaged.size() / 2] ^= 1;
+  write_bytes(scratch / file_name(half("b", "one")), damaged);
+  std::string payloads;
+  for (const auto& [key, entry] : store.load_all(half("a", "one").compiler_hex)) {
+    CHECK(key.compiler_hex == half("a", "one").compiler_hex);
+    payloads += entry.payload;
+  }
+  CHECK((payloads == "ac" || payloads == "ca"));
+  REQUIRE(log.warnings() == 1);
+  CHECK(log.at(tj::LogLevel::warn).front().find("counts as absent") != std::string::npos);
+  CHECK(store.load_all(half("a", "one").compiler_hex).size() == 2);
+  CHECK(log.warnings() == 1);
+  for (const char* no_half : {"", "../x", "none"}) CHECK(store.load_all(no_half).empty());
+}
+
+TEST_CASE("the time of the last change moves with entries, and is 0 where there is no directory") {
+  const Scratch scratch;
+  Store store(scratch / "cache", 0, {});
+  CHECK(store.changed_ns() == 0);
+  REQUIRE(store.store(tj::testing::key_of("a"), entry_of("x")));
+  const auto first = store.changed_ns();
+  CHECK(first > 0);
+  ::usleep(20'000);  // the file system's clock may tick every 10 ms
+  REQUIRE(store.store(tj::testing::key_of("b"), entry_of("x")));
+  CHECK(store.changed_ns() > first);
+}
+
 TEST_CASE("a cache deleted under a running program comes back") {
   const Scratch scratch;
   Store store(scratch / "cache", 0, {});

@@ -29,6 +29,7 @@ class FakeCuda {
     find(handle, last_params, "fake_cuda_last_params");
     find(handle, set_capture, "fake_cuda_set_capture");
     find(handle, set_param_bytes, "fake_cuda_set_param_bytes");
+    find(handle, set_block_ms, "fake_cuda_set_block_ms");
     find(handle, push, "cuCtxPushCurrent_v2");
     find(handle, pop, "cuCtxPopCurrent_v2");
     find(handle, retain, "cuDevicePrimaryCtxRetain");
@@ -46,6 +47,7 @@ class FakeCuda {
   decltype(&fake_cuda_last_params) last_params;
   decltype(&fake_cuda_set_capture) set_capture;
   decltype(&fake_cuda_set_param_bytes) set_param_bytes;
+  decltype(&fake_cuda_set_block_ms) set_block_ms;
 
   // The driver's own calls, for tests that play another user of the process.
   int (*push)(void* context);

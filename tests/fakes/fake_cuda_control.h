@@ -15,7 +15,7 @@ void fake_cuda_fail(const char* call, int nth, int result);
 const char* fake_cuda_log(void);
 /* Off: calls are neither logged nor counted, and allocate nothing. */
 void fake_cuda_record(int on);
-/* What is still held: retained contexts, modules, memory, events, this thread's context stack; empty when nothing is. */
+/* What is still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack; empty when nothing is. */
 const char* fake_cuda_leaks(void);
 /* Devices to pretend (default 1), each with 132 SMs and the compute capability below. */
 void fake_cuda_set_devices(int count);
@@ -25,6 +25,8 @@ void fake_cuda_set_capability(int major, int minor);
 void fake_cuda_set_capture(int status);
 /* The parameter size that functions report (default 0: unknown). */
 void fake_cuda_set_param_bytes(int bytes);
+/* What each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
+void fake_cuda_set_block_ms(double ms);
 /* Copies up to that many bytes of the last recorded launch's parameter, of which the driver knows as many as
  * fake_cuda_set_param_bytes() said; returns the number copied. */
 size_t fake_cuda_last_params(void* out, size_t bytes);

@@ -35,12 +35,15 @@ struct State {
   std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::atomic<int> param_bytes = 0;
   std::atomic<int> major = 9, minor = 0;
+  std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
+  double now_ms = 0;                 // what the device has worked so far
+  std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
   std::string params;  // of the last launch
   std::vector<std::string> log;
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<int, int> retains;
-  std::set<void*> modules, memory, events;
+  std::set<void*> modules, memory, events, streams, graphs, executables;
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -77,6 +80,32 @@ CUresult destroy(std::set<void*>& live, void* handle, CUresult result) {
   return result;
 }
 
+/// Work goes where the stream's work goes: into what it captures, else onto the device's clock.
+void work(void* stream, double ms) {
+  const std::lock_guard lock(state().mutex);
+  const auto capturing = state().worked_ms.find(stream);
+  (capturing == state().worked_ms.end() ? state().now_ms : capturing->second) += ms;
+}
+double now_ms() {
+  const std::lock_guard lock(state().mutex);
+  return state().now_ms;
+}
+double worked_ms(void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return state().worked_ms[handle];
+}
+void set_worked_ms(void* handle, double ms) {
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms[handle] = ms;
+}
+/// A handle that ends: its address may be given to another one.
+double take_worked_ms(void* handle) {
+  const double ms = worked_ms(handle);
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms.erase(handle);
+  return ms;
+}
+
 bool is_live(const std::set<void*>& live, void* handle) {
   const std::lock_guard lock(state().mutex);
   return live.count(handle) > 0;
@@ -100,12 +129,15 @@ void fake_cuda_reset(void) {
   s.param_bytes = 0;
   s.major = 9;
   s.minor = 0;
+  s.block_ms = 0;
+  s.now_ms = 0;
+  s.worked_ms.clear();
   s.params.clear();
   s.log.clear();
   s.calls.clear();
   s.failures.clear();
   s.retains.clear();
-  for (auto* live : {&s.modules, &s.memory, &s.events}) {
+  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables}) {
     for (void* handle : *live) std::free(handle);
     live->clear();
   }
@@ -135,6 +167,8 @@ const char* fake_cuda_leaks(void) {
   report("modules", s.modules.size());
   report("memory blocks", s.memory.size());
   report("events", s.events.size());
+  report("streams", s.streams.size());
+  report("graphs", s.graphs.size() + s.executables.size());
   report("contexts on this thread's stack", t_stack.size());
   return text.c_str();
 }
@@ -144,6 +178,7 @@ void fake_cuda_set_capability(int major, int minor) {
   state().minor = minor;
 }
 void fake_cuda_set_capture(int status) { state().capture = status; }
+void fake_cuda_set_block_ms(double ms) { state().block_ms = ms; }
 void fake_cuda_set_param_bytes(int bytes) { state().param_bytes = bytes; }
 size_t fake_cuda_last_params(void* out, size_t bytes) {
   const std::lock_guard lock(state().mutex);
@@ -283,7 +318,55 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
     const std::lock_guard lock(state().mutex);
     state().params.assign(static_cast<const char*>(params[0]), static_cast<std::size_t>(state().param_bytes));
   }
+  if (state().block_ms > 0) work(how->hStream, state().block_ms * how->gridDimX * how->gridDimY * how->gridDimZ);
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  return make(state().streams, reinterpret_cast<void**>(stream));
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  const CUresult result = enter(__func__);
+  return destroy(state().streams, stream, result);
+}
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+  TJ_ENTER();
+  set_worked_ms(stream, 0);
+  return is_live(state().streams, stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  TJ_ENTER();
+  *graph = nullptr;
+  if (!is_live(state().streams, stream)) return CUDA_ERROR_INVALID_HANDLE;
+  const double ms = take_worked_ms(stream);
+  const CUresult result = make(state().graphs, reinterpret_cast<void**>(graph));
+  set_worked_ms(*graph, ms);
+  return result;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  TJ_ENTER();
+  if (!is_live(state().graphs, graph)) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult result = make(state().executables, reinterpret_cast<void**>(executable));
+  set_worked_ms(*executable, worked_ms(graph));
+  return result;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  const CUresult result = enter(__func__);
+  take_worked_ms(graph);
+  return destroy(state().graphs, graph, result);
+}
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  const CUresult result = enter(__func__);
+  take_worked_ms(executable);
+  return destroy(state().executables, executable, result);
+}
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  work(stream, worked_ms(executable));
+  return is_live(state().executables, executable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
@@ -345,6 +428,7 @@ CUresult cuEventCreate(CUevent* event, unsigned) {
 }
 CUresult cuEventRecord(CUevent event, CUstream) {
   TJ_ENTER();
+  set_worked_ms(event, now_ms());
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventSynchronize(CUevent event) {
@@ -353,11 +437,12 @@ CUresult cuEventSynchronize(CUevent event) {
 }
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   TJ_ENTER();
-  *milliseconds = 1.5F;
+  *milliseconds = state().block_ms > 0 ? static_cast<float>(worked_ms(end) - worked_ms(start)) : 1.5F;
   return is_live(state().events, start) && is_live(state().events, end) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventDestroy(CUevent event) {
   const CUresult result = enter(__func__);
+  take_worked_ms(event);
   return destroy(state().events, event, result);
 }
 

@@ -170,6 +170,36 @@ TEST_CASE("another context stays current across every call") {
   CHECK(std::string(fake.leaks()) == "");
 }
 
+TEST_CASE("recorded launches run when they are replayed, as often as that is; a recording may outlive the driver object") {
+  tj::test::FakeCuda fake;
+  fake.set_block_ms(0.25);
+  auto driver = open();
+  const auto kernel = driver->load(0, cubin(), "kernel", 0);
+  const int parameter = 1;
+  const auto launch = [&](unsigned blocks, tj::Stream stream) { driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream); };
+  std::shared_ptr<tj::launch::Recording> recording;
+  CHECK(driver->time_ms(0, [&] {
+    recording = driver->record(0, [&](tj::Stream stream) {
+      launch(8, stream);
+      launch(4, stream);
+    });
+  }) == 0);
+  CHECK(driver->time_ms(0, [&] { recording->replay({}); }) == 3);
+  CHECK(driver->time_ms(0, [&] {
+    recording->replay({});
+    recording->replay({});
+  }) == 6);
+  // Work that throws: nothing of it stays.
+  CHECK_THROWS(driver->record(0, [&](tj::Stream stream) {
+    launch(1, stream);
+    launch(0, stream);
+  }));
+  driver.reset();
+  recording->replay({});
+  recording.reset();
+  CHECK(std::string(fake.leaks()) != "");  // the kernel's
+}
+
 TEST_CASE("kernels and memory may outlive the driver object") {
   tj::test::FakeCuda fake;
   auto driver = open();

@@ -105,6 +105,8 @@ TEST_CASE("device memory is host memory, aligned and copied") {
   int calls = 0;
   CHECK(driver->time_ms(0, [&] { ++calls; }) >= 0);
   CHECK(calls == 1);
+  CHECK(error_of([&] { driver->record(0, [&](tj::Stream) { ++calls; }); }).code == Code::unsupported);
+  CHECK(calls == 1);
 }
 
 TEST_CASE("what cannot be loaded or launched is an error that says why") {
