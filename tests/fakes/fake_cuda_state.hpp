@@ -1,0 +1,184 @@
+// The books of the fake CUDA driver, and its steering wheel (fake_cuda_control.h).
+//
+// Decides what is remembered and how a call is entered: logged, counted, failed when that was chosen. Included by
+// libcuda_fake.cpp alone, which has the driver's calls.
+#pragma once
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_cuda_control.h"
+
+namespace {
+
+constexpr int kSmemPerBlockBytes = 232448;
+
+struct State {
+  std::mutex mutex;
+  std::atomic<bool> recording = true;
+  std::atomic<int> device_count = 1;
+  std::atomic<int> capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  std::atomic<int> param_bytes = 0;
+  std::atomic<int> major = 9, minor = 0;
+  std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
+  double now_ms = 0;                 // what the device has worked so far
+  std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
+  std::string params;  // of the last launch
+  std::vector<std::string> log;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::map<int, int>> failures;
+  std::map<int, int> retains;
+  std::set<void*> modules, memory, events, streams, graphs, executables;
+};
+State& state() {
+  static auto* const instance = new State;  // outlives every static destructor of the tests
+  return *instance;
+}
+char g_contexts[16];  // a context is the address of its device's byte
+thread_local std::vector<CUcontext> t_stack;
+
+/// Logs the call and answers with the failure that was chosen for it.
+CUresult enter(const char* symbol, const std::string& detail = {}) {
+  State& s = state();
+  if (!s.recording) return CUDA_SUCCESS;
+  const std::lock_guard lock(s.mutex);
+  std::string name = symbol;
+  if (name.ends_with("_v2")) name.resize(name.size() - 3);
+  s.log.push_back(detail.empty() ? name : name + " " + detail);
+  const int nth = ++s.calls[name];
+  const auto chosen = s.failures.find(name);
+  if (chosen == s.failures.end() || chosen->second.count(nth) == 0) return CUDA_SUCCESS;
+  return static_cast<CUresult>(chosen->second[nth]);
+}
+
+CUresult make(std::set<void*>& live, void** handle) {
+  const std::lock_guard lock(state().mutex);
+  *handle = std::malloc(16);
+  live.insert(*handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult destroy(std::set<void*>& live, void* handle, CUresult result) {
+  const std::lock_guard lock(state().mutex);
+  if (live.erase(handle) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  std::free(handle);
+  return result;
+}
+
+/// Work goes where the stream's work goes: into what it captures, else onto the device's clock.
+void work(void* stream, double ms) {
+  const std::lock_guard lock(state().mutex);
+  const auto capturing = state().worked_ms.find(stream);
+  (capturing == state().worked_ms.end() ? state().now_ms : capturing->second) += ms;
+}
+double now_ms() {
+  const std::lock_guard lock(state().mutex);
+  return state().now_ms;
+}
+double worked_ms(void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return state().worked_ms[handle];
+}
+void set_worked_ms(void* handle, double ms) {
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms[handle] = ms;
+}
+/// A handle that ends: its address may be given to another one.
+double take_worked_ms(void* handle) {
+  const double ms = worked_ms(handle);
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms.erase(handle);
+  return ms;
+}
+
+bool is_live(const std::set<void*>& live, void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return live.count(handle) > 0;
+}
+
+}  // namespace
+
+#define TJ_ENTER(...) \
+  if (const CUresult chosen = enter(__func__ __VA_OPT__(, ) __VA_ARGS__); chosen != CUDA_SUCCESS) return chosen
+#define TJ_NEED_CONTEXT() \
+  if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT
+
+extern "C" {
+
+void fake_cuda_reset(void) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.recording = true;
+  s.device_count = 1;
+  s.capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  s.param_bytes = 0;
+  s.major = 9;
+  s.minor = 0;
+  s.block_ms = 0;
+  s.now_ms = 0;
+  s.worked_ms.clear();
+  s.params.clear();
+  s.log.clear();
+  s.calls.clear();
+  s.failures.clear();
+  s.retains.clear();
+  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables}) {
+    for (void* handle : *live) std::free(handle);
+    live->clear();
+  }
+  t_stack.clear();
+}
+void fake_cuda_fail(const char* call, int nth, int result) {
+  const std::lock_guard lock(state().mutex);
+  state().failures[call][nth] = result;
+}
+const char* fake_cuda_log(void) {
+  static thread_local std::string text;
+  const std::lock_guard lock(state().mutex);
+  text.clear();
+  for (const std::string& line : state().log) text += line + "\n";
+  return text.c_str();
+}
+void fake_cuda_record(int on) { state().recording = on != 0; }
+const char* fake_cuda_leaks(void) {
+  static thread_local std::string text;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  text.clear();
+  const auto report = [](const char* what, std::size_t count) {
+    if (count > 0) text += std::string(what) + ": " + std::to_string(count) + "\n";
+  };
+  for (const auto& [device, count] : s.retains) report("retained contexts", static_cast<std::size_t>(std::abs(count)));
+  report("modules", s.modules.size());
+  report("memory blocks", s.memory.size());
+  report("events", s.events.size());
+  report("streams", s.streams.size());
+  report("graphs", s.graphs.size() + s.executables.size());
+  report("contexts on this thread's stack", t_stack.size());
+  return text.c_str();
+}
+void fake_cuda_set_devices(int count) { state().device_count = count; }
+void fake_cuda_set_capability(int major, int minor) {
+  state().major = major;
+  state().minor = minor;
+}
+void fake_cuda_set_capture(int status) { state().capture = status; }
+void fake_cuda_set_block_ms(double ms) { state().block_ms = ms; }
+void fake_cuda_set_param_bytes(int bytes) { state().param_bytes = bytes; }
+size_t fake_cuda_last_params(void* out, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  bytes = std::min(bytes, state().params.size());
+  std::memcpy(out, state().params.data(), bytes);
+  return bytes;
+}
+
+}  // extern "C"
