@@ -122,7 +122,7 @@ void check_report(const tj_kernel_report* report) {
 // The numbers of the two interfaces are one.
 static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) && TJ_INTERNAL == static_cast<int>(Code::internal));
 static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) && TJ_MODEL_FAULT == static_cast<int>(Code::model_fault));
-static_assert(TJ_I32 == static_cast<int>(tj::DType::i32) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
+static_assert(TJ_E4M3 == static_cast<int>(tj::DType::e4m3) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
 static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) && TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
 static_assert(TJ_MAX_RANK == tj::kMaxRank && TJ_ACTIVATION_SILU == static_cast<int>(tj::Activation::silu));
 

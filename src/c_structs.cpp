@@ -21,7 +21,7 @@ void check_size(std::uint64_t size, const char* name, std::size_t known) {
 
 namespace {
 
-constexpr const char* kDTypes = "0 (f16), 1 (bf16), 2 (f32), 3 (i32)";
+constexpr const char* kDTypes = "0 (f16), 1 (bf16), 2 (f32), 3 (i32), 4 (e4m3)";
 constexpr const char* kActivations = "0 (none), 1 (relu), 2 (gelu), 3 (silu)";
 
 /// Bytes of a structure in its first version.
@@ -56,7 +56,7 @@ Enum to_enum(std::int32_t value, std::int32_t last, const std::string& name, con
 
 Tensor to_tensor(const tj_tensor* given, const char* name) {
   const tj_tensor t = read(given, name);
-  if (t.dtype < 0 || t.dtype > TJ_I32) refuse(cat(name, ".dtype is ", t.dtype, "; allowed: ", kDTypes));
+  if (t.dtype < 0 || t.dtype > TJ_E4M3) refuse(cat(name, ".dtype is ", t.dtype, "; allowed: ", kDTypes));
   if (t.rank < 0 || t.rank > TJ_MAX_RANK) refuse(cat(name, ".rank is ", t.rank, "; allowed: 0 to ", TJ_MAX_RANK));
   Tensor result;
   result.data = t.data;
@@ -69,7 +69,7 @@ Tensor to_tensor(const tj_tensor* given, const char* name) {
 }
 
 FmhaConfig to_fmha(const tj_kernel_config& c) {
-  return {to_enum<DType>(c.dtype, TJ_I32, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0};
+  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0};
 }
 
 GemmConfig to_gemm(const tj_kernel_config& c) {
@@ -78,8 +78,8 @@ GemmConfig to_gemm(const tj_kernel_config& c) {
   config.n = c.n;
   config.k = c.k;
   config.batch = c.batch == 0 ? 1 : c.batch;
-  config.dtype = to_enum<DType>(c.dtype, TJ_I32, "config.dtype", kDTypes);
-  config.out = to_enum<DType>(c.out, TJ_I32, "config.out", kDTypes);
+  config.dtype = to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes);
+  config.out = to_enum<DType>(c.out, TJ_E4M3, "config.out", kDTypes);
   config.a_transposed = c.a_transposed != 0;
   config.b_transposed = c.b_transposed != 0;
   config.bias = c.bias != 0;

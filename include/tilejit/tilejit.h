@@ -45,7 +45,7 @@ enum {
 };
 
 /* Element types, as tj::DType. */
-enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3 };
+enum { TJ_F16 = 0, TJ_BF16 = 1, TJ_F32 = 2, TJ_I32 = 3, TJ_E4M3 = 4 };
 /* Where memory lives, as tj::DeviceKind. */
 enum { TJ_CPU = 0, TJ_CUDA = 1, TJ_HIP = 2 };
 /* How a kernel came to be, as tj::KernelOrigin. */

@@ -19,7 +19,14 @@ using u64 = unsigned long long;
 /// Tags of the element types.
 struct F16 {};
 struct Bf16 {};
+struct E4m3 {};
 struct F32 {};
+template <class Tag>
+inline constexpr int kElementBytes = 2;
+template <>
+inline constexpr int kElementBytes<E4m3> = 1;
+template <>
+inline constexpr int kElementBytes<F32> = 4;
 
 // ---- where this thread is -------------------------------------------------------------------------------------------
 TJ_DEVICE u32 thread_index() { return threadIdx.x; }

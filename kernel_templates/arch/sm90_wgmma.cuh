@@ -1,5 +1,6 @@
 // The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the left
-// one in registers (RS), one or four k16 steps a statement.
+// one in registers (RS), one or four steps a statement. A step is 32 bytes of K: 16 elements of 16 bits, 32 of e4m3. Operands
+// of 8 bits come from shared memory, K-major: the instruction has no other form of theirs in shared memory, and RS is not needed.
 //
 // Decides nothing: asm needs each accumulator register written out, and one statement for four steps takes
 // the compiler less time than four. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l rows l/4
@@ -45,25 +46,32 @@
 
 // One instruction: operands as text, `sum` the predicate that keeps d.
 #define TJ_MMA(type, N, left, right, sum, tail) \
-  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" TJ_LIST_##N "}, " left ", " right ", " sum ", 1, 1" tail ";\n"
+  "wgmma.mma_async.sync.aligned.m64n" #N type " {" TJ_LIST_##N "}, " left ", " right ", " sum ", 1, 1" tail ";\n"
 #define TJ_BEGIN(sum) "{\n.reg .pred first, more;\n.reg .b64 a, b;\nsetp.ne.b32 first, " sum ", 0;\nsetp.ne.b32 more, 1, 0;\n"
 #define TJ_NEXT(x, from, step) "add.s64 " x ", " from ", " step ";\n"
 
+// Types and K of one instruction, and how it is told the orders of its operands: by two immediates, or not at all.
+#define TJ_TYPE_F16 "k16.f32.f16.f16"
+#define TJ_TYPE_BF16 "k16.f32.bf16.bf16"
+#define TJ_TYPE_E4M3 "k32.f32.e4m3.e4m3"
+#define TJ_ORDERS(left, right) ", " left ", " right
+#define TJ_K_MAJOR(left, right)
+
 // Place holders after the accumulators: left, right, accumulate, is left MN-major, is right, and for four steps left and right
 // step.
-#define TJ_SS(Tag, type, N, o0, o1, o2, o3, o4, o5, o6)                                                              \
+#define TJ_SS(Tag, type, Orders, N, o0, o1, o2, o3, o4, o5, o6)                                                      \
   template <int LeftMn, int RightMn>                                                                                 \
   TJ_DEVICE void wgmma_ss1(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", " o3 ", " o4) "}\n"                                \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4)) "}\n"                                 \
                  : TJ_REGS_##N(d)                                                                                    \
                  : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn));             \
   }                                                                                                                  \
   template <int LeftStep, int RightStep, int LeftMn, int RightMn>                                                    \
   TJ_DEVICE void wgmma_ss4(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", ", " o3 ", " o4)                                      \
-                 TJ_NEXT("a", o0, o5) TJ_NEXT("b", o1, o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4)        \
-                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4)      \
-                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", ", " o3 ", " o4) "}\n" \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4))                                       \
+                 TJ_NEXT("a", o0, o5) TJ_NEXT("b", o1, o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4))         \
+                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4))       \
+                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4)) "}\n"  \
                  : TJ_REGS_##N(d)                                                                                    \
                  : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn), "n"(LeftStep), \
                    "n"(RightStep));                                                                                  \
@@ -122,13 +130,14 @@
   "%138", "%139", "%140", "%141", "%142", "%143", "%144", "%145", "%146"
 
 #define TJ_EXPAND(macro, ...) macro(__VA_ARGS__)
-#define TJ_WGMMA(N)                                  \
-  TJ_EXPAND(TJ_SS, F16, "f16", N, TJ_S_##N)          \
-  TJ_EXPAND(TJ_SS, Bf16, "bf16", N, TJ_S_##N)        \
-  TJ_EXPAND(TJ_RS, F16, "f16", N, 0, TJ_O_##N)       \
-  TJ_EXPAND(TJ_RS, F16, "f16", N, 1, TJ_O_##N)       \
-  TJ_EXPAND(TJ_RS, Bf16, "bf16", N, 0, TJ_O_##N)     \
-  TJ_EXPAND(TJ_RS, Bf16, "bf16", N, 1, TJ_O_##N)
+#define TJ_WGMMA(N)                                            \
+  TJ_EXPAND(TJ_SS, F16, TJ_TYPE_F16, TJ_ORDERS, N, TJ_S_##N)   \
+  TJ_EXPAND(TJ_SS, Bf16, TJ_TYPE_BF16, TJ_ORDERS, N, TJ_S_##N) \
+  TJ_EXPAND(TJ_SS, E4m3, TJ_TYPE_E4M3, TJ_K_MAJOR, N, TJ_S_##N) \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 0, TJ_O_##N)           \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 1, TJ_O_##N)           \
+  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 0, TJ_O_##N)         \
+  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 1, TJ_O_##N)
 
 namespace tj::dev {
 
@@ -144,17 +153,19 @@ TJ_WGMMA(256)
 /// warpgroup executes it.
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  static_assert(kElementBytes<Tag> == 2 || MnMajor == 0, "operands of 8 bits are K-major");
   wgmma_ss1<(MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);
 }
 /// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   static_assert((MnMajor & kLeftMn) == 0, "registers have one order");
+  static_assert(kElementBytes<Tag> == 2, "operands of 8 bits come from shared memory");
   if constexpr (MnMajor == kRightMn) wgmma_rs1_1(tag, d, a, b, accumulate);
   else wgmma_rs1_0(tag, d, a, b, accumulate);
 }
 
-/// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
+/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the bytes given.
 /// MnMajor: which operands in shared memory are stored so.
 template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
@@ -164,6 +175,7 @@ struct MatrixSteps {
 /// Several steps of either form; a in registers moves on by four a step.
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  static_assert(kElementBytes<Tag> == 2 || S::kMnMajor == 0, "operands of 8 bits are K-major");
   constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
   if constexpr (kNow == 1) matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
   else wgmma_ss4<S::kLeftBytes / 16, S::kRightBytes / 16, (S::kMnMajor & kLeftMn) != 0, (S::kMnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);

@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 5u
+#define TJ_MODEL_ABI_VERSION 6u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -20,17 +20,17 @@ typedef struct tj_model_thread {
   unsigned cluster_rank; /* of its block in the block's cluster */
 } tj_model_thread;
 
-enum tj_model_element { TJ_MODEL_F16 = 0, TJ_MODEL_BF16 = 1 };
+enum tj_model_element { TJ_MODEL_F16 = 0, TJ_MODEL_BF16 = 1, TJ_MODEL_E4M3 = 2 };
 
-/* One warpgroup matrix instruction, m64nNk16, as one thread issues it. */
+/* One warpgroup matrix instruction, m64nNk16 (e4m3: m64nNk32), as one thread issues it. */
 typedef struct tj_model_matrix {
   enum tj_model_element element;
   int columns;      /* N */
-  int transpose_a;  /* a in shared memory is stored MN-major */
+  int transpose_a;  /* a in shared memory is stored MN-major; never e4m3 */
   int transpose_b;  /* so is b */
   int accumulate;   /* 0: d is overwritten */
   float* d;         /* this thread's columns / 2 accumulators */
-  const unsigned* a; /* its four registers of the left operand; null: the left operand is in shared memory */
+  const unsigned* a; /* its four registers of the left operand; null: the left operand is in shared memory, as e4m3 always is */
   unsigned long long descriptor_a, descriptor_b;
 } tj_model_matrix;
 

@@ -38,6 +38,7 @@ CUtensorMapDataType data_type(DType dtype) {
     case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::f32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     case DType::i32: return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::e4m3: return CU_TENSOR_MAP_DATA_TYPE_UINT8;  // copies move bytes; zeros outside are zeros of e4m3
   }
   support::fail(Stage::launch, Code::internal, cat("tensor map: dtype ", static_cast<int>(dtype), " is unknown"));
 }

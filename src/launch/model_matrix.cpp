@@ -28,9 +28,9 @@ void MatrixUnit::reset() {
   first_ = executed_ = 0;
   for (ThreadState& state : threads_) state = {};
   waiting_.clear();
-  left_.resize(kMatrixRows * kMatrixDepth);
-  right_.resize(kMaxMatrixColumns * kMatrixDepth);
-  transposed_.resize(kMaxMatrixColumns * kMatrixDepth);
+  left_.resize(kMatrixRows * kMaxMatrixDepth);
+  right_.resize(kMaxMatrixColumns * kMaxMatrixDepth);
+  transposed_.resize(kMaxMatrixColumns * kMaxMatrixDepth);
 }
 
 // ---- issue --------------------------------------------------------------------------------------------------------------
@@ -38,6 +38,8 @@ void MatrixUnit::reset() {
 void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   if (instruction.columns < 8 || instruction.columns > kMaxMatrixColumns || instruction.columns % 8 != 0)
     fault(thread, cat("matrix_multiply with ", instruction.columns, " columns; allowed are multiples of 8 up to ", kMaxMatrixColumns));
+  if (instruction.element == TJ_MODEL_E4M3 && (instruction.transpose_a != 0 || instruction.transpose_b != 0 || instruction.a != nullptr))
+    fault(thread, "matrix_multiply of e4m3; allowed are both operands in shared memory, K-major");
   ThreadState& state = threads_[thread.in_group()];
   const auto same_registers = [&](const Owned& owned) { return owned.d == instruction.d; };
   const auto found = std::find_if(state.owned.rbegin(), state.owned.rend(), same_registers);
@@ -122,20 +124,21 @@ void MatrixUnit::load_left(const Operation& operation) {
   const MatrixOperand operand = MatrixOperand::decode(instruction.descriptor_a);
   if (!instruction.transpose_a) return load_k_major(shared_, operand, instruction.element, kMatrixRows, left_.data());
   load_mn_major(shared_, operand, instruction.element, kMatrixRows, transposed_.data());
+  const int depth = matrix_depth(instruction.element);
   for (int i = 0; i < kMatrixRows; ++i)
-    for (int k = 0; k < kMatrixDepth; ++k)
-      left_[static_cast<std::size_t>(i * kMatrixDepth + k)] = transposed_[static_cast<std::size_t>(k * kMatrixRows + i)];
+    for (int k = 0; k < depth; ++k)
+      left_[static_cast<std::size_t>(i * depth + k)] = transposed_[static_cast<std::size_t>(k * kMatrixRows + i)];
 }
 
 void MatrixUnit::load_right(const Operation& operation) {
   const tj_model_matrix& instruction = operation.instruction;
-  const int columns = instruction.columns;
+  const int columns = instruction.columns, depth = matrix_depth(instruction.element);
   const MatrixOperand operand = MatrixOperand::decode(instruction.descriptor_b);
   if (instruction.transpose_b) return load_mn_major(shared_, operand, instruction.element, columns, right_.data());
   load_k_major(shared_, operand, instruction.element, columns, transposed_.data());
-  for (int k = 0; k < kMatrixDepth; ++k)
+  for (int k = 0; k < depth; ++k)
     for (int j = 0; j < columns; ++j)
-      right_[static_cast<std::size_t>(k * columns + j)] = transposed_[static_cast<std::size_t>(j * kMatrixDepth + k)];
+      right_[static_cast<std::size_t>(k * columns + j)] = transposed_[static_cast<std::size_t>(j * depth + k)];
 }
 
 void MatrixUnit::load_operands(const Operation& operation) {
@@ -154,7 +157,8 @@ void MatrixUnit::complete(std::size_t) {
   load_operands(operation);
   std::vector<float>& sums = operation.sums->values;
   if (!operation.instruction.accumulate) std::fill(sums.begin(), sums.end(), 0.0f);
-  multiply(left_.data(), right_.data(), sums.data(), operation.instruction.columns);
+  const auto product = operation.instruction.element == TJ_MODEL_E4M3 ? multiply_e4m3 : multiply;
+  product(left_.data(), right_.data(), sums.data(), operation.instruction.columns);
   ++executed_;
   const auto done = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.until > executed_; });
   for (auto w = done; w != waiting_.end(); ++w) scheduler_.wake(*w->thread);

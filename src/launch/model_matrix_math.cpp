@@ -14,11 +14,17 @@ namespace tj::launch::model {
 namespace {
 
 constexpr int kChunk = 8;  // elements of 16 bits in 16 bytes: the unit that swizzles move
-constexpr std::uint32_t kElementBytes = 2;
+constexpr int kHalfDepth = 16;
+constexpr std::uint32_t kHalfBytes = 2;
+constexpr std::uint32_t kChunkBytes = 16;
 
-// Eight 16-bit elements at a window address, which is where they would lie without swizzle.
+// 16 bytes of elements at a window address, which is where they would lie without swizzle.
 TJ_VECTOR void load_chunk(SharedMemory& shared, std::uint32_t address, std::uint32_t swizzle_bytes, tj_model_element element, float* out) {
   const std::byte* from = shared.at(swizzled(address, swizzle_bytes), 16, "a matrix operand's read");
+  if (element == TJ_MODEL_E4M3) {
+    for (std::uint32_t i = 0; i < kChunkBytes; ++i) out[i] = e4m3_to_float(static_cast<std::uint8_t>(from[i]));
+    return;
+  }
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   const __m256 values = element == TJ_MODEL_F16 ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   _mm256_storeu_ps(out, values);
@@ -46,14 +52,15 @@ MatrixOperand MatrixOperand::decode(std::uint64_t descriptor) {
 }
 
 void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
-  // Rows in groups of 8, a stride offset apart. With a swizzle a row is as long as the pattern and the 16 elements lie in
-  // it side by side; without, each 8 elements are in a block of their own, a leading offset apart.
+  // Rows in groups of 8, a stride offset apart. With a swizzle a row is as long as the pattern and the 32 bytes lie in
+  // it side by side; without, each 16 bytes are in a block of their own, a leading offset apart.
+  const int depth = matrix_depth(element), chunk = depth / 2;
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const std::uint32_t step = operand.swizzle_bytes == 0 ? operand.leading_bytes : 16;
   for (int i = 0; i < count; ++i) {
     const std::uint32_t row = operand.address + static_cast<std::uint32_t>(i / 8) * operand.stride_bytes + static_cast<std::uint32_t>(i % 8) * pitch;
-    for (int c = 0; c < kMatrixDepth / kChunk; ++c)
-      load_chunk(shared, row + static_cast<std::uint32_t>(c) * step, operand.swizzle_bytes, element, out + i * kMatrixDepth + c * kChunk);
+    for (int c = 0; c < 2; ++c)
+      load_chunk(shared, row + static_cast<std::uint32_t>(c) * step, operand.swizzle_bytes, element, out + i * depth + c * chunk);
   }
 }
 
@@ -61,13 +68,13 @@ void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_
   // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a stride
   // offset apart. Without: blocks of 8 x 8, where the two offsets change their meaning.
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
-  const int width = static_cast<int>(pitch / kElementBytes);
+  const int width = static_cast<int>(pitch / kHalfBytes);
   const std::uint32_t across = operand.swizzle_bytes == 0 ? operand.stride_bytes : operand.leading_bytes;
   const std::uint32_t down = operand.swizzle_bytes == 0 ? operand.leading_bytes : operand.stride_bytes;
-  for (int k = 0; k < kMatrixDepth; ++k) {
+  for (int k = 0; k < kHalfDepth; ++k) {
     const std::uint32_t row = operand.address + static_cast<std::uint32_t>(k / 8) * down + static_cast<std::uint32_t>(k % 8) * pitch;
     for (int i = 0; i < count; i += kChunk)
-      load_chunk(shared, row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kElementBytes,
+      load_chunk(shared, row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kHalfBytes,
                  operand.swizzle_bytes, element, out + k * count + i);
   }
 }
@@ -76,7 +83,7 @@ void load_fragments(const std::uint32_t (*registers)[4], tj_model_element elemen
   for (unsigned thread = 0; thread < kGroupThreads; ++thread) {
     for (int reg = 0; reg < 4; ++reg) {
       const FragmentPlace place = fragment_place(thread, reg);
-      float* pair = out + place.row * kMatrixDepth + place.depth;
+      float* pair = out + place.row * kHalfDepth + place.depth;
       pair[0] = to_float(static_cast<std::uint16_t>(registers[thread][reg]), element);
       pair[1] = to_float(static_cast<std::uint16_t>(registers[thread][reg] >> 16), element);
     }
@@ -94,9 +101,9 @@ TJ_VECTOR void multiply(const float* a, const float* b, float* c, int columns) {
     for (int i = 0; i < kMatrixRows; i += kRows) {
       __m256 sum[kRows];
       for (int r = 0; r < kRows; ++r) sum[r] = _mm256_loadu_ps(c + (i + r) * columns + j);
-      for (int k = 0; k < kMatrixDepth; ++k) {
+      for (int k = 0; k < kHalfDepth; ++k) {
         const __m256 right = _mm256_loadu_ps(b + k * columns + j);
-        for (int r = 0; r < kRows; ++r) sum[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (i + r) * kMatrixDepth + k), right, sum[r]);
+        for (int r = 0; r < kRows; ++r) sum[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (i + r) * kHalfDepth + k), right, sum[r]);
       }
       for (int r = 0; r < kRows; ++r) _mm256_storeu_ps(c + (i + r) * columns + j, sum[r]);
     }

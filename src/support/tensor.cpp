@@ -63,6 +63,7 @@ Tensor Tensor::strided(void* data, Device device, DType dtype, Sizes shape, Size
 
 int size_of(DType dtype) noexcept {
   switch (dtype) {
+    case DType::e4m3: return 1;
     case DType::f16:
     case DType::bf16: return 2;
     case DType::f32:
@@ -77,6 +78,7 @@ const char* to_string(DType dtype) noexcept {
     case DType::bf16: return "bf16";
     case DType::f32: return "f32";
     case DType::i32: return "i32";
+    case DType::e4m3: return "e4m3";
   }
   return "unknown";
 }

@@ -294,6 +294,11 @@ TEST_CASE("a tensor map reaches the driver whole") {
   CHECK(map[3] == (100u << 16 | 128u << 4 | 1u));
   CHECK(map[8] == 256);
   CHECK(map[9] == 25600);
+  tj::launch::TensorMapDesc narrow = desc;
+  narrow.dtype = tj::DType::e4m3;
+  narrow.stride_bytes[0] = 1;
+  driver->encode_tensor_map(0, narrow, map.data());
+  CHECK((map[1] & 0xff) == 0);          // UINT8
   // A driver that wants a context after all gets one.
   fake.fail("cuTensorMapEncodeTiled", 2, 201);  // CUDA_ERROR_INVALID_CONTEXT
   driver->encode_tensor_map(0, desc, map.data());

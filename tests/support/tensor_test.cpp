@@ -51,8 +51,10 @@ TEST_CASE("names and sizes") {
   CHECK(tj::size_of(DType::bf16) == 2);
   CHECK(tj::size_of(DType::f32) == 4);
   CHECK(tj::size_of(DType::i32) == 4);
+  CHECK(tj::size_of(DType::e4m3) == 1);
   CHECK(tj::size_of(static_cast<DType>(77)) == 0);
   CHECK(std::string(tj::to_string(DType::bf16)) == "bf16");
+  CHECK(std::string(tj::to_string(DType::e4m3)) == "e4m3");
   CHECK(std::string(tj::to_string(static_cast<DType>(77))) == "unknown");
   CHECK(tj::to_string(Device{DeviceKind::cpu, 0}) == "cpu");
   CHECK(tj::to_string(Device{DeviceKind::cuda, 3}) == "cuda:3");

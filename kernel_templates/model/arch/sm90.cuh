@@ -35,12 +35,20 @@ using u64 = unsigned long long;
 /// Tags of the element types.
 struct F16 {};
 struct Bf16 {};
+struct E4m3 {};
 struct F32 {};
+template <class Tag>
+inline constexpr int kElementBytes = 2;
+template <>
+inline constexpr int kElementBytes<E4m3> = 1;
+template <>
+inline constexpr int kElementBytes<F32> = 4;
 
 namespace detail {
 inline tj_model_api api;  // set once, before any thread runs
 inline tj_model_element element(F16) { return TJ_MODEL_F16; }
 inline tj_model_element element(Bf16) { return TJ_MODEL_BF16; }
+inline tj_model_element element(E4m3) { return TJ_MODEL_E4M3; }
 inline void check_aligned(const void* address, u32 bytes) {
   if ((reinterpret_cast<u64>(address) & (bytes - 1u)) != 0) api.misaligned(address, bytes);
 }
@@ -218,6 +226,7 @@ inline constexpr int kRightMn = 1, kLeftMn = 2;
 /// warpgroup executes it. Until the wait that covers it, d holds NaN.
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
+  static_assert(kElementBytes<Tag> == 2 || MnMajor == 0, "operands of 8 bits are K-major");
   const tj_model_matrix instruction = {detail::element(tag), 2 * Half, (MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0, accumulate, d, nullptr, a, b};
   detail::api.matrix_multiply(&instruction);
 }
@@ -225,10 +234,11 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool acc
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   static_assert((MnMajor & kLeftMn) == 0, "registers have one order");
+  static_assert(kElementBytes<Tag> == 2, "operands of 8 bits come from shared memory");
   const tj_model_matrix instruction = {detail::element(tag), 2 * Half, 0, MnMajor == kRightMn, accumulate, d, a, 0, b};
   detail::api.matrix_multiply(&instruction);
 }
-/// How far a multiplication goes: `Steps` k16 steps; each moves the operands in shared memory on by the bytes given.
+/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the bytes given.
 /// MnMajor: which operands in shared memory are stored so.
 template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
