@@ -2,7 +2,8 @@
 //
 // Decides how a sequence number becomes slot, barrier and parity. Depths, bytes and arrival counts come from the emitted
 // ring descriptions; when to wait and when to release comes from the emitted calls.
-// Invariant: the n-th filling of a ring (n counts over all tiles of a block) uses slot n % kSlots and phase n / kSlots.
+// A ring whose slots several blocks of a cluster fill together has the same place in each of them; a slot is free once the consumers
+// of all of them have released it. Invariant: the n-th filling of a ring (n counts over all tiles of a block) uses slot n % kSlots and phase n / kSlots.
 #pragma once
 
 namespace tj::dev {
@@ -16,7 +17,29 @@ struct Fast {
 };
 
 // A ring description R has: kSlots, kSlotBytes, kCopiedBytes (what bulk copies bring into a slot), kData, kFull, kEmpty (byte
-// offsets from the shared base), kFullArrivals, kEmptyArrivals.
+// offsets from the shared base), kFullArrivals, kEmptyArrivals, kSharers (blocks of the cluster that fill a slot together),
+// kSharerStride (how far their ranks are apart).
+
+/// This block's part of what several fill together: the part-th of kParts, copied to every block in `mask`.
+template <int Parts>
+struct Share {
+  static constexpr int kParts = Parts;
+  u32 part = 0, mask = 1;
+};
+/// The lowest rank among the blocks that fill this block's slots.
+template <class R>
+TJ_DEVICE u32 first_sharer(u32 rank) {
+  return rank - rank / R::kSharerStride % R::kSharers * R::kSharerStride;
+}
+template <class R>
+TJ_DEVICE Share<R::kSharers> share() {
+  u32 mask = 0;
+#pragma unroll
+  for (u32 i = 0; i < R::kSharers; ++i) mask |= 1u << i * R::kSharerStride;
+  const u32 rank = cluster_rank();
+  return {rank / R::kSharerStride % R::kSharers, mask << first_sharer<R>(rank)};
+}
+
 template <class R>
 TJ_DEVICE u32 slot_address(u32 shared, u32 sequence) {
   return shared + R::kData + (sequence % R::kSlots) * R::kSlotBytes;
@@ -38,17 +61,23 @@ TJ_DEVICE void ring_init(u32 shared) {
   }
 }
 
+template <int Site, class R>
+TJ_DEVICE void wait_for(u32 barrier, u32 parity) {
+  if constexpr (R::kSharers > 1) mbarrier_wait_cluster<Site>(barrier, parity);
+  else mbarrier_wait<Site>(barrier, parity);
+}
 /// Consumer: the filling has arrived.
 template <int Site, class R>
 TJ_DEVICE void wait_full(u32 shared, u32 sequence) {
-  mbarrier_wait<Site>(full_barrier<R>(shared, sequence), (sequence / R::kSlots) & 1u);
+  wait_for<Site, R>(full_barrier<R>(shared, sequence), (sequence / R::kSlots) & 1u);
 }
 /// Producer: every consumer has released the filling before. Inverted parity lets the first round pass.
 template <int Site, class R>
 TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {
-  mbarrier_wait<Site>(empty_barrier<R>(shared, sequence), ((sequence / R::kSlots) & 1u) ^ 1u);
+  wait_for<Site, R>(empty_barrier<R>(shared, sequence), ((sequence / R::kSlots) & 1u) ^ 1u);
 }
-/// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete.
+/// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete, those of other blocks
+/// included: theirs may come before.
 template <int Site, class R>
 TJ_DEVICE void expect_full(u32 shared, u32 sequence) {
   mbarrier_expect<Site>(full_barrier<R>(shared, sequence), R::kCopiedBytes);
@@ -62,13 +91,25 @@ TJ_DEVICE void publish(u32 shared, u32 sequence) {
 /// Consumer of one thread: it reads the filling no more.
 template <int Site, class R>
 TJ_DEVICE void release_alone(u32 shared, u32 sequence) {
-  mbarrier_arrive<Site>(empty_barrier<R>(shared, sequence));
+  const u32 barrier = empty_barrier<R>(shared, sequence);
+  if constexpr (R::kSharers > 1) {
+    const u32 first = first_sharer<R>(cluster_rank());
+#pragma unroll
+    for (u32 i = 0; i < R::kSharers; ++i) mbarrier_arrive_at<Site>(barrier, first + i * R::kSharerStride);
+  } else {
+    mbarrier_arrive<Site>(barrier);
+  }
 }
-/// Consumer: this warp reads the filling no more; one arrival a warp.
+/// Consumer: this warp reads the filling no more; one arrival a warp, at every block that may copy into the slot.
 template <int Site, class R>
 TJ_DEVICE void release(u32 shared, u32 sequence) {
+  const u32 barrier = empty_barrier<R>(shared, sequence);
   warp_sync();
-  if (lane_index() == 0) mbarrier_arrive<Site>(empty_barrier<R>(shared, sequence));
+  if constexpr (R::kSharers > 1) {
+    if (lane_index() < R::kSharers) mbarrier_arrive_at<Site>(barrier, first_sharer<R>(cluster_rank()) + lane_index() * R::kSharerStride);
+  } else {
+    if (lane_index() == 0) mbarrier_arrive<Site>(barrier);
+  }
 }
 
 }  // namespace tj::dev

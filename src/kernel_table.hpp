@@ -22,6 +22,7 @@ struct LoadedKernel {
   int device = 0;
   unsigned sm_count = 0;
   unsigned threads = 0;
+  unsigned cluster = 1;  ///< blocks that run together; divides every grid
   std::int64_t smem_bytes = 0;
   bool waits_itself = false;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names

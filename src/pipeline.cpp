@@ -173,6 +173,7 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   artifact.binary = std::move(binary.bytes);
   artifact.symbol = unit.symbol;
   artifact.threads = static_cast<unsigned>(unit.threads);
+  artifact.cluster = static_cast<unsigned>(unit.cluster);
   artifact.smem_bytes = unit.smem_bytes;
   artifact.geometry = op.geometry(request, choice.candidate);
   artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
@@ -185,6 +186,7 @@ cache::Entry to_entry(const Artifact& artifact) {
   entry.payload = artifact.binary;
   entry.metadata = {{"name", artifact.report.name},       {"target", artifact.report.target},
                     {"symbol", artifact.symbol},          {"threads", cat(artifact.threads)},
+                    {"cluster", cat(artifact.cluster)},
                     {"smem_bytes", cat(artifact.smem_bytes)}, {"registers", cat(artifact.report.registers)},
                     {"schedule", artifact.report.schedule_json}, {"source_sha256", artifact.source_sha256},
                     {"compiler_version", artifact.compiler_version}, {"geometry", cat(artifact.geometry.size())}};
@@ -194,13 +196,14 @@ cache::Entry to_entry(const Artifact& artifact) {
 
 std::optional<Artifact> from_entry(const cache::Entry& entry) {
   const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"), *schedule = entry.find("schedule");
-  const auto threads = number(entry, "threads"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
+  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
              geometry = number(entry, "geometry");
-  if (!name || !target || !symbol || !schedule || !threads || !smem || !registers || !geometry) return std::nullopt;
+  if (!name || !target || !symbol || !schedule || !threads || !cluster || !smem || !registers || !geometry) return std::nullopt;
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.symbol = *symbol;
   artifact.threads = static_cast<unsigned>(*threads);
+  artifact.cluster = static_cast<unsigned>(*cluster);
   artifact.smem_bytes = *smem;
   artifact.report.name = *name;
   artifact.report.target = *target;

@@ -69,7 +69,7 @@ struct Runtime::Impl {
     op.plan(args, kernel.geometry, plan);
     for (std::size_t m = 0; m < plan.map_count; ++m)
       kernel.driver->encode_tensor_map(kernel.device, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
-    const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself};
+    const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster};
     kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
   }
 
@@ -90,7 +90,9 @@ struct Runtime::Impl {
            cat("params of '", maker.request().name, "' is ", what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ", taken == 0 ? "more" : cat(taken, " bytes")));
     if (what.blocks == 0) [[unlikely]]
       fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
-    kernel->driver->launch(kernel->device, *kernel->kernel, {{what.blocks, 1, 1}, kernel->threads, kernel->smem_bytes, kernel->waits_itself}, what.params, what.bytes, stream);
+    if (what.blocks % kernel->cluster != 0) [[unlikely]]
+      fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ", kernel->cluster, ", the blocks of a cluster"));
+    kernel->driver->launch(kernel->device, *kernel->kernel, {{what.blocks, 1, 1}, kernel->threads, kernel->smem_bytes, kernel->waits_itself, kernel->cluster}, what.params, what.bytes, stream);
   }
 
   /// Without a lock once the kernel is loaded there.
@@ -122,6 +124,7 @@ struct Runtime::Impl {
     kernel->device = device.index;
     kernel->sm_count = static_cast<unsigned>(driver->device_info(device.index).sm_count);
     kernel->threads = artifact.threads;
+    kernel->cluster = artifact.cluster;
     kernel->smem_bytes = artifact.smem_bytes;
     kernel->waits_itself = target.arch->overlapped_launch;  // every emitted unit does
     for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);

@@ -75,7 +75,7 @@ class TJ_API Kernel {
   /// Multiprocessors of the device: how many blocks run at once. Throws tj::Error(launch). Ask once, not for each launch.
   unsigned sm_count(Device device) const;
 
-  /// Enqueues `blocks` blocks with the parameter by value; asynchronous on GPUs, finished on return on the model. The first
+  /// Enqueues `blocks` blocks, a multiple of the graph's cluster, with the parameter by value; asynchronous on GPUs, finished on return on the model. The first
   /// launch on a device prepares; later ones allocate nothing. Throws tj::Error; nothing was launched then.
   template <class Params>
   void launch(Device device, const Params& params, unsigned blocks, Stream stream = {}) const {

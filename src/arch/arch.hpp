@@ -41,6 +41,7 @@ struct Arch {
   int register_step = 8;   ///< granularity of per-role register counts
   bool register_roles = false;  ///< registers can move between roles at run time
   bool overlapped_launch = false;  ///< a grid can wait by itself for those before it in its stream
+  int max_cluster = 1;     ///< blocks that can always run together and reach each other's shared memory
   int warp_size = 32;
   int warps_per_group = 4;  ///< warps that share one register count
   int sm_count = 0;        ///< of the usual product, for predictions only

@@ -39,6 +39,7 @@ Arch make_sm100a() {
   a.max_registers_per_thread = 255;     // Blackwell Tuning Guide
   a.register_step = 8;                  // PTX ISA, setmaxnreg
   a.register_roles = true;              // PTX ISA, setmaxnreg: sm_100a is a target
+  a.max_cluster = 8;  // CUDA C++ Programming Guide, thread block clusters: the portable size
   a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
   a.sm_count = 148;                     // B200, CUDA device properties
   a.clock_ghz = 1.85;  // estimate: 2.25 PFLOP/s dense f16 (NVIDIA Blackwell datasheet) / 148 SMs / 8192; predictions only

@@ -42,6 +42,7 @@ Arch make_sm90a() {
   a.max_registers_per_thread = 240;     // setmaxnreg with a producer group at 24: (65536 / 128 - 24) / 2, down to a multiple of 8
   a.register_step = 8;                  // PTX ISA, setmaxnreg
   a.register_roles = true;
+  a.max_cluster = 8;  // CUDA C++ Programming Guide, thread block clusters: the portable size
   a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
   a.sm_count = 132;
   a.clock_ghz = 1.755;  // estimate: 1.98 GHz boost (nvidia-smi) falls to 1.53 to 1.8 GHz under attention at 700 W; predictions only

@@ -93,6 +93,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ", kCopiedBytes = ",
            value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes, ";");
     w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
+    w.line("static constexpr unsigned kSharers = ", value.shared_by, ", kSharerStride = ", value.shared_stride, ";");
     w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
     w.close(";");
   }
@@ -161,7 +162,9 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
   w.line("dev::mbarrier_init_done();");
   w.close();
-  w.line("dev::block_sync();");
+  // Barriers that other blocks arrive at are seen by all, and stay as long as one of them may.
+  if (graph.cluster == 1) w.line("dev::block_sync();");
+  else w.line("dev::cluster_sync<", sites.add("cluster: barriers are initialised"), ">();");
   w.line("dev::next_grid_may_start();");
   w.line("dev::wait_for_grids_before();");
   bool branched = false;
@@ -178,8 +181,9 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     g = end;
   }
   if (branched) w.close();
+  if (graph.cluster > 1) w.line("dev::cluster_sync<", sites.add("cluster: no block is needed any more"), ">();");
   w.close();
-  return {w.text(), kSymbol, layout.threads, layout.smem_bytes, sites.list()};
+  return {w.text(), kSymbol, layout.threads, graph.cluster, layout.smem_bytes, sites.list()};
 }
 
 }  // namespace tj::codegen

@@ -22,6 +22,7 @@ struct Unit {
   std::string text;
   std::string symbol;        ///< entry point
   int threads = 0;           ///< a block
+  int cluster = 1;           ///< blocks that run together
   std::int64_t smem_bytes = 0;
   std::vector<Site> sites;
 };

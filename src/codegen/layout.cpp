@@ -63,7 +63,7 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     if (align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
       fail(Stage::codegen, Code::invalid_argument, cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ", value.alignment));
     place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
-    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value);
+    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * value.shared_by;  // those of every block that is copied to
     layout.rings.push_back(place);
   }
   offset = align_up(offset, kBarrierBytes);

@@ -245,6 +245,7 @@ class RoleWriter {
         const std::string place = cat(ring_type(static_cast<int>(r)), ">(shared, ", sequence(static_cast<int>(r), event, section), ")");
         text += cat(", dev::slot_address<", place);
         if (edge.src == event.node && n.async == graph::Async::copy) text += cat(", dev::full_barrier<", place);
+        if (edge.src == event.node && graph_.values[static_cast<std::size_t>(edge.value)].shared_by > 1) text += cat(", dev::share<", ring_type(static_cast<int>(r)), ">()");
       }
     }
     if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";

@@ -62,6 +62,8 @@ void check_value_code(const Graph& graph, std::size_t index) {
     const Node& source = graph.nodes[static_cast<std::size_t>(edge.src)];
     if (source.scope != value.scope)
       reject(graph, "value '", value.name, "' and node '", source.name, "', which fills it, differ in scope; give both the same");
+    if (value.shared_by > 1 && source.async != Async::copy)
+      reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks, but node '", source.name, "', which fills it, is no copy; allowed is 1, or a node with async copy");
   }
 }
 

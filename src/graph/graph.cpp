@@ -29,6 +29,23 @@ void check_machine(const Graph& graph) {
     if (bytes < 0) reject(graph, "memory '", space, "' has ", bytes, " bytes; it must not be negative");
 }
 
+void check_cluster(const Graph& graph) {
+  const int most = graph.machine.max_cluster;
+  if (most < 1) reject(graph, "machine '", graph.machine.name, "' has clusters of at most ", most, " blocks; it must be at least 1");
+  if (graph.cluster < 1 || graph.cluster > most)
+    reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name, "' are 1 to ", most);
+}
+
+/// Every block belongs to one set of sharers, and all sets are alike.
+void check_sharing(const Graph& graph, const Value& value) {
+  if (value.shared_by < 1 || value.shared_by > graph.cluster)
+    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks; allowed are 1 to ", graph.cluster, ", those of a cluster");
+  if (value.shared_stride < 1 || (value.shared_by == 1 && value.shared_stride != 1) || value.shared_stride > graph.cluster / value.shared_by ||
+      graph.cluster % (value.shared_by * value.shared_stride) != 0)
+    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks whose ranks are ", value.shared_stride, " apart; allowed is 1, or a distance whose product with ",
+           value.shared_by, " divides ", graph.cluster, ", the blocks of a cluster");
+}
+
 void check_node(const Graph& graph, const Node& node) {
   if (node.cycles < 0) reject(graph, "node '", node.name, "' has cycles ", node.cycles, "; it must be at least 0");
   if (node.latency < 0) reject(graph, "node '", node.name, "' has latency ", node.latency, "; it must be at least 0");
@@ -111,6 +128,7 @@ void check_values(const Graph& graph) {
     if (value.slot_bytes < 0) reject(graph, "value '", value.name, "' has ", value.slot_bytes, " bytes; it must not be negative");
     if (value.copied_bytes < 0 || value.copied_bytes > value.slot_bytes)
       reject(graph, "value '", value.name, "' has ", value.copied_bytes, " copied bytes; allowed are 0 (all) to ", value.slot_bytes, ", those of a slot");
+    check_sharing(graph, value);
     if (value.alignment < 1 || (value.alignment & (value.alignment - 1)) != 0)
       reject(graph, "value '", value.name, "' has alignment ", value.alignment, "; it must be a power of two");
     if (value.min_slots < 1 || value.max_slots < value.min_slots)
@@ -165,6 +183,7 @@ int Graph::node_index(std::string_view node) const {
 
 void check(const Graph& graph) {
   check_machine(graph);
+  check_cluster(graph);
   check_nodes(graph);
   check_values(graph);
   check_edges(graph);

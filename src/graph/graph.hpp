@@ -36,6 +36,7 @@ struct Machine {
   int max_registers_per_thread = 255;
   int register_step = 8;
   bool register_roles = false;
+  int max_cluster = 1;  ///< most blocks that run together and reach each other's shared memory
   int unit_index(std::string_view unit) const;  ///< -1 when unknown
 };
 
@@ -100,6 +101,9 @@ struct Value {
   int min_slots = 1;
   int max_slots = 8;
   std::int64_t copied_bytes = 0;   ///< that bulk copies bring into a slot; 0: all of it
+  /// Blocks of a cluster that fill a slot together: each copies its part to all of them. They are those whose ranks differ by
+  /// multiples of `shared_stride`, and there are so many of them.
+  int shared_by = 1, shared_stride = 1;
 };
 
 struct Graph {
@@ -108,6 +112,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<Value> values;
+  int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
 
   // What codegen writes into the unit, and the launch reads back; filled by the op.
   std::string namespace_name;     ///< device namespace of bodies and contexts

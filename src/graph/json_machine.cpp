@@ -13,6 +13,7 @@ using support::cat;
 constexpr std::int64_t kMaxCapacity = 4096;
 constexpr std::int64_t kMaxWarps = 32;   ///< of a group
 constexpr std::int64_t kMaxLanes = 128;  ///< of a warp
+constexpr std::int64_t kMaxCluster = 16;
 constexpr std::int64_t kMaxRegisterFile = std::int64_t{1} << 24;
 
 std::vector<Machine> named_machines(const std::vector<Machine>& machines) {
@@ -25,7 +26,7 @@ std::vector<Machine> named_machines(const std::vector<Machine>& machines) {
 
 bool same(const Machine& a, const Machine& b) {
   return a.memory_bytes == b.memory_bytes && a.warps_per_group == b.warps_per_group && a.warp_size == b.warp_size && a.registers == b.registers &&
-         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles &&
+         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles && a.max_cluster == b.max_cluster &&
          std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
                     [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
 }
@@ -46,7 +47,7 @@ Machine find_machine(const Fields& fields, const std::string& given, const std::
 ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines) {
   if (json.is_string()) return {find_machine(fields, json.get_ref<const std::string&>(), machines), true};
   if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
-  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles"});
+  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "max_cluster"});
   ReadMachine read;
   Machine& machine = read.machine;
   machine.name = "custom";
@@ -67,6 +68,7 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
   machine.max_registers_per_thread = number("max_registers_per_thread", machine.max_registers_per_thread, kMaxRegisterCount);
   machine.register_step = number("register_step", machine.register_step, machine.max_registers_per_thread);
   machine.register_roles = fields.flag(json, "machine", "register_roles", machine.register_roles);
+  machine.max_cluster = number("max_cluster", machine.max_cluster, kMaxCluster);
   return read;
 }
 
@@ -86,6 +88,7 @@ Json machine_json(const Machine& machine, const std::vector<Machine>& machines) 
   number("max_registers_per_thread", machine.max_registers_per_thread, usual.max_registers_per_thread);
   number("register_step", machine.register_step, usual.register_step);
   if (machine.register_roles) json["register_roles"] = true;
+  number("max_cluster", machine.max_cluster, usual.max_cluster);
   return json;
 }
 

@@ -29,10 +29,11 @@ class Reader {
 
   Graph read(std::string_view name) {
     graph_.name = name;
-    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code"});
+    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster"});
     ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_);
     graph_.machine = std::move(machine.machine);
     bounded_ = machine.bounded;
+    if (const Json* cluster = Fields::optional(tree_, "cluster")) graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
     const Json& instructions = fields_.list(fields_.required(tree_, "", "instructions"), "instructions", kMaxNodes);
     for (std::size_t i = 0; i < instructions.size(); ++i) read_node(instructions[i], cat("instructions[", i, "]"));
     if (const Json* code = Fields::optional(tree_, "code")) {

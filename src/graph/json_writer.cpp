@@ -98,6 +98,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge, implied)));
   for (const Value& value : graph.values) values.push_back(line(value_json(value)));
   std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines)));
+  if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);
   if (has_code(graph)) out += cat(",\n  \"code\": ", line(code_json(graph)));
   write_list(out, "instructions", nodes);
   if (!implied) write_list(out, "values", values);

@@ -47,7 +47,9 @@ void node_line(std::ostream& out, const Machine& machine, const Node& node) {
 
 std::string to_text(const Graph& graph) {
   std::ostringstream out;
-  out << "graph " << graph.name << " on " << graph.machine.name << "\n";
+  out << "graph " << graph.name << " on " << graph.machine.name;
+  if (graph.cluster > 1) out << ", clusters of " << graph.cluster << " blocks";
+  out << "\n";
   for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";
   for (const auto& [space, bytes] : graph.machine.memory_bytes) out << "memory " << space << ": " << bytes << " bytes\n";
   for (const Node& node : graph.nodes) node_line(out, graph.machine, node);
@@ -59,9 +61,12 @@ std::string to_text(const Graph& graph) {
     if (edge.spill_cycles != 0) out << " spill " << edge.spill_cycles;
     out << "\n";
   }
-  for (const Value& value : graph.values)
+  for (const Value& value : graph.values) {
     out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to " << value.max_slots
-        << " slots, " << scope_text(value.scope) << "\n";
+        << " slots, " << scope_text(value.scope);
+    if (value.shared_by > 1) out << ", shared by " << value.shared_by << " blocks " << value.shared_stride << " apart";
+    out << "\n";
+  }
   return out.str();
 }
 

@@ -15,6 +15,7 @@ graph::Machine machine_of(const arch::Arch& arch) {
   machine.max_registers_per_thread = arch.max_registers_per_thread;
   machine.register_step = arch.register_step;
   machine.register_roles = arch.register_roles;
+  machine.max_cluster = arch.max_cluster;
   return machine;
 }
 

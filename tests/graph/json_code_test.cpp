@@ -22,14 +22,15 @@ namespace {
 using namespace tj;
 using testing::has;
 
-std::string coded() {
-  std::ifstream file(TJ_REPO_DIR "/tests/graph/data/coded.json", std::ios::binary);
+std::string file_text(const char* name) {
+  std::ifstream file(TJ_REPO_DIR "/tests/graph/data/" + std::string(name), std::ios::binary);
   REQUIRE(file);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+std::string coded() { return file_text("coded.json"); }
 
-void refuses(std::string_view piece, std::string_view other, const std::string& part) {
-  std::string text = coded();
+void refuses(std::string_view piece, std::string_view other, const std::string& part, const char* name = "coded.json") {
+  std::string text = file_text(name);
   const std::size_t at = text.find(piece);
   REQUIRE_MESSAGE(at != std::string::npos, piece);
   CAPTURE(part);
@@ -96,6 +97,49 @@ TEST_CASE("what copies bring into a slot is read, written, emitted, and at most 
   CHECK(has(unit_text(graph), "kSlotBytes = 8192, kCopiedBytes = 2048"));
   CHECK(has(unit_text(graph::read_json(coded())), "kSlotBytes = 8192, kCopiedBytes = 8192"));
   refuses(slot, slot + ", \"copied_bytes\": 8193", "values[0].copied_bytes is 8193");
+}
+
+TEST_CASE("clusters and what their blocks share are read, written, listed, emitted") {
+  const graph::Graph graph = graph::read_json(file_text("clustered.json"));
+  CHECK(graph.cluster == 4);
+  CHECK(graph.machine.max_cluster == 8);
+  CHECK(graph.values[0].shared_by == 2);
+  CHECK(graph.values[0].shared_stride == 1);
+  CHECK(graph.values[1].shared_stride == 2);
+  CHECK(graph.values[2].shared_by == 1);
+  CHECK(graph::to_json(graph::read_json(graph::to_json(graph))) == graph::to_json(graph));
+  CHECK(graph::read_json(graph::to_json(graph)).values[1].shared_stride == 2);
+  CHECK(has(graph::to_text(graph), ", clusters of 4 blocks"));
+  CHECK(has(graph::to_text(graph), "shared by 2 blocks 2 apart"));
+  const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
+  CHECK(unit.cluster == 4);
+  CHECK(has(unit.text, "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
+  CHECK(has(unit.text, "kSharers = 1, kSharerStride = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 4;"));
+  CHECK(has(unit.text, "dev::share<RingRows>()"));
+  CHECK(has(unit.text, "dev::share<RingColumns>()"));
+  CHECK_FALSE(has(unit.text, "dev::share<RingOwn>()"));
+  CHECK_FALSE(has(unit.text, "block_sync"));
+  CHECK(unit.text.find("dev::cluster_sync<") != unit.text.rfind("dev::cluster_sync<"));  // at its begin and its end
+  CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").cluster == 1);
+}
+
+TEST_CASE("clusters that no machine has, and sharers that do not come out even, are refused by name") {
+  const char* file = "clustered.json";
+  refuses("\"cluster\": 4", "\"cluster\": 9", "cluster is 9; it must be a whole number from 1 to 8", file);
+  refuses("\"cluster\": 4", "\"cluster\": 0", "cluster is 0", file);
+  refuses(", \"max_cluster\": 8", "", "cluster is 4; it must be a whole number from 1 to 1", file);
+  refuses("\"max_cluster\": 8", "\"max_cluster\": 17", "machine.max_cluster is 17", file);
+  refuses("\"shared_by\": 2", "\"shared_by\": 5", "values[0].shared_by is 5; it must be a whole number from 1 to 4", file);
+  refuses("\"shared_by\": 2", "\"shared_by\": 3", "value 'rows' is shared by 3 blocks whose ranks are 1 apart; allowed is 1, or a distance whose product with 3 divides 4", file);
+  refuses("\"shared_stride\": 2", "\"shared_stride\": 4", "value 'columns' is shared by 2 blocks whose ranks are 4 apart", file);
+  refuses("\"shared_by\": 2, \"shared_stride\": 2", "\"shared_stride\": 2", "value 'columns' is shared by 1 blocks whose ranks are 2 apart", file);
+  refuses("\"latency\": 600, \"variable_latency\": true", "\"latency\": 600", "node 'load_rows', which fills it, is no copy", file);
+  refuses("\"shared_by\": 2}", "\"shared_by\": 2, \"shared_with\": 1}", "values[0] has the key 'shared_with'", file);
+  graph::Graph graph = graph::read_json(file_text(file));
+  graph.machine.max_cluster = 2;
+  CHECK(has(testing::error_of([&] { check(graph); }).message, "runs in clusters of 4 blocks; allowed on machine 'custom' are 1 to 2"));
+  graph.cluster = 0;
+  CHECK(has(testing::error_of([&] { check(graph); }).message, "runs in clusters of 0 blocks"));
 }
 
 TEST_CASE("a written and read graph of an op gives the same kernel") {
