@@ -25,6 +25,8 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/log.hpp"
+#include "tune.hpp"
+#include "tunings.hpp"
 
 namespace tj {
 
@@ -33,9 +35,11 @@ using support::fail;
 
 struct Runtime::Impl {
   explicit Impl(const Options& options)
-      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings) {
-    if (settings.use_disk_cache)
-      store.emplace(settings.cache_dir, settings.cache_max_size_bytes, [this](LogLevel level, std::string_view message) { log(level, message); });
+      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings), store(open_store()) {}
+  std::unique_ptr<cache::Store> open_store() {
+    if (!settings.use_disk_cache) return nullptr;
+    return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
+                                          [this](LogLevel level, std::string_view message) { log(level, message); });
   }
 
   // ---- one call -----------------------------------------------------------------------------------------------------
@@ -43,12 +47,53 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const arch::Arch& arch = backends.arch(device);
-    const std::uint64_t small_key = op.small_key(args, arch);
+    const int choice = tuned(op, args, device);
+    const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
-    if (kernel == nullptr) kernel = &get(op, op.request_of(args, arch), small_key, device, stream);
+    if (kernel == nullptr) kernel = &get(op, request_of(op, args, device, choice), small_key, device, stream);
     launch(op, args, *kernel, stream);
   }
+  std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
+    return choice == kNotTuned ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
+  }
+  ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
+    return choice == kNotTuned ? op.request_of(args, backends.arch(device)) : op.tunable()->request_of(args, choice);
+  }
+
+  // ---- choices that were measured -------------------------------------------------------------------------------------
+  /// Of these arguments; the first look-up on a device reads its records.
+  int tuned(const ops::Op& op, const void* args, Device device) {
+    const ops::Tunable* tunable = op.tunable();
+    if (tunable == nullptr || !settings.use_tuning) return kNotTuned;
+    const TunedTable& found = tuned_table(device);
+    return found.empty() ? kNotTuned : found.find(op, tunable->key_of(args));
+  }
+  int tuned(const ops::Op& op, const ops::ProblemKey& key, Device device) { return settings.use_tuning ? tuned_table(device).find(op, key) : kNotTuned; }
+  const TunedTable& tuned_table(Device device) {
+    const TunedTable* known = tunings.table(device);
+    return known != nullptr ? *known : tunings.load(device, tuned_machine(device));
+  }
+  TunedMachine tuned_machine(Device device) {
+    const launch::DeviceInfo info = backends.driver(device)->device_info(device.index);
+    return {&backends.arch(device), info.name, info.sm_count};
+  }
+  /// prepare() is where records of other processes are noticed.
+  void refresh_tunings(Device device) {
+    if (settings.use_tuning && device.kind != DeviceKind::cpu) tunings.load(device, tuned_machine(device));
+  }
+
+  TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
+    if (device.kind != DeviceKind::cuda)
+      fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
+    TuneSteps steps{backends.driver(device), device, {}, {}};
+    steps.load = [&](const ops::Variant& variant) -> const LoadedKernel& {
+      const LoadedKernel* present = table.find(hot_key(op, variant.small_key, device));
+      return present != nullptr ? *present : load(op, variant.request, variant.small_key, device);
+    };
+    steps.launch = [&](const void* args, const LoadedKernel& kernel, Stream stream) { launch(op, args, kernel, stream); };
+    return tj::tune(op, problem, tuned_machine(device), options, steps, tunings);
+  }
+
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) { return {&maker, small_key, device}; }
 
   static const ops::Op& find_op(std::string_view name, const void* args) {
@@ -199,8 +244,9 @@ struct Runtime::Impl {
   KernelReport prepare(const ops::Op& op, const void* args) {
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const arch::Arch& arch = backends.arch(device);
-    return report(op, op.request_of(args, arch), op.small_key(args, arch), device);
+    refresh_tunings(device);
+    const int choice = tuned(op, args, device);
+    return report(op, request_of(op, args, device, choice), small_key_of(op, args, device, choice), device);
   }
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
     if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device))) return without_times(kernel->report, KernelOrigin::memory);
@@ -212,7 +258,8 @@ struct Runtime::Impl {
   support::Settings settings;
   support::Log log;
   Backends backends;
-  std::optional<cache::Store> store;  ///< absent: the disk is not wanted
+  std::unique_ptr<cache::Store> store;  ///< absent: the disk is not wanted
+  Tunings tunings{store.get(), log};
   KernelTable table;
   std::mutex turns_mutex;
   std::map<std::string, Turn> turns;
@@ -242,7 +289,10 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
 KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
 KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
-  const ops::GemmKernel kernel = ops::gemm_kernel(config, impl_->backends.arch(device));
+  ops::GemmKernel kernel = ops::gemm_kernel(config, impl_->backends.arch(device));
+  impl_->refresh_tunings(device);
+  const int choice = impl_->tuned(ops::gemm_op(), ops::gemm_problem_key({config.m, config.n, config.k, config.batch}, kernel), device);
+  if (choice != kNotTuned) kernel.tile = choice;
   return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);
 }
 
@@ -252,6 +302,10 @@ KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
 }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
+}
+
+TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options) {
+  return impl_->tune(Impl::find_op(op, &problem), problem, device, options);
 }
 
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }

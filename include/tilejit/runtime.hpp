@@ -20,7 +20,10 @@ namespace tj {
 
 namespace ops {
 struct Request;  // internal: what tools enumerate
+struct Problem;
 }
+struct TuneOptions;  // internal
+struct TuneReport;
 namespace custom {
 class Kernel;  // custom.hpp
 }
@@ -36,6 +39,7 @@ struct Options {
   std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn
   std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto, hiprtc, clang
   bool use_disk_cache = true;                        ///< false: neither read nor write the disk
+  std::optional<bool> use_tuning;                    ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
@@ -94,6 +98,10 @@ class TJ_API Runtime {
   KernelReport warm(const GemmConfig& config, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
+  /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of the same sizes on a
+  /// device of the same name take it from then on; other runtimes from their next prepare(), other processes from their start. For the project's
+  /// own tools. Throws tj::Error: target where the device is no GPU.
+  TuneReport tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options);
 
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
   /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.

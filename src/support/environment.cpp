@@ -105,6 +105,11 @@ std::string checked_hip_compiler(const std::string& name, const std::string& tex
   refuse(name, text, "auto, hiprtc, clang");
 }
 
+bool parse_switch(const std::string& name, const std::string& text) {
+  if (text == "on" || text == "off") return text == "on";
+  refuse(name, text, "on, off");
+}
+
 }  // namespace
 
 std::optional<std::string> environment_variable(const char* name) {
@@ -130,6 +135,12 @@ Settings resolve_settings(const Options& options) {
 
   const std::string dump = options.dump_dir ? *options.dump_dir : environment_variable("TJ_DUMP_DIR").value_or("");
   if (!dump.empty()) settings.dump_dir = absolute(dump);
+
+  if (options.use_tuning) {
+    settings.use_tuning = *options.use_tuning;
+  } else if (const auto tuning = environment_variable("TJ_TUNE")) {
+    settings.use_tuning = parse_switch("TJ_TUNE", *tuning);
+  }
 
   if (options.log_level) {
     settings.log_level = *options.log_level;

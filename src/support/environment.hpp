@@ -18,6 +18,7 @@ struct Settings {
   LogLevel log_level = LogLevel::warn;
   std::string hip_compiler = "auto";
   bool use_disk_cache = true;
+  bool use_tuning = true;
 };
 
 /// Throws tj::Error(argument) naming the variable or field, its value and what is allowed.

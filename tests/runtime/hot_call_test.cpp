@@ -8,8 +8,10 @@
 
 #include "custom/sample_kernel.hpp"
 #include "kernel_table.hpp"
+#include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "tune.hpp"
 
 // Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
 namespace {
@@ -136,6 +138,36 @@ TEST_CASE("a hot matrix product allocates nothing, whatever the sizes that choos
       CAPTURE(n);
       CHECK(after == before);
     }
+}
+
+TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads no file") {
+  Machine machine;
+  machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
+  machine.cuda.set_block_ms(0.001);
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  Runtime runtime(machine.options());
+  const auto problem = tj::ops::gemm_tunable().problems({{"sizes", {"1024"}}, {"dtype", {"f16"}}}).front();
+  CHECK(runtime.tune_op("gemm", problem, gpu, {}).chosen > 0);
+  const auto matrix = [&](int place) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {1024, 1024});
+  };
+  tj::GemmArgs args;
+  args.a = matrix(0);
+  args.b = matrix(1);
+  args.d = matrix(2);
+  Runtime later(machine.options());
+  later.gemm(args);
+  std::filesystem::remove_all(machine.cache_dir());
+  for (Runtime* each : {&runtime, &later}) {
+    machine.cuda.record(0);
+    machine.cuda.set_block_ms(0);
+    const long before = g_allocations;
+    each->gemm(args);
+    const long after = g_allocations;
+    machine.cuda.record(1);
+    CHECK(after == before);
+  }
+  CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
 }
 
 TEST_CASE("the count sees allocations: a cold call has some") {

@@ -12,7 +12,7 @@
 namespace {
 
 constexpr const char* kNames[] = {"TJ_CACHE_DIR", "TJ_CACHE_MAX_SIZE", "TJ_TARGET",      "TJ_DUMP_DIR",
-                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "XDG_CACHE_HOME", "HOME"};
+                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "TJ_TUNE", "XDG_CACHE_HOME", "HOME"};
 
 /// Only the given variables are set while it lives.
 class Variables {
@@ -134,4 +134,16 @@ TEST_CASE("target, dump directory and the disk switch") {
   CHECK(resolved.target == "sm_90a");
   CHECK(resolved.dump_dir.empty());
   CHECK_FALSE(resolved.use_disk_cache);
+}
+
+TEST_CASE("measured choices are used unless TJ_TUNE or the option says otherwise") {
+  CHECK(settings({}).use_tuning);
+  CHECK(settings({{"TJ_TUNE", "on"}}).use_tuning);
+  CHECK_FALSE(settings({{"TJ_TUNE", "off"}}).use_tuning);
+  tj::Options options;
+  options.use_tuning = true;
+  CHECK(settings({{"TJ_TUNE", "off"}}, options).use_tuning);
+  options.use_tuning = false;
+  CHECK_FALSE(settings({}, options).use_tuning);
+  CHECK(refusal({{"TJ_TUNE", "yes"}}) == "TJ_TUNE is 'yes'; allowed: on, off. Correct it or leave it unset.");
 }

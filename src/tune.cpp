@@ -1,0 +1,171 @@
+// See tune.hpp.
+#include "tune.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <random>
+
+#include "support/fail.hpp"
+
+namespace tj {
+namespace {
+
+using support::cat;
+
+constexpr std::size_t kPatternValues = std::size_t{1} << 21;  // long enough that no two blocks of a tile look alike
+constexpr double kReplayUs = 2000;    // of calls in one recording: starting it must not count
+constexpr int kMostCalls = 40;
+constexpr int kReplays = 3;           // timed ones in a round, after one that is not
+constexpr double kFarBehind = 1.25;   // slower than the fastest by this after a round: further rounds would not change who wins
+
+/// An element's bits, rounded to nearest even; values whose exponent the type lacks become 0. mantissa: its stored bits.
+std::uint32_t narrow(float value, int mantissa, int bias) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const int cut = 23 - mantissa;
+  const std::uint32_t sign = bits >> 31, magnitude = bits & 0x7fffffffu;
+  const std::uint32_t offset = static_cast<std::uint32_t>(127 - bias) << 23;
+  if (magnitude < offset + (1u << 23)) return 0;
+  const std::uint32_t rounded = (magnitude + ((1u << (cut - 1)) - 1) + ((magnitude >> cut) & 1u) - offset) >> cut;
+  const int exponent_bits = bias == 127 ? 8 : bias == 15 ? 5 : 4;
+  return sign << (exponent_bits + mantissa) | rounded;
+}
+
+std::string normal_values(DType dtype, std::uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> normal;
+  const auto size = static_cast<std::size_t>(size_of(dtype));
+  std::string bytes(kPatternValues * size, '\0');
+  for (std::size_t i = 0; i < kPatternValues; ++i) {
+    const float value = normal(generator);
+    const std::uint32_t bits = dtype == DType::f32 ? std::bit_cast<std::uint32_t>(value) : dtype == DType::bf16 ? narrow(value, 7, 127) : narrow(value, 10, 15);
+    std::memcpy(bytes.data() + i * size, &bits, size);  // little-endian, as every host that is served
+  }
+  return bytes;
+}
+
+/// Device memory for an operand, filled.
+std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps& steps, std::uint64_t seed) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < operand.shape.size(); ++i) elements += (operand.shape[i] - 1) * operand.strides[i];
+  const std::size_t bytes = static_cast<std::size_t>(elements) * static_cast<std::size_t>(size_of(operand.dtype));
+  auto memory = steps.driver->allocate(steps.device.index, bytes);
+  const std::string pattern = normal_values(operand.dtype, seed);
+  for (std::size_t at = 0; at < bytes; at += pattern.size())
+    steps.driver->copy(steps.device.index, static_cast<char*>(memory.get()) + at, true, pattern.data(), false, std::min(pattern.size(), bytes - at));
+  return memory;
+}
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+/// A kernel that takes part.
+struct Entrant {
+  std::size_t place = 0;  ///< in the report
+  std::shared_ptr<launch::Recording> recording;
+  std::vector<double> times_us;  ///< of one call
+};
+
+int calls_of(const TuneReport& report) {
+  double best_us = 0;
+  for (const TunedVariant& variant : report.variants)
+    if (variant.refused.empty() && (best_us == 0 || variant.predicted_us < best_us)) best_us = variant.predicted_us;
+  return best_us > 0 ? std::clamp(static_cast<int>(kReplayUs / best_us), 2, kMostCalls) : kMostCalls;
+}
+
+void time_round(std::vector<Entrant>& entrants, std::size_t first, int calls, const TuneSteps& steps) {
+  for (std::size_t i = 0; i < entrants.size(); ++i) {
+    Entrant& entrant = entrants[(first + i) % entrants.size()];
+    entrant.recording->replay({});  // caches and clocks as in the replays that count
+    for (int replay = 0; replay < kReplays; ++replay)
+      entrant.times_us.push_back(steps.driver->time_ms(steps.device.index, [&] { entrant.recording->replay({}); }) * 1e3 / calls);
+  }
+}
+
+void leave_out_slow(std::vector<Entrant>& entrants, TuneReport& report) {
+  double best = median(entrants.front().times_us);
+  for (const Entrant& entrant : entrants) best = std::min(best, median(entrant.times_us));
+  std::erase_if(entrants, [&](const Entrant& entrant) {
+    const double own = median(entrant.times_us);
+    if (own <= kFarBehind * best) return false;
+    report.variants[entrant.place].measured_us = own;
+    report.variants[entrant.place].times = static_cast<int>(entrant.times_us.size());
+    return true;
+  });
+}
+
+/// Loads each kernel; those that there are none of say why.
+std::vector<const LoadedKernel*> load_all(const std::vector<ops::Variant>& variants, const TuneSteps& steps, TuneReport& report) {
+  std::vector<const LoadedKernel*> kernels(variants.size());
+  std::optional<Error> reason;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    try {
+      kernels[i] = &steps.load(variants[i]);
+    } catch (const Error& error) {  // another one may do
+      report.variants[i].refused = error.message;
+      reason = error;
+    }
+  }
+  if (std::all_of(kernels.begin(), kernels.end(), [](const LoadedKernel* kernel) { return kernel == nullptr; })) throw *reason;
+  return kernels;
+}
+
+void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<const LoadedKernel*>& kernels, const TuneOptions& options,
+             const TuneSteps& steps, TuneReport& report) {
+  std::vector<std::shared_ptr<void>> memory;
+  std::vector<void*> places;
+  for (const ops::Operand& operand : tunable.operands(problem)) {
+    memory.push_back(make_operand(operand, steps, options.seed + memory.size()));
+    places.push_back(memory.back().get());
+  }
+  const int calls = calls_of(report);
+  std::vector<Entrant> entrants;
+  tunable.with_args(problem, steps.device, places, [&](const void* args) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (kernels[i] == nullptr) continue;
+      auto recording = steps.driver->record(steps.device.index, [&](Stream stream) {
+        for (int call = 0; call < calls; ++call) steps.launch(args, *kernels[i], stream);
+      });
+      entrants.push_back({i, std::move(recording), {}});
+    }
+  });
+  for (int round = 0; round < std::max(1, options.rounds); ++round) {
+    time_round(entrants, static_cast<std::size_t>(round), calls, steps);
+    if (round == 0) leave_out_slow(entrants, report);
+  }
+  steps.driver->synchronize(steps.device.index, {});
+  for (const Entrant& entrant : entrants) {
+    TunedVariant& variant = report.variants[entrant.place];
+    variant.measured_us = median(entrant.times_us);
+    variant.times = static_cast<int>(entrant.times_us.size());
+    if (report.chosen < 0 || variant.measured_us < report.variants[static_cast<std::size_t>(report.chosen)].measured_us) report.chosen = static_cast<int>(entrant.place);
+  }
+}
+
+}  // namespace
+
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachine& machine, const TuneOptions& options, const TuneSteps& steps,
+                Tunings& tunings) {
+  const ops::Tunable* tunable = op.tunable();
+  if (tunable == nullptr) support::fail(Stage::argument, Code::unsupported, cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
+  std::vector<ops::Variant> variants = tunable->variants(problem, *machine.arch);
+  if (variants.empty()) support::fail(Stage::schedule, Code::unsupported, cat("no kernel serves ", problem.name, " on ", machine.arch->name));
+  if (options.limit > 0 && variants.size() > static_cast<std::size_t>(options.limit)) variants.resize(static_cast<std::size_t>(options.limit));
+  TuneReport report;
+  report.problem = problem.name;
+  report.flops = problem.flops;
+  report.device = machine.device;
+  report.target = machine.arch->name;
+  for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
+  measure(*tunable, problem, load_all(variants, steps, report), options, steps, report);
+  const auto chosen = static_cast<std::size_t>(report.chosen);
+  report.kept = tunings.keep(steps.device, machine, op, problem, variants[chosen], report.variants[chosen].measured_us);
+  return report;
+}
+
+}  // namespace tj

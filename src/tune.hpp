@@ -1,0 +1,56 @@
+// Measuring which kernel serves a problem best on a device.
+//
+// Decides how kernels are timed beside each other. Does not decide how they are made or launched (runtime.cpp), nor how the
+// result is kept (tunings.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel_table.hpp"
+#include "launch/driver.hpp"
+#include "ops/tunable.hpp"
+#include "tunings.hpp"
+
+namespace tj {
+
+struct TuneOptions {
+  int limit = 0;            ///< kernels that are measured, best predicted first; 0: all
+  int rounds = 10;          ///< of all kernels in turn; those that are far behind after the first are left out
+  std::uint64_t seed = 0;   ///< of the operands' values
+};
+
+struct TunedVariant {
+  std::string name;          ///< "128x256x64"
+  double predicted_us = 0;
+  double measured_us = 0;    ///< of one call, median; 0 when it was not measured
+  int times = 0;             ///< taken, each of several calls
+  std::string refused;       ///< why there is no kernel, when there is none
+};
+
+struct TuneReport {
+  std::string problem, device, target;
+  double flops = 0;
+  std::vector<TunedVariant> variants;  ///< fewest predicted cycles first
+  int chosen = -1;                     ///< in variants
+  bool kept = false;                   ///< the cache has it
+};
+
+/// The steps of a runtime that measuring takes.
+struct TuneSteps {
+  std::shared_ptr<launch::Driver> driver;
+  Device device;
+  std::function<const LoadedKernel&(const ops::Variant&)> load;
+  std::function<void(const void* args, const LoadedKernel&, Stream)> launch;
+};
+
+/// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's calls are
+/// recorded once and replayed; kernels take turns, in an order that rotates. The fastest is kept. Throws tj::Error when none of them
+/// could be measured.
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachine& machine, const TuneOptions& options, const TuneSteps& steps,
+                Tunings& tunings);
+
+}  // namespace tj

@@ -1,0 +1,86 @@
+// Choices that were measured on a device: read from the cache's records, looked up by hot calls.
+//
+// Decides how a record is written, what of it is believed and when records are read: once for a device, and again by prepare()
+// when the cache's directory has changed. Does not measure (tune.hpp). Without a record the op's own choice stands.
+// Invariant: a look-up takes no lock, allocates nothing and does no I/O; a table, once published, never changes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "cache/cache.hpp"
+#include "ops/tunable.hpp"
+#include "support/log.hpp"
+
+namespace tj {
+
+/// Which machine measured: a record holds for the same one only.
+struct TunedMachine {
+  const arch::Arch* arch = nullptr;
+  std::string device;  ///< as its driver names it
+  int sm_count = 0;
+};
+
+/// One problem's measured choice.
+struct Tuned {
+  const ops::Op* op = nullptr;
+  ops::ProblemKey key{};
+  int choice = 0;
+};
+
+inline constexpr int kNotTuned = -1;
+
+class TunedTable {
+ public:
+  explicit TunedTable(const std::vector<Tuned>& list);
+  /// kNotTuned when nothing was measured.
+  int find(const ops::Op& op, const ops::ProblemKey& key) const noexcept;
+  bool empty() const noexcept { return slots_.empty(); }
+
+ private:
+  static std::size_t hash(const ops::ProblemKey& key) noexcept;
+  std::vector<Tuned> slots_;  ///< a power of two, at most half full; empty when there is nothing
+};
+
+class Tunings {
+ public:
+  /// store: null keeps what is measured in memory only. Both outlive this.
+  Tunings(cache::Store* store, const support::Log& log) : store_(store), log_(log) {}
+
+  /// Null until load() was called for the device.
+  const TunedTable* table(Device device) const noexcept;
+  /// Reads the device's records, anew where the directory changed since; other devices than GPUs have none.
+  const TunedTable& load(Device device, const TunedMachine& machine);
+  /// From now on the problem's choice on this device. False when the record could not be written (already logged).
+  bool keep(Device device, const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us);
+
+ private:
+  static constexpr std::size_t kDevices = 64;
+  struct Known {
+    std::atomic<const TunedTable*> table{nullptr};
+    std::int64_t changed_ns = -1;          ///< of the directory, when it was read
+    std::vector<Tuned> own;                ///< measured by this runtime
+    std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
+  };
+  bool served(Device device) const noexcept;
+  std::vector<Tuned> read(const TunedMachine& machine);
+  const TunedTable& publish(Known& known, std::vector<Tuned> list);
+
+  cache::Store* store_;
+  const support::Log& log_;
+  std::mutex mutex_;
+  std::set<std::string> reported_;  ///< records that were said to be of no use
+  std::array<Known, kDevices> known_;
+};
+
+/// What a record says, for listings: "gemm_f16_kk 4096x4096x4096 on NVIDIA H200: 128x256x64"; empty for other entries.
+std::string tuning_of(const cache::Entry& entry);
+
+}  // namespace tj

@@ -1,0 +1,253 @@
+// Protects choices by measurement: the fastest kernel is found, kept and taken by later calls of the same problem alone; a record that
+// is damaged, foreign or makes no sense is said once and left out; hot calls stay as they are; and where nothing can be measured.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "cache/cache.hpp"
+#include "ops/fmha.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+#include "runtime/runtime_fixture.hpp"
+#include "tune.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::Device;
+using tj::DeviceKind;
+using tj::GemmConfig;
+using tj::Runtime;
+using tj::TuneReport;
+
+constexpr Device kGpu{DeviceKind::cuda, 0};
+
+GemmConfig square(std::int64_t size, tj::DType dtype = tj::DType::f16) {
+  GemmConfig config;
+  config.m = config.n = config.k = size;
+  config.dtype = config.out = dtype;
+  return config;
+}
+
+tj::ops::Problem problem(const std::string& size, const std::string& dtype = "f16") {
+  return tj::ops::gemm_tunable().problems({{"sizes", {size}}, {"dtype", {dtype}}}).front();
+}
+
+tj::GemmArgs call(std::int64_t size) {
+  const auto matrix = [&](int place) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu, tj::DType::f16, {size, size});
+  };
+  tj::GemmArgs args;
+  args.a = matrix(0);
+  args.b = matrix(1);
+  args.d = matrix(2);
+  return args;
+}
+
+/// Fewer blocks are faster here: 1024^3 is best served by the largest tile, while the prediction fills the SMs.
+struct TuneMachine : Machine {
+  TuneMachine() {
+    cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
+    cuda.set_block_ms(0.001);
+  }
+};
+
+TuneReport tune(Runtime& runtime, const std::string& size = "1024", int limit = 0) {
+  tj::TuneOptions options;
+  options.rounds = 2;
+  options.limit = limit;
+  return runtime.tune_op("gemm", problem(size), kGpu, options);
+}
+
+std::string kernel_of(Runtime& runtime, const GemmConfig& config) { return runtime.prepare(config, kGpu).name; }
+
+/// The only record in the cache, as an entry that may be changed and put back.
+struct Record {
+  explicit Record(Machine& machine) : store(machine.cache_dir(), 0, {}) {
+    for (const tj::cache::ListedEntry& listed : store.list()) {
+      if (!listed.entry || listed.entry->find("choice") == nullptr) continue;
+      path = listed.path;
+      entry = *listed.entry;
+    }
+    REQUIRE(!path.empty());
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::size_t dash = name.find('-');
+    key = {name.substr(0, dash), name.substr(dash + 1, name.rfind('.') - dash - 1)};
+  }
+  std::string& value(const std::string& name) {
+    for (auto& [key_name, text] : entry.metadata)
+      if (key_name == name) return text;
+    FAIL(name);
+    std::abort();
+  }
+  tj::cache::Store store;
+  std::string path;
+  tj::cache::Entry entry;
+  tj::cache::Key key;
+};
+
+TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that problem alone") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  const std::string predicted = kernel_of(runtime, square(1024)), other = kernel_of(runtime, square(2048)), bf16 = kernel_of(runtime, square(1024, tj::DType::bf16));
+  const TuneReport report = tune(runtime);
+  REQUIRE(report.chosen > 0);
+  const auto& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
+  CHECK(report.kept);
+  CHECK(report.problem == "gemm_f16_kk 1024x1024x1024");
+  CHECK(report.device == "Fake H200");
+  CHECK(has(predicted, report.variants.front().name));
+  CHECK(has(chosen.name, "128x256x64"));
+  CHECK(chosen.measured_us > 0);
+  for (const auto& variant : report.variants) {
+    CHECK(variant.predicted_us > 0);
+    CHECK((variant.measured_us >= chosen.measured_us && variant.times > 0));
+  }
+  const std::string tuned = "gemm_f16_kk_" + chosen.name;
+  CHECK(kernel_of(runtime, square(1024)) == tuned);
+  CHECK(runtime.prepare(call(1024)).name == tuned);
+  CHECK(kernel_of(runtime, square(2048)) == other);
+  CHECK(kernel_of(runtime, square(1024, tj::DType::bf16)) == bf16);
+
+  Runtime later(machine.options());
+  const int compiled = machine.nvrtc.compiles();
+  later.gemm(call(1024));  // without a prepare()
+  CHECK(later.prepare(call(1024)).name == tuned);
+  CHECK(later.prepare(call(1024)).origin == tj::KernelOrigin::memory);
+  CHECK(machine.nvrtc.compiles() == compiled);
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("another runtime notices a new record at its next prepare, not in hot calls") {
+  TuneMachine machine;
+  Runtime early(machine.options()), tuner(machine.options());
+  const std::string predicted = kernel_of(early, square(1024));
+  early.gemm(call(1024));
+  const TuneReport report = tune(tuner);
+  std::filesystem::last_write_time(machine.cache_dir(), std::filesystem::file_time_type::clock::now() - std::chrono::seconds(5));
+  const int loaded = count_calls(machine.cuda, "cuModuleLoadData");
+  early.gemm(call(1024));
+  CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loaded);
+  CHECK(kernel_of(early, square(1024)) == "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name);
+}
+
+TEST_CASE("records are left alone where the option or the setting says so, and where there is no cache") {
+  TuneMachine machine;
+  std::string predicted;
+  {
+    Runtime runtime(machine.options());
+    predicted = kernel_of(runtime, square(1024));
+    CHECK(tune(runtime).chosen > 0);
+    CHECK(kernel_of(runtime, square(1024)) != predicted);
+  }
+  tj::Options options = machine.options();
+  options.use_tuning = false;
+  Runtime without(options);
+  CHECK(kernel_of(without, square(1024)) == predicted);
+  CHECK(without.prepare(call(1024)).name == predicted);
+
+  options = machine.options();
+  options.use_disk_cache = false;
+  Runtime alone(options);
+  CHECK(kernel_of(alone, square(1024)) == predicted);
+  const TuneReport report = tune(alone);
+  CHECK_FALSE(report.kept);
+  CHECK(kernel_of(alone, square(1024)) != predicted);  // this runtime remembers
+}
+
+TEST_CASE("a record that is damaged, foreign or makes no sense is said once and left out") {
+  TuneMachine machine;
+  std::string predicted;
+  {
+    Runtime runtime(machine.options());
+    predicted = kernel_of(runtime, square(1024));
+    tune(runtime);
+  }
+  const auto check = [&](const std::function<void(Record&)>& change, const char* said) {
+    CAPTURE(said);
+    Record original(machine);
+    Record changed(machine);
+    change(changed);
+    machine.warnings.clear();
+    Runtime runtime(machine.options());
+    CHECK(kernel_of(runtime, square(1024)) == predicted);
+    CHECK(kernel_of(runtime, square(1024)) == predicted);
+    runtime.gemm(call(1024));
+    REQUIRE(machine.warnings.size() == 1);
+    CHECK_MESSAGE(has(machine.warnings.front(), said), machine.warnings.front());
+    REQUIRE(original.store.store(original.key, original.entry));
+    CHECK(kernel_of(runtime, square(1024)) != predicted);
+  };
+  const auto with = [](const char* name, const char* value) {
+    return [=](Record& record) {
+      record.value(name) = value;
+      REQUIRE(record.store.store(record.key, record.entry));
+    };
+  };
+  check([](Record& record) {
+    std::string bytes = tj::testing::read_bytes(record.path);
+    bytes[bytes.size() / 2] ^= 1;
+    tj::testing::write_bytes(record.path, bytes);
+  }, "checksum");
+  check([](Record& record) { tj::testing::write_bytes(record.path, ""); }, "too short");
+  check(with("choice", "1x1x1"), "'1x1x1' does not serve gemm_f16_kk 1024x1024x1024");
+  check(with("choice", "16x32x128"), "does not serve");  // a tile for few rows
+  check(with("field.m", "2048"), "its fields are not those of its name");
+  check(with("field.m", "many"), "its fields are not those of its name");
+  check(with("field.dtype", "f8"), "its fields are not those of its name");
+  check(with("op", "fmha"), "'fmha', an op without a choice");
+  check(with("op", "conv"), "'conv', an op without a choice");
+}
+
+TEST_CASE("another device's or library's record is not even looked at") {
+  TuneMachine machine;
+  std::string predicted;
+  {
+    Runtime runtime(machine.options());
+    predicted = kernel_of(runtime, square(1024));
+    tune(runtime);
+  }
+  Record record(machine);
+  std::filesystem::remove(record.path);
+  for (const char* other : {"device", "build"})
+    REQUIRE(record.store.store(tj::cache::Key{record.key.request_hex, tj::cache::make_key({}, {{other, "x"}}).compiler_hex}, record.entry));
+  Runtime runtime(machine.options());
+  CHECK(kernel_of(runtime, square(1024)) == predicted);
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("a limit keeps the best predicted ones; kernels that cannot be made are named") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  CHECK(tune(runtime, "1024", 2).variants.size() == 2);
+  CHECK(tune(runtime, "512", 100).variants.size() >= 8);
+  machine.nvrtc.refuse("error: no");
+  const std::string before = kernel_of(runtime, square(512));
+  Runtime fresh(machine.options());
+  CHECK(error_of([&] { fresh.tune_op("gemm", problem("333", "bf16"), kGpu, {}); }).code == tj::Code::compile_failed);
+  CHECK(kernel_of(runtime, square(512)) == before);
+}
+
+TEST_CASE("nothing is measured without a GPU or for an op with one kernel a problem") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  const tj::Error on_model = error_of([&] { runtime.tune_op("gemm", problem("64"), {DeviceKind::cpu, 0}, {}); });
+  CHECK(on_model.stage == tj::Stage::target);
+  CHECK(has(on_model.message, "tuning measures on a GPU, and the device is cpu"));
+  CHECK(has(error_of([&] { runtime.tune_op("fmha", problem("64"), kGpu, {}); }).message, "'fmha' has one kernel for each problem"));
+  machine.cuda.set_devices(0);
+  Runtime none(machine.options());
+  CHECK(has(error_of([&] { none.tune_op("gemm", problem("64"), kGpu, {}); }).message, "no device"));
+}
+
+TEST_CASE("measuring leaves nothing on the device") {
+  TuneMachine machine;
+  {
+    Runtime runtime(machine.options());
+    tune(runtime, "100x200x72x3");
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+}  // namespace
