@@ -6,15 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <set>
-#include <sstream>
-#include <thread>
 
 #include <tilejit/tilejit.hpp>
 
@@ -22,33 +18,22 @@
 #include "ops/op.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "tools/warm_make.hpp"
 
 namespace tj::tools {
 namespace {
 
 using support::cat;
 using Json = nlohmann::ordered_json;
-using Flags = std::map<std::string, std::vector<std::string>>;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
   std::vector<std::string> targets, op_names;
   std::string cache_dir;
   int jobs = 0;  ///< 0: one a core
-  bool json = false, list = false, verify = false;
+  bool json = false, list = false, verify = false, tune = false;
+  int tune_limit = 0, tune_rounds = 0;
   Flags op_flags;
-};
-
-struct Job {
-  ops::Request request;
-  std::string target;
-};
-
-struct Outcome {
-  bool ok = false;
-  KernelReport report;
-  double total_ms = 0;
-  std::string error, log;
 };
 
 /// For options that take any text: a flag in the place of their value means that the value was forgotten.
@@ -76,6 +61,9 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged");
   app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged")->excludes(list);
+  auto* tune = app.add_flag("--tune", settings.tune, "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")->excludes(list)->excludes("--verify");
+  app.add_option("--tune-limit", settings.tune_limit, "kernels timed for a problem, best predicted first (default: all)")->check(CLI::Range(1, 1000))->needs(tune);
+  app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)")->check(CLI::Range(1, 10000))->needs(tune);
   app.allow_extras();
   app.footer(
       "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
@@ -84,6 +72,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "        --activation none,relu,gelu,silu  --tile 128x256x64,...\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
       "causal and full, scale from 1e-6 to 1; for gemm: both dtypes, every tile, K contiguous in a and b, no epilogue.\n"
+      "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
+      "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
@@ -112,92 +102,6 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime) {
       for (ops::Request& request : op->requests(settings.op_flags))
         if (seen.emplace(request.name, target).second) jobs.push_back({std::move(request), target});
   return jobs;
-}
-
-/// Lines and the rewritten progress line, from any thread.
-class Progress {
- public:
-  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet) : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet) {}
-
-  void started(std::size_t total) { total_ = total; }
-  void finished(const Job& job, const Outcome& outcome) {
-    const std::lock_guard lock(mutex_);
-    ++done_;
-    if (!outcome.ok) {
-      clear();
-      err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n' << outcome.log << std::flush;
-    }
-    if (quiet_) return;
-    if (terminal_) {
-      out_ << "\r\x1b[K[" << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << std::flush;
-      dirty_ = true;
-    } else if (outcome.ok) {
-      out_ << '[' << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << ": " << what(outcome) << std::endl;
-    }
-  }
-  void log(LogLevel, std::string_view text) {
-    const std::lock_guard lock(mutex_);
-    clear();
-    err_ << "tj-warm: " << text << std::endl;
-  }
-  void end() {
-    const std::lock_guard lock(mutex_);
-    clear();
-  }
-
-  static const char* origin(const Outcome& outcome) { return outcome.report.origin == KernelOrigin::compiled ? "compiled" : "cached"; }
-
- private:
-  static std::string what(const Outcome& outcome) {
-    if (outcome.report.origin != KernelOrigin::compiled) return "already in the cache";
-    std::ostringstream text;
-    text.precision(0);
-    text << std::fixed << "compiled in " << outcome.total_ms << " ms (compiler " << outcome.report.compile_ms << ")";
-    return text.str();
-  }
-  void clear() {
-    if (dirty_) out_ << "\r\x1b[K" << std::flush;
-    dirty_ = false;
-  }
-
-  std::ostream& out_;
-  std::ostream& err_;
-  const bool terminal_, quiet_;
-  bool dirty_ = false;
-  std::size_t done_ = 0, total_ = 0;
-  std::mutex mutex_;
-};
-
-Outcome make(Runtime& runtime, const Job& job) {
-  Outcome outcome;
-  const Clock::time_point start = Clock::now();
-  try {
-    outcome.report = runtime.warm_op(job.request, job.target);
-    outcome.ok = true;
-  } catch (const Error& error) {
-    outcome.error = error.what();
-    outcome.log = error.log.empty() || error.log.back() == '\n' ? error.log : error.log + "\n";
-  } catch (const std::exception& error) {
-    outcome.error = error.what();
-  }
-  outcome.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return outcome;
-}
-
-std::vector<Outcome> make_all(Runtime& runtime, const std::vector<Job>& jobs, int threads, Progress& progress) {
-  std::vector<Outcome> outcomes(jobs.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < jobs.size();) {
-      outcomes[i] = make(runtime, jobs[i]);
-      progress.finished(jobs[i], outcomes[i]);
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  return outcomes;
 }
 
 /// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns.
@@ -247,8 +151,7 @@ int warm_kernels(const Settings& settings, const std::string& cache_dir, std::os
   Runtime runtime(options);
   const std::vector<Job> jobs = find_jobs(settings, runtime);
   progress.started(jobs.size());
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int threads = std::min(settings.jobs > 0 ? settings.jobs : cores, static_cast<int>(jobs.size()));
+  const int threads = threads_for(settings.jobs, jobs.size());
   const Clock::time_point start = Clock::now();
   std::vector<Outcome> outcomes = make_all(runtime, jobs, threads, progress);
   const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -279,6 +182,10 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
       if (!settings.op_flags.empty() || !settings.targets.empty() || !settings.op_names.empty())
         bad_use("--list and --verify take --cache-dir and --json only");
       return list_cache(cache_dir, cache::Store(cache_dir, 0, {}).list(), settings.verify, settings.json, out);
+    }
+    if (settings.tune) {
+      const TuneWork work{settings.op_names, settings.targets, settings.op_flags, cache_dir, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
+      return tune_problems(work, out, err, terminal);
     }
     return warm_kernels(settings, cache_dir, out, err, terminal);
   } catch (const Error& error) {

@@ -1,10 +1,11 @@
-// tj-warm: fills the disk cache ahead of time, lists and checks it.
+// tj-warm: fills the disk cache ahead of time, lists and checks it, and measures what serves given sizes best.
 //
 // Decides the command line, the order of work and what is printed. Does not decide how a kernel is made (runtime) or
 // kept (cache). Invariant: with --json nothing but one JSON document goes to `out`.
 #pragma once
 
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,19 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
 /// The table behind --list (every entry) and --verify (damaged ones only), or its JSON. Returns an exit code:
 /// kExitFailures when an entry is damaged.
 int list_cache(const std::string& directory, const std::vector<cache::ListedEntry>& entries, bool damaged_only, bool json, std::ostream& out);
+
+/// Of an op: every flag with all values that were given to it.
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+struct TuneWork {
+  std::vector<std::string> op_names, targets;
+  Flags flags;
+  std::string cache_dir;
+  int jobs = 0, limit = 0, rounds = 0;  ///< 0: the default
+  bool json = false;
+};
+/// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it. Returns an exit code;
+/// throws tj::Error.
+int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bool terminal);
 
 }  // namespace tj::tools

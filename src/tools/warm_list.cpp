@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "support/fail.hpp"
 #include "tools/warm.hpp"
+#include "tunings.hpp"
 
 namespace tj::tools {
 namespace {
@@ -35,11 +37,17 @@ std::string metadata(const cache::ListedEntry& entry, const char* name) {
   return value ? *value : "?";
 }
 
+/// A kernel's name, or what a record of a measurement says.
+std::string title(const cache::ListedEntry& entry) {
+  const std::string tuning = entry.entry ? tuning_of(*entry.entry) : std::string();
+  return tuning.empty() ? metadata(entry, "name") : tuning;
+}
+
 void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& out) {
   std::size_t name_width = 4, target_width = 6;
   for (const cache::ListedEntry& e : entries) {
     if (!e.entry) continue;
-    name_width = std::max(name_width, metadata(e, "name").size());
+    name_width = std::max(name_width, title(e).size());
     target_width = std::max(target_width, metadata(e, "target").size());
   }
   const auto row = [&](std::string name, std::string target, const std::string& size, const std::string& use) {
@@ -49,7 +57,7 @@ void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& o
   };
   row("name", "target", "size", "last use (UTC)");
   for (const cache::ListedEntry& e : entries)
-    if (e.entry) row(metadata(e, "name"), metadata(e, "target"), size_text(e.bytes), time_text(e.last_use_ns));
+    if (e.entry) row(title(e), metadata(e, "target"), size_text(e.bytes), time_text(e.last_use_ns));
 }
 
 Json to_json(const cache::ListedEntry& e) {
@@ -57,6 +65,10 @@ Json to_json(const cache::ListedEntry& e) {
   if (e.entry) {
     json["name"] = metadata(e, "name");
     json["target"] = metadata(e, "target");
+    if (!tuning_of(*e.entry).empty()) {
+      json["device"] = metadata(e, "device");
+      json["choice"] = metadata(e, "choice");
+    }
   } else {
     json["problem"] = e.problem;
   }
@@ -67,23 +79,25 @@ Json to_json(const cache::ListedEntry& e) {
 
 int list_cache(const std::string& directory, const std::vector<cache::ListedEntry>& entries, bool damaged_only, bool json, std::ostream& out) {
   std::uint64_t bytes = 0;
-  std::size_t damaged = 0;
+  std::size_t damaged = 0, tuned = 0;
   for (const cache::ListedEntry& e : entries) {
     bytes += e.bytes;
     damaged += e.entry ? 0 : 1;
+    tuned += e.entry && !tuning_of(*e.entry).empty() ? 1 : 0;
   }
+  const std::size_t kernels = entries.size() - damaged - tuned;
   if (json) {
     Json list = Json::array();
     for (const cache::ListedEntry& e : entries)
       if (!damaged_only || !e.entry) list.push_back(to_json(e));
-    const Json document = {{"cache_dir", directory}, {"kernels", entries.size() - damaged}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
+    const Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
     // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   } else {
     if (!damaged_only && entries.size() > damaged) print_table(entries, out);
     for (const cache::ListedEntry& e : entries)
       if (!e.entry) out << "damaged: " << e.path << ": " << e.problem << '\n';
-    out << entries.size() - damaged << " kernels, " << damaged << " damaged, " << size_text(bytes) << " in " << directory << '\n';
+    out << kernels << " kernels, " << damaged << " damaged, " << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in " << directory << '\n';
   }
   return damaged > 0 ? kExitFailures : kExitOk;
 }

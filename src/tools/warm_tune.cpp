@@ -1,0 +1,164 @@
+// tj-warm --tune: problems from flags, their kernels made by several threads, timed one problem after the other.
+//
+// Like tj-warm itself it knows no op: sizes and kinds belong to the op, which says what it allows.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <set>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/tunable.hpp"
+#include "support/fail.hpp"
+#include "tools/warm.hpp"
+#include "tools/warm_make.hpp"
+#include "tune.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+using Json = nlohmann::ordered_json;
+
+struct Task {
+  const ops::Op* op = nullptr;
+  ops::Problem problem;
+};
+
+std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
+  std::string known;
+  std::vector<const ops::Op*> all, chosen;
+  for (const ops::Op* op : ops::all())
+    if (op->tunable() != nullptr) {
+      all.push_back(op);
+      known += cat(known.empty() ? "" : ", ", op->name());
+    }
+  for (const std::string& name : names) {
+    chosen.push_back(&find_op(name));
+    if (chosen.back()->tunable() == nullptr) bad_use(cat("--op is '", name, "', which has one kernel for each problem; allowed with --tune: ", known));
+  }
+  return names.empty() ? all : chosen;
+}
+
+/// The first GPU's target. Throws tj::Error that says why there is none.
+std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu) {
+  std::string target;
+  try {
+    target = runtime.target_of(gpu);
+  } catch (const Error& error) {
+    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", error.message));
+  }
+  for (const std::string& name : work.targets)
+    if (arch::parse_target(name).name() != target)
+      bad_use(cat("--target is '", name, "'; allowed with --tune: ", target, ", which this machine's first GPU runs"));
+  return target;
+}
+
+/// A tile that cannot be made is left to the table, which says so.
+void make_ahead(const TuneWork& work, const std::vector<Task>& tasks, const std::string& target, Runtime& runtime, Progress& progress) {
+  std::vector<Job> jobs;
+  std::set<std::string> seen;
+  for (const Task& task : tasks) {
+    std::vector<ops::Variant> variants = task.op->tunable()->variants(task.problem, *arch::parse_target(target).arch);
+    if (work.limit > 0) variants.resize(std::min(variants.size(), static_cast<std::size_t>(work.limit)));
+    for (ops::Variant& variant : variants)
+      if (seen.insert(variant.request.name).second) jobs.push_back({std::move(variant.request), target});
+  }
+  progress.started(jobs.size());
+  make_all(runtime, jobs, threads_for(work.jobs, jobs.size()), progress);
+  progress.end();
+}
+
+std::string number(double value, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+void print(const TuneReport& report, std::ostream& out) {
+  std::size_t width = 6;
+  for (const TunedVariant& variant : report.variants) width = std::max(width, variant.name.size());
+  const auto row = [&](const std::string& name, std::initializer_list<std::string> cells, const std::string& note) {
+    out << "  " << name << std::string(width - std::min(width, name.size()), ' ');
+    for (const std::string& cell : cells) out << "  " << std::string(cell.size() < 12 ? 12 - cell.size() : 0, ' ') << cell;
+    out << (note.empty() ? "" : "  ") << note << '\n';
+  };
+  out << report.problem << '\n';
+  row("kernel", {"predicted us", "measured us", "TFLOP/s"}, "");
+  for (std::size_t i = 0; i < report.variants.size(); ++i) {
+    const TunedVariant& v = report.variants[i];
+    if (!v.refused.empty()) {
+      row(v.name, {number(v.predicted_us, 1), "-", "-"}, cat("refused: ", v.refused));
+      continue;
+    }
+    row(v.name, {number(v.predicted_us, 1), number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)}, static_cast<int>(i) == report.chosen ? "chosen" : "");
+  }
+  out << std::flush;
+}
+
+Json to_json(const TuneReport& report) {
+  Json variants = Json::array();
+  for (const TunedVariant& v : report.variants) {
+    Json variant = {{"name", v.name}, {"predicted_us", v.predicted_us}};
+    if (v.refused.empty()) variant.update({{"measured_us", v.measured_us}, {"times", v.times}, {"tflops", report.flops / v.measured_us * 1e-6}});
+    else variant["refused"] = v.refused;
+    variants.push_back(std::move(variant));
+  }
+  const TunedVariant& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
+  return {{"problem", report.problem}, {"ok", report.kept}, {"chosen", chosen.name}, {"predicted", report.variants.front().name},
+          {"gain", report.variants.front().measured_us / chosen.measured_us}, {"kernels", variants}};
+}
+
+}  // namespace
+
+int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bool terminal) {
+  const std::vector<const ops::Op*> chosen = tunable_ops(work.op_names);
+  std::vector<Task> tasks;
+  for (const ops::Op* op : chosen)
+    for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
+
+  Progress progress(out, err, terminal, work.json);
+  Options options;
+  options.cache_dir = work.cache_dir;
+  options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  Runtime runtime(options);
+  const Device gpu{DeviceKind::cuda, 0};
+  make_ahead(work, tasks, gpu_target(work, runtime, gpu), runtime, progress);
+
+  TuneOptions how;
+  how.limit = work.limit;
+  if (work.rounds > 0) how.rounds = work.rounds;
+  how.seed = std::random_device{}();
+  Json problems = Json::array();
+  std::size_t failures = 0, changed = 0;
+  std::string device;
+  for (const Task& task : tasks) {
+    try {
+      const TuneReport report = runtime.tune_op(task.op->name(), task.problem, gpu, how);
+      device = report.device;
+      changed += report.chosen != 0 ? 1 : 0;
+      if (work.json) problems.push_back(to_json(report));
+      else print(report, out);
+      if (report.kept) continue;
+      err << "failed: " << task.problem.name << ": the choice is not in the cache at '" << work.cache_dir << "'; is it writable?\n";
+    } catch (const Error& error) {
+      err << "failed: " << task.problem.name << ": " << error.what() << '\n';
+      if (work.json) problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});
+    }
+    ++failures;
+  }
+  if (work.json) {
+    const Json document = {{"cache_dir", work.cache_dir}, {"device", device}, {"seed", how.seed}, {"rounds", how.rounds}, {"failures", failures}, {"problems", problems}};
+    out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else {
+    out << tasks.size() << " problems on " << (device.empty() ? "no device" : device) << ": " << changed << " with another kernel than predicted, " << failures << " failed; "
+        << how.rounds << " rounds, normal random operands (seed " << how.seed << "); cache " << work.cache_dir << '\n';
+  }
+  return failures > 0 ? kExitFailures : kExitOk;
+}
+
+}  // namespace tj::tools

@@ -1,0 +1,111 @@
+// Protects tj-warm --tune on a machine of fakes: what it prints and keeps, that --list shows it, and that bad use and machines
+// without a GPU are refused in words.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+#include "ops/gemm_params.cuh"
+#include "runtime/runtime_fixture.hpp"
+#include "tools/warm.hpp"
+
+namespace {
+
+using namespace tj::test;
+
+struct Run {
+  int code = 0;
+  std::string out, err;
+};
+
+Run run(const std::vector<std::string>& words) {
+  std::ostringstream out, err;
+  const int code = tj::tools::warm(words, out, err, false);
+  return {code, out.str(), err.str()};
+}
+
+/// Fewer blocks are faster.
+struct TuneMachine : Machine {
+  TuneMachine() {
+    cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
+    cuda.set_block_ms(0.001);
+  }
+  Run tune(std::vector<std::string> words) {
+    const std::vector<std::string> common = {"--tune", "--cache-dir", cache_dir()};
+    words.insert(words.begin(), common.begin(), common.end());
+    return run(words);
+  }
+  void refused(const std::vector<std::string>& words, const std::string& part) {
+    const Run result = tune(words);
+    CHECK_MESSAGE(result.code == tj::tools::kExitBadUse, result.err);
+    CHECK_MESSAGE(has(result.err, part), part, " is not in: ", result.err);
+    CHECK(result.out.empty());
+    CHECK_FALSE(std::filesystem::exists(cache_dir()));
+  }
+};
+
+TEST_CASE("the table shows predicted and measured times of every kernel, and the cache has the choice") {
+  TuneMachine machine;
+  const Run result = machine.tune({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--tune-rounds", "2"});
+  CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  for (const char* part : {"gemm_f16_kk 1024x1024x1024", "predicted us", "measured us", "chosen", "1 problems on Fake H200: 1 with another kernel than predicted, 0 failed", "seed "})
+    CHECK_MESSAGE(has(result.out, part), std::string(part), " is not in: ", result.out);
+  const std::string row = result.out.substr(result.out.find("  128x256x64"));
+  CHECK(has(row.substr(0, row.find('\n')), "chosen"));
+
+  const Run listed = run({"--list", "--cache-dir", machine.cache_dir()});
+  CHECK(has(listed.out, "gemm_f16_kk 1024x1024x1024 on Fake H200: 128x256x64"));
+  CHECK(has(listed.out, "1 measured choices"));
+  const auto json = nlohmann::json::parse(run({"--list", "--json", "--cache-dir", machine.cache_dir()}).out);
+  CHECK(json["tuned"] == 1);
+  CHECK(json["kernels"].get<int>() + 1 == static_cast<int>(json["entries"].size()));
+  CHECK(run({"--verify", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitOk);
+}
+
+TEST_CASE("several problems, as JSON and nothing else") {
+  TuneMachine machine;
+  const Run result = machine.tune({"--sizes", "1024,64x512x256", "--dtype", "f16,bf16", "--tune-limit", "3", "--tune-rounds", "1", "--json"});
+  CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  const auto json = nlohmann::json::parse(result.out);
+  CHECK(json["device"] == "Fake H200");
+  CHECK(json["rounds"] == 1);
+  REQUIRE(json["problems"].size() == 4);
+  for (const auto& problem : json["problems"]) {
+    CHECK(problem["ok"] == true);
+    CHECK(problem["kernels"].size() == 3);
+    CHECK(problem["gain"].get<double>() >= 1);
+    for (const auto& kernel : problem["kernels"]) CHECK(kernel["measured_us"].get<double>() > 0);
+  }
+}
+
+TEST_CASE("bad use is refused before anything is made") {
+  TuneMachine machine;
+  machine.refused({"--op", "fmha"}, "--op is 'fmha', which has one kernel for each problem; allowed with --tune: gemm");
+  machine.refused({"--op", "gemm"}, "--m is missing");
+  machine.refused({"--m", "64", "--n", "64", "--k", "0"}, "k is 0");
+  machine.refused({"--m", "64", "--n", "64", "--k", "64", "--head-dim", "64"}, "--head-dim means nothing to gemm");
+  machine.refused({"--sizes", "64", "--tile", "128x256x64"}, "--tile is given; it is what is measured");
+  machine.refused({"--sizes", "64", "--target", "model:sm_90a"}, "--target is 'model:sm_90a'; allowed with --tune: sm_90a");
+  machine.refused({"--sizes", "64", "--tune-limit", "0"}, "0");
+  machine.refused({"--list"}, "--tune");
+  CHECK(run({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
+}
+
+TEST_CASE("without a GPU, or on the model, it says that it needs one") {
+  TuneMachine machine;
+  ::setenv("TJ_TARGET", "model:sm_90a", 1);
+  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: target 'model:sm_90a' runs on the cpu");
+  ::unsetenv("TJ_TARGET");
+  machine.cuda.set_devices(0);
+  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0");
+}
+
+TEST_CASE("a cache that cannot be written is a failure") {
+  TuneMachine machine;
+  const Run result = run({"--tune", "--cache-dir", "/proc/none", "--sizes", "64", "--dtype", "f16", "--tune-limit", "1", "--tune-rounds", "1"});
+  CHECK(result.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(result.err, "the choice is not in the cache at '/proc/none'"), result.err);
+}
+
+}  // namespace
