@@ -105,7 +105,9 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   const int warps = warp + (used + group_warps - 1) / group_warps * group_warps;
   layout.threads = warps * graph.machine.warp_size;
   if (layout.threads > 1024) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", layout.threads, " threads a block; 1024 are allowed"));
-  layout.entry_registers = static_cast<int>(graph.machine.registers / layout.threads) / graph.machine.register_step * graph.machine.register_step;
+  // A thread of a small block has no more than any thread may have: one role has that from the start.
+  const auto share = std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / layout.threads);
+  layout.entry_registers = static_cast<int>(share) / graph.machine.register_step * graph.machine.register_step;
 }
 
 }  // namespace

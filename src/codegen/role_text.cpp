@@ -252,7 +252,10 @@ class RoleWriter {
     text += ");";
     if (n.scope == Scope::iteration) text += cat("  // ", placed(event.node), ", ", section.name);
     w_.line(text);
-    if (leader_only_) w_.close();
+    if (leader_only_) {
+      w_.close();
+      w_.line("dev::warp_sync();");  // what follows is for the whole warp
+    }
     leader_only_ = false;
   }
 

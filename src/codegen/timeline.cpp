@@ -93,6 +93,7 @@ class Simulator {
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
     const Node& n = node(index);
     wait_for_matrix(index, iteration);
+    wait_for_own_reads(index, iteration);
     acquire_values(index, iteration);
     prepare_fills(index, iteration);
     const int order = order_of(index);
@@ -100,6 +101,7 @@ class Simulator {
     const bool matrix = n.async == Async::matrix;
     if (matrix) push({.kind = EventKind::matrix_fence, .node = index, .iteration = iteration});
     push({.kind = EventKind::call, .node = index, .iteration = iteration});
+    issued_.insert({index, iteration});
     if (n.async == Async::store) {
       push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
       stores_.emplace_back(index, iteration);
@@ -138,6 +140,28 @@ class Simulator {
     if (needed) observe(newest);
   }
 
+  // A slot that this role reads itself: nobody else could notice that its reads are complete, so who fills it again looks first.
+  void wait_for_own_reads(int index, int iteration) {
+    std::size_t observed = 0;  // of pending_
+    for (int ring : filled_rings(index)) {
+      const int value = schedule_.rings[static_cast<std::size_t>(ring)].value, before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
+      if (scope_of(value) != Scope::iteration || before < 0) continue;  // finish() has handed back what earlier tiles read
+      for (int reader : readers(value)) {
+        const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, before});
+        if (found != pending_.end()) observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
+        else if (completed_.count({reader, before}) == 0) refuse_own_wait(index, iteration, value, reader, before, "fills the slot again before");
+      }
+    }
+    if (observed > 0) observe(observed - 1);
+  }
+
+  [[noreturn]] void refuse_own_wait(int index, int iteration, int value, int other, int other_iteration, const char* order) const {
+    support::fail(Stage::codegen, Code::invalid_argument,
+                  support::cat("role '", schedule_.roles[static_cast<std::size_t>(role_)].name, "' of '", graph_.name, "' would wait for itself: '", node(index).name, "' of iteration ",
+                               iteration, " ", order, " '", node(other).name, "' of iteration ", other_iteration, ", over value '", graph_.values[static_cast<std::size_t>(value)].name,
+                               "'; verify the schedule"));
+  }
+
   // Waits for pending_[0..newest] and says so.
   void observe(std::size_t newest) {
     push({.kind = EventKind::matrix_wait, .pending = static_cast<int>(pending_.size() - 1 - newest)});
@@ -162,7 +186,11 @@ class Simulator {
   }
   void acquire_values(int index, int iteration) {
     for (const Edge& edge : graph_.edges)
-      if (edge.dst == index && edge.value >= 0) acquire(edge.value, index, scope_of(edge.value) == Scope::iteration ? iteration : -1);
+      if (edge.dst == index && edge.value >= 0) {
+        const int filling = scope_of(edge.value) == Scope::iteration ? iteration : -1;
+        if (in_role(edge.src) && issued_.count({edge.src, filling}) == 0) refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
+        acquire(edge.value, index, filling);
+      }
   }
 
   // All readers of a slot in this role are complete: hand it back. Of what is filled once a tile, only the readers at its end
@@ -227,6 +255,7 @@ class Simulator {
   std::vector<Instance> stores_;              // groups of bulk stores in commit order
   std::set<std::pair<int, int>> acquired_;    // value, iteration
   std::set<Instance> completed_;
+  std::set<Instance> issued_;
 };
 
 std::vector<Event> relative(std::vector<Event> events, int origin) {
@@ -312,6 +341,8 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
   int last_distance = 0;  // waits reach back so far, which the first steps cannot
   for (const Edge& edge : graph.edges)
     if (edge.blocking && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
+  for (const sched::Ring& ring : schedule.rings)  // and so do those for the role's own reads
+    if (ring.producer_role == role) last_distance = std::max(last_distance, ring.slots);
   for (int peel = last_stage; peel <= 2 * last_stage + 2 + last_distance; ++peel) {
     const int n = peel + 3;
     const Timeline sample = simulate(graph, schedule, role, n);

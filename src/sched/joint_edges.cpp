@@ -58,7 +58,7 @@ Sharing JointModel::sharing(const std::vector<int>& role, const Relaxation& rela
     if (decided(a, b)) return role[at(local_[at(a)])] != role[at(local_[at(b)])];
     return cluster(a) != cluster(b) && !kinds_[cluster(a)].agrees(kinds_[cluster(b)], relaxed);
   };
-  return {same, apart};
+  return {same, apart, options_.mixed_roles};
 }
 
 std::vector<graph::Edge> JointModel::role_edges(const std::vector<int>& role, const Relaxation& relaxed) const {
@@ -80,6 +80,7 @@ bool JointModel::edges_depend() const {
 
 // A role that may hold what completes by itself may also wait for its own copies.
 bool JointModel::values_cross(const std::vector<int>& role, const Relaxation& relaxed) const {
+  if (options_.mixed_roles) return true;
   std::vector<char> inside(graph_.values.size(), 0), outside(graph_.values.size(), 0);
   for (const graph::Edge& edge : graph_.edges) {
     if (edge.value < 0 || (relaxed.variable_latency && completes_by_itself(graph_.nodes[at(edge.src)]))) continue;

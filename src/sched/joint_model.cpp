@@ -35,6 +35,7 @@ Pair pair_of(int i, int j, int low, int high) {
 JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) : graph_(graph), options_(options) {
   modulo_.max_stages = options.max_stages;
   modulo_.streaming_latency_zero = options.streaming_latency_zero;
+  modulo_.mixed_roles = options.mixed_roles;
   caps_ = options.slots.empty() ? SlotCaps(graph.values.size(), 0) : options.slots;
   problem_ = make_problem(graph, std::vector<int>(graph.nodes.size(), 0), SlotCaps(graph.values.size(), 0), false, modulo_);
   local_.assign(graph.nodes.size(), -1);
@@ -71,6 +72,7 @@ void JointModel::find_clusters() {
     const graph::Node &src = graph_.nodes[at(edge.src)], &dst = graph_.nodes[at(edge.dst)];
     if (completes_by_itself(src) != completes_by_itself(dst)) mixed_ = cat("'", src.name, "' -> '", dst.name, "'");
   }
+  if (options_.mixed_roles && options_.max_roles == 1) std::fill(leader.begin(), leader.end(), 0);  // nothing is left to choose
   std::vector<int> cluster_of(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) {
     int& cluster = cluster_of[at(leader[at(problem_.node[at(i)])])];
@@ -196,7 +198,7 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
   whole.role.assign(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) whole.role[at(problem_.node[at(i)])] = role[at(i)];
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
-  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, whole);
+  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, options_.mixed_roles, whole);
   std::vector<Need> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))));
   const int size = graph_.machine.warps_per_group;
   for (std::size_t i = 0; i < whole.role.size(); ++i) {

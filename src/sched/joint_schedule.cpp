@@ -20,12 +20,12 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
   const int count = 1 + *std::max_element(result.role.begin(), result.role.end());
   schedule.roles.assign(at(count), {});
-  std::vector<bool> producer(at(count), false);
+  std::vector<bool> producer(at(count), true);
   for (Role& role : schedule.roles) role.warps = 1;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Role& role = schedule.roles[at(result.role[i])];
     role.warps = std::max(role.warps, graph.nodes[i].warps);
-    producer[at(result.role[i])] = completes_by_itself(graph.nodes[i]);
+    producer[at(result.role[i])] = producer[at(result.role[i])] && completes_by_itself(graph.nodes[i]);
   }
   const auto loads = std::count(producer.begin(), producer.end(), true);
   int load = 0, compute = 0;
@@ -102,7 +102,7 @@ int warps_of_bodies(const graph::Graph& graph, const std::vector<int>& role, int
 
 bool completes_by_itself(const graph::Node& node) { return node.async == graph::Async::copy || node.variable_latency; }
 
-void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
+void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result) {
   int roles = result.roles;
   const auto join_tied = [&graph](JointResult& to) {
     const auto join = [&to](int a, int b) {
@@ -128,8 +128,8 @@ void place_tile_nodes(const graph::Graph& graph, JointResult& result) {
     int same_kind = -1, same_copy = -1;
     for (std::size_t k = 0; k < graph.nodes.size(); ++k) {
       const int role = result.role[k];
-      if (role < 0 || completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i])) continue;
-      if (const int others = warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
+      if (role < 0 || (!mixed && completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i]))) continue;
+      if (const int others = mixed ? 0 : warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
       if (same_kind < 0) same_kind = role;
       if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = role;
     }
@@ -153,6 +153,7 @@ Schedule with_roles(const graph::Graph& graph, const JointResult& result, const 
   schedule.cycle = result.cycle;
   schedule.role = result.role;
   schedule.streaming_latency_zero = options.streaming_latency_zero;
+  schedule.mixed_roles = options.mixed_roles;
   schedule.joint = true;
   make_roles(graph, result, schedule);
   if (graph.machine.register_roles) share_registers(graph, result, schedule);

@@ -1,6 +1,7 @@
 // From the joint search's answer to a schedule: roles of what runs once a tile, then everything but rings.
 //
-// Decides no cycle. Invariant: nodes that must share a role do, and no role mixes nodes that complete by themselves with others.
+// Decides no cycle. Invariant: nodes that must share a role do, and no role mixes nodes that complete by themselves with others,
+// unless roles may be mixed.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -8,8 +9,8 @@
 
 namespace tj::sched {
 
-/// Fills the roles of tile-scope nodes; a new role only where none of the node's kind exists.
-void place_tile_nodes(const graph::Graph& graph, JointResult& result);
+/// Fills the roles of tile-scope nodes; a new role only where none of the node's kind exists. With `mixed` any role will do.
+void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result);
 
 /// A found result as a schedule whose roles have names, registers and orders, but no rings yet. Throws tj::Error(schedule,
 /// unsupported) with the certificate when nothing was found.

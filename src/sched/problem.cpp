@@ -26,15 +26,16 @@ std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& s
   std::vector<graph::Edge> edges;
   for (const graph::Edge& read : graph.edges) {
     if (read.value < 0 || caps[at(read.value)] == 0 || local[at(read.src)] < 0 || local[at(read.dst)] < 0) continue;
-    if (graph.values[at(read.value)].scope != graph::Scope::iteration || !sharing.apart(read.src, read.dst)) continue;
+    if (graph.values[at(read.value)].scope != graph::Scope::iteration || !(sharing.inside || sharing.apart(read.src, read.dst))) continue;
     const graph::Node& reader = graph.nodes[at(read.dst)];
     graph::Edge reuse;
     reuse.src = local[at(read.dst)];
     reuse.dst = local[at(read.src)];
-    reuse.delay = reader.latency;
+    reuse.delay = sharing.inside ? std::max(1, reader.latency) : reader.latency;  // in one role, what fills it again comes after the reader
     reuse.distance = caps[at(read.value)] - read.distance;
     edges.push_back(reuse);
-    if (!strict || reader.async != graph::Async::matrix) continue;
+    // In one role, what fills the slot again waits for the reader itself.
+    if (!strict || reader.async != graph::Async::matrix || !sharing.apart(read.src, read.dst)) continue;
     if (const graph::Edge* waiter = first_waiter(graph, sharing, read.dst)) {
       reuse.src = local[at(waiter->dst)];
       reuse.delay = 0;
@@ -93,7 +94,7 @@ Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, co
     edge.dst = local[at(edge.dst)];
     problem.edges.push_back(edge);
   }
-  const Sharing sharing{[&](int a, int b) { return role[at(a)] == role[at(b)]; }, [&](int a, int b) { return role[at(a)] != role[at(b)]; }};
+  const Sharing sharing{[&](int a, int b) { return role[at(a)] == role[at(b)]; }, [&](int a, int b) { return role[at(a)] != role[at(b)]; }, options.mixed_roles};
   for (graph::Edge& reuse : reuse_edges(graph, sharing, caps, strict, local)) problem.edges.push_back(reuse);
   return problem;
 }

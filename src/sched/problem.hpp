@@ -38,10 +38,11 @@ void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const
 struct Sharing {
   std::function<bool(int, int)> same;   ///< they share a role
   std::function<bool(int, int)> apart;  ///< they do not
+  bool inside = false;                  ///< a value has slots that are filled again also where they share one
 };
 
 /// Where a slot is filled again, when its readers are done: edges from reader back to producer, `caps` iterations on, over the
-/// values that are certain to go from role to role. `local` gives the nodes' numbers, -1 for those without.
+/// values that are certain to have slots. `local` gives the nodes' numbers, -1 for those without.
 std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps, bool strict, const std::vector<int>& local);
 
 /// `role` per graph node decides which edges pay their spill. With `strict`, a slot that an asynchronous matrix node reads

@@ -24,11 +24,11 @@ bool crosses(const Schedule& schedule, const Edge& edge) {
   return edge.value >= 0 && schedule.role[at(edge.src)] != schedule.role[at(edge.dst)];
 }
 
-/// Per value: does it cross roles?
+/// Per value: does it cross roles, or is it in shared memory all the same?
 std::vector<bool> ring_values(const Graph& graph, const Schedule& schedule) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Edge& edge : graph.edges)
-    if (crosses(schedule, edge)) result[at(edge.value)] = true;
+    if (crosses(schedule, edge) || (schedule.mixed_roles && edge.value >= 0)) result[at(edge.value)] = true;
   return result;
 }
 
@@ -95,8 +95,10 @@ std::vector<int> slots_needed(const Graph& graph, const Schedule& schedule) {
     if (edge.value < 0 || graph.values[at(edge.value)].scope != Scope::iteration) continue;
     if (graph.nodes[at(edge.src)].scope != Scope::iteration || graph.nodes[at(edge.dst)].scope != Scope::iteration) continue;
     const graph::Node& reader = graph.nodes[at(edge.dst)];
-    std::int64_t end = std::int64_t{schedule.cycle[at(edge.dst)]} + reader.latency;
-    if (reader.async == Async::matrix) end = observed(graph, schedule, edge.dst);
+    // In the role that writes the value, what fills the slot again waits for the reader itself.
+    const bool inside = schedule.role[at(edge.src)] == schedule.role[at(edge.dst)];
+    std::int64_t end = std::int64_t{schedule.cycle[at(edge.dst)]} + (inside ? std::max(1, reader.latency) : reader.latency);
+    if (reader.async == Async::matrix && !inside) end = observed(graph, schedule, edge.dst);
     end += std::int64_t{edge.distance} * schedule.ii;
     const std::int64_t lifetime = end - schedule.cycle[at(edge.src)];
     const auto need = static_cast<int>((lifetime + schedule.ii - 1) / schedule.ii);
@@ -171,7 +173,7 @@ void make_rings(const Graph& graph, const std::vector<int>& slots, const SlotCap
       if (edge.value != ring.value) continue;
       ring.producer_role = schedule.role[at(edge.src)];
       const int reader = schedule.role[at(edge.dst)];
-      if (reader != ring.producer_role && std::find(ring.consumer_roles.begin(), ring.consumer_roles.end(), reader) == ring.consumer_roles.end())
+      if ((reader != ring.producer_role || schedule.mixed_roles) && std::find(ring.consumer_roles.begin(), ring.consumer_roles.end(), reader) == ring.consumer_roles.end())
         ring.consumer_roles.push_back(reader);
     }
     std::sort(ring.consumer_roles.begin(), ring.consumer_roles.end());

@@ -36,6 +36,8 @@ void check_options(const graph::Graph& graph, const Options& options) {
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
   if (options.min_ii > 1 << 22)
     support::fail(Stage::schedule, Code::invalid_argument, cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
+  if (options.mixed_roles && !options.joint)
+    support::fail(Stage::schedule, Code::invalid_argument, "mixed_roles is set without joint; the simple split keeps what completes by itself apart: set both, or neither");
   for (const graph::Node& node : graph.nodes)
     if (node.scope == graph::Scope::iteration) return;
   support::fail(Stage::schedule, Code::invalid_argument, cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
@@ -148,6 +150,8 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
     joint.max_roles = options.max_roles;
     joint.max_stages = options.max_stages;
     joint.streaming_latency_zero = options.streaming_latency_zero;
+    joint.mixed_roles = options.mixed_roles;
+    joint.relaxed.variable_latency = joint.relaxed.bodies = options.mixed_roles;
     joint.min_ii = slots.min_ii;
     joint.slots = slots.caps;
     joint.strict_slots = slots.strict;
@@ -185,6 +189,9 @@ Schedule schedule(const graph::Graph& graph, const Options& given) {
   if (!options.joint) {
     solve_split(graph, options, result);
   } else if (!solve_joint(graph, options, result)) {
+    if (options.mixed_roles)
+      support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the joint search gave up within node_budget ", options.node_budget,
+                    ", and mixed roles have no simpler answer; raise it"));
     solve_split(graph, options, result);
     result.proven_ii = result.proven_length = false;
     result.certificate += "; the joint search gave up within the budget: roles by the simple split, memory and registers not checked";

@@ -53,6 +53,7 @@ struct Schedule {
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
   bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
+  bool mixed_roles = false;       ///< made with Options::mixed_roles: every value has a ring, one that is read where it is written, too
   bool joint = false;             ///< from the joint search: keeps the limits of joint.hpp on memory, registers and waits as well
   /// How many steps of its role a node runs behind the newest iteration, up to a constant of the role.
   int step_stage(int node) const {
@@ -78,6 +79,9 @@ struct Options {
   int max_slots = 0;                      ///< cap on ring depths; 0: the values' own
   bool joint = true;                      ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
   int max_roles = 0;                      ///< joint: the pool of roles; 0: 6, more only where they cost nothing
+  /// joint: any node may share a role with any other, also one that completes by itself with the rest, and a value may be read in
+  /// the role that writes it alone. With max_roles 1 the whole loop is one role.
+  bool mixed_roles = false;
 };
 
 /// Modulo schedule, then roles, then rings. Throws tj::Error(schedule) when nothing fits.

@@ -137,7 +137,7 @@ class Verifier {
         if (node(n).warps > s_.roles[r].warps)
           report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ", node(n).warps);
       }
-      if (producer && consumer) report("role ", s_.roles[r].name, " mixes nodes of variable latency with others");
+      if (producer && consumer && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency with others");
     }
     for (int i = 0; i < nodes(); ++i)
       if (seen[static_cast<std::size_t>(i)] != 1) report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");
@@ -249,9 +249,10 @@ class Verifier {
     for (const Edge& edge : g_.edges) {
       if (edge.value != v) continue;
       producer = role(edge.src);
-      if (role(edge.dst) != producer) readers.insert(role(edge.dst));
+      const bool inside = role(edge.dst) == producer;  // what fills the slot again waits for the reader itself
+      if (!inside || s_.mixed_roles) readers.insert(role(edge.dst));
       if (!loops(edge.src) || !loops(edge.dst)) continue;
-      const std::int64_t done = node(edge.dst).async == Async::matrix ? known_done(edge.dst) : cycle(edge.dst) + node(edge.dst).latency;
+      const std::int64_t done = node(edge.dst).async == Async::matrix && !inside ? known_done(edge.dst) : cycle(edge.dst) + (inside ? std::max(1, node(edge.dst).latency) : node(edge.dst).latency);
       lifetime = std::max(lifetime, done + std::int64_t{edge.distance} * s_.ii - cycle(edge.src));
     }
     const auto found = ring_of.find(v);

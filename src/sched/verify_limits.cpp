@@ -64,8 +64,9 @@ class Limits {
     }
   }
 
-  /// A body with a context is written for the warps of its role.
+  /// A body with a context is written for the warps of its role, unless roles are mixed: then fewer of a role's warps may run it.
   void bodies() {
+    if (s_.mixed_roles) return;
     for (int r = 0; r < roles(); ++r) {
       int first = -1;
       for (int i = 0; i < nodes(); ++i) {
@@ -79,6 +80,7 @@ class Limits {
 
   /// What is in shared memory is there for another role.
   void values() {
+    if (s_.mixed_roles) return;
     std::vector<bool> inside(g_.values.size(), false), outside(g_.values.size(), false);
     for (const Edge& edge : g_.edges)
       if (edge.value >= 0)
