@@ -137,6 +137,7 @@ void tj_options_init(tj_options* options) {
   options->cache_max_size_bytes = -1;
   options->log_level = TJ_LOG_DEFAULT;
   options->use_disk_cache = 1;
+  options->use_tuning = -1;
 }
 
 tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {

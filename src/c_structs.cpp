@@ -29,6 +29,8 @@ template <class Struct>
 inline constexpr std::size_t kFirstSize = sizeof(Struct);
 template <>
 inline constexpr std::size_t kFirstSize<tj_kernel_config> = offsetof(tj_kernel_config, m);
+template <>
+inline constexpr std::size_t kFirstSize<tj_options> = offsetof(tj_options, use_tuning);
 
 /// The caller's structure as this version knows it: what an older caller lacks stays as in `defaults`; what a newer one
 /// adds must be zero.
@@ -150,6 +152,8 @@ Options to_options(const tj_options* given) {
   if (o.log_level != TJ_LOG_DEFAULT)
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
   options.use_disk_cache = o.use_disk_cache != 0;
+  if (o.reserved != 0) refuse(cat("options.reserved is ", o.reserved, "; allowed: 0"), Code::unsupported);
+  if (o.use_tuning >= 0) options.use_tuning = o.use_tuning != 0;
   if (o.log_sink != nullptr)
     options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
       sink(user, static_cast<std::int32_t>(level), text.data(), text.size());

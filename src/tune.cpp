@@ -40,7 +40,10 @@ std::string normal_values(DType dtype, std::uint64_t seed) {
   std::string bytes(kPatternValues * size, '\0');
   for (std::size_t i = 0; i < kPatternValues; ++i) {
     const float value = normal(generator);
-    const std::uint32_t bits = dtype == DType::f32 ? std::bit_cast<std::uint32_t>(value) : dtype == DType::bf16 ? narrow(value, 7, 127) : narrow(value, 10, 15);
+    const std::uint32_t bits = dtype == DType::f32    ? std::bit_cast<std::uint32_t>(value)
+                               : dtype == DType::bf16 ? narrow(value, 7, 127)
+                               : dtype == DType::e4m3 ? narrow(value, 3, 7)
+                                                      : narrow(value, 10, 15);
     std::memcpy(bytes.data() + i * size, &bits, size);  // little-endian, as every host that is served
   }
   return bytes;

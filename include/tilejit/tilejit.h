@@ -150,6 +150,8 @@ typedef struct tj_options {
   int32_t use_disk_cache;   /* 0: neither read nor write the disk */
   tj_log_sink log_sink;     /* null: standard error */
   void* log_user;
+  int32_t use_tuning;       /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE says */
+  int32_t reserved;         /* 0 */
 } tj_options;
 
 /* ---- runtimes ---- */

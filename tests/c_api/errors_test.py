@@ -119,6 +119,15 @@ class BadArguments(Case):
         self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, known, b"model:sm_90a", None), tj.UNSUPPORTED)
         self.assertIn(b"config sets a field at byte", LIBRARY.c.tj_last_error())
 
+    def test_options_of_an_older_caller(self):
+        options, handle = LIBRARY.options(), ctypes.c_void_p()
+        options.size, options.use_tuning, options.reserved = tj.Options.use_tuning.offset, 7, 7  # what it does not have is not read
+        LIBRARY.check(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)))
+        LIBRARY.c.tj_runtime_destroy(handle)
+        options.size = ctypes.sizeof(tj.Options)
+        self.assertEqual(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)), tj.UNSUPPORTED)
+        self.assertIn(b"options.reserved is 7", LIBRARY.c.tj_last_error())
+
     def test_op_and_target(self):
         config = tj.KernelConfig(op=b"conv", head_dim=64)
         self.assertEqual(LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"sm_90a", None), tj.UNSUPPORTED)
