@@ -17,8 +17,8 @@ struct Fast {
 };
 
 // A ring description R has: kSlots, kSlotBytes, kCopiedBytes (what bulk copies bring into a slot), kData, kFull, kEmpty (byte
-// offsets from the shared base), kFullArrivals, kEmptyArrivals, kSharers (blocks of the cluster that fill a slot together),
-// kSharerStride (how far their ranks are apart).
+// offsets from the shared base), kFullArrivals, kEmptyArrivals, kSharers (blocks of the cluster that fill a slot together), and
+// where there are several kSharerStride (how far their ranks are apart).
 
 /// This block's part of what several fill together: the part-th of kParts, copied to every block in `mask`.
 template <int Parts>

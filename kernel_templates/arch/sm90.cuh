@@ -112,7 +112,7 @@ TJ_DEVICE u32 cluster_rank() {
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all blocks of the cluster; what was done before it is seen after it, barriers' initialisation included.
+/// All threads of all blocks of the cluster that have not ended; what was done before it is seen after it, barriers' initialisation included.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");

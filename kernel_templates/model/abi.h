@@ -67,7 +67,7 @@ typedef struct tj_model_api {
 
   void (*misaligned)(const void* address, unsigned bytes); /* reports an access of that many bytes; never returns */
 
-  /* Clusters: all threads of all their blocks; one arrival on the barrier at this address in the block of that rank; a box to this
+  /* Clusters: all threads of all their blocks that have not ended; one arrival on the barrier at this address in the block of that rank; a box to this
    * address in every block of the mask, where it completes on the barrier at that address. */
   void (*cluster_sync)(int site);
   void (*mbarrier_arrive_at)(int site, unsigned barrier, unsigned cluster_rank);

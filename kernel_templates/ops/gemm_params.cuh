@@ -22,8 +22,8 @@ struct Params {
   int m, n;
   int k_blocks;           ///< iterations of a tile; 0 when alpha is 0
   int a_batched, b_batched;  ///< 0: one matrix serves all batches
-  int row_tiles, column_tiles;
-  int group_rows;         ///< row tiles that blocks with neighbouring numbers share
+  int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
+  int group_rows;         ///< row tiles that clusters with neighbouring numbers share
   int tiles;              ///< of all batches
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;

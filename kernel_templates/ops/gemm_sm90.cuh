@@ -25,6 +25,11 @@ struct Tile {
   int trip_count;
 };
 
+/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies outside the matrix
+/// takes part in the copies of the others and stores nothing.
+template <class C>
+inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
+
 template <class C>
 TJ_DEVICE Tile tile_at(const Params& params, int index) {
   Tile tile;
@@ -40,18 +45,23 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
   const int rows = min(params.group_rows, params.row_tiles - first_row);
   const int inside = place - group * params.group_rows * params.column_tiles;
   const int column = inside / rows;
-  tile.row = (first_row + inside - column * rows) * C::kBlockM;
-  tile.column = column * C::kBlockN;
+  tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
+  tile.column = column * C::kClusterN * C::kBlockN;
+  if constexpr (kBlocks<C> > 1) {
+    const int rank = static_cast<int>(dev::cluster_rank());
+    tile.row += rank / C::kClusterN * C::kBlockM;
+    tile.column += rank % C::kClusterN * C::kBlockN;
+  }
   tile.trip_count = params.k_blocks;
   return tile;
 }
 template <class C>
 TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()));
+  return tile_at<C>(params, static_cast<int>(dev::block_index()) / kBlocks<C>);
 }
 template <class C>
 TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
+  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()) / kBlocks<C>);
 }
 
 /// Issues the copies; no state of its own.
@@ -84,25 +94,37 @@ struct Consumer {
 template <class C>
 inline constexpr int kSlotRows = C::kBlockM < kRowsPerConsumer ? kRowsPerConsumer : C::kBlockM;
 
-/// An operand's block of `Rows` rows of a or b and BlockK of K, in a slot for SlotRows rows.
-template <bool MnMajor, int Rows, int BlockK, int SlotRows>
-TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full) {
-  constexpr int kAcross = MnMajor ? Rows : BlockK, kDown = MnMajor ? BlockK : SlotRows;
-  const int across = MnMajor ? row : i * BlockK, down = MnMajor ? i * BlockK : row;
+/// An operand's block in a slot: rows of a or b, those that the slot has room for, elements of K.
+template <bool MnMajor, int Rows, int SlotRows, int Depth>
+struct Block {
+  static constexpr int kAcross = MnMajor ? Rows : Depth, kDown = MnMajor ? Depth : Rows;
+  static constexpr int kPitch = (MnMajor ? Depth : SlotRows) * kSwizzleRowBytes;  // of 64 elements across
+  static constexpr bool kMnMajor = MnMajor;
+  static constexpr int kDepth = Depth;
+};
+/// This block's share of it: all that is across, part of what goes down.
+template <class B, class Share>
+TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share) {
+  constexpr int kDown = B::kDown / Share::kParts;
+  static_assert(kDown * Share::kParts == B::kDown && kDown * kSwizzleRowBytes % kSwizzleAtomBytes == 0, "parts are whole swizzle patterns");
+  const int skipped = static_cast<int>(share.part) * kDown;
+  const int across = B::kMnMajor ? row : i * B::kDepth, down = (B::kMnMajor ? i * B::kDepth : row) + skipped;
 #pragma unroll 1  // one thread with few registers, and time
-  for (int at = 0; at < kAcross; at += kSwizzleColumns) {
-    dev::copy_box_4d(slot + at / kSwizzleColumns * kDown * kSwizzleRowBytes, map, full, across + at, down, batch, 0);
+  for (int at = 0; at < B::kAcross; at += kSwizzleColumns) {
+    const u32 place = slot + at / kSwizzleColumns * B::kPitch + skipped * kSwizzleRowBytes;
+    if constexpr (Share::kParts > 1) dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, 0);
+    else dev::copy_box_4d(place, map, full, across + at, down, batch, 0);
   }
 }
-template <class C>
-TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+template <class C, class Share = dev::Share<1>>
+TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C::kLeftMn, C::kBlockM, C::kBlockK, kSlotRows<C>>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full);
+  load_operand<Block<C::kLeftMn, C::kBlockM, kSlotRows<C>, C::kBlockK>>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full, share);
 }
-template <class C>
-TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+template <class C, class Share = dev::Share<1>>
+TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C::kRightMn, C::kBlockN, C::kBlockK, C::kBlockN>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full);
+  load_operand<Block<C::kRightMn, C::kBlockN, C::kBlockN, C::kBlockK>>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full, share);
 }
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ", kCopiedBytes = ",
            value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes, ";");
     w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
-    w.line("static constexpr unsigned kSharers = ", value.shared_by, ", kSharerStride = ", value.shared_stride, ";");
+    w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
     w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
     w.close(";");
   }
@@ -117,6 +117,16 @@ std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedul
   return end;
 }
 
+// A block stays while others may arrive at its barriers: its warps that arrive at theirs end together. The others may be gone by
+// then; a cluster's barrier counts only who is there.
+void write_departure(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, int role) {
+  const auto shared = [&](const sched::Ring& ring) {
+    return graph.values[static_cast<std::size_t>(ring.value)].shared_by > 1 && role_reads(graph, schedule, role, ring.value);
+  };
+  if (std::any_of(schedule.rings.begin(), schedule.rings.end(), shared))
+    w.line("dev::cluster_sync<", sites.add(cat("role ", schedule.roles[static_cast<std::size_t>(role)].name, ": leave the cluster")), ">();");
+}
+
 // What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
 void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin, std::size_t end) {
   const Group& group = layout.groups[begin];
@@ -128,7 +138,8 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   write_registers(w, sites, group, layout, names);
   if (end - begin > 1) {
     w.line("const int member = static_cast<int>(warp - ", group.first_warp, ") / ", graph.machine.warps_per_group, ";");
-    return write_roles(w, sites, graph, schedule, layout, roles);
+    write_roles(w, sites, graph, schedule, layout, roles);
+    return write_departure(w, sites, graph, schedule, roles.front());
   }
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
@@ -136,6 +147,7 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
     const bool whole = warps >= graph.machine.warps_per_group;
     if (!whole) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
     write_roles(w, sites, graph, schedule, layout, {role});
+    write_departure(w, sites, graph, schedule, role);
     if (!whole) w.close();
   }
 }
@@ -162,7 +174,6 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
   w.line("dev::mbarrier_init_done();");
   w.close();
-  // Barriers that other blocks arrive at are seen by all, and stay as long as one of them may.
   if (graph.cluster == 1) w.line("dev::block_sync();");
   else w.line("dev::cluster_sync<", sites.add("cluster: barriers are initialised"), ">();");
   w.line("dev::next_grid_may_start();");
@@ -181,7 +192,6 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     g = end;
   }
   if (branched) w.close();
-  if (graph.cluster > 1) w.line("dev::cluster_sync<", sites.add("cluster: no block is needed any more"), ">();");
   w.close();
   return {w.text(), kSymbol, layout.threads, graph.cluster, layout.smem_bytes, sites.list()};
 }

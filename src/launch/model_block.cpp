@@ -1,5 +1,5 @@
 // See model_block.hpp.
-#include "launch/model_block.hpp"
+#include "launch/model_cluster.hpp"
 
 #include "support/fail.hpp"
 
@@ -64,6 +64,7 @@ void Block::start(unsigned index) {
 bool Block::step() {
   const bool moved = scheduler.step(units_, [this](Thread& thread) {
     if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
+    cluster.ended();
   });
   if (!alive() && copies.ready() != 0)
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));

@@ -40,7 +40,7 @@ class Block {
 
   /// Block `index` at its beginning.
   void start(unsigned index);
-  bool alive() const noexcept { return scheduler.alive(); }
+  bool alive() const noexcept { return scheduler.alive() > 0; }
   /// A warp's turn, or the end of something asynchronous. False when neither is possible: all wait. Throws
   /// tj::Error(model_fault).
   bool step();

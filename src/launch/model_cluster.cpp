@@ -72,14 +72,27 @@ void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destinat
 }
 
 void Cluster::sync(Thread& thread, int site) {
-  if (waiting_.size() + 1 < std::size_t{size()} * launch_.threads) {
-    waiting_.push_back(&thread);
-    thread.block->scheduler.park(thread, {WaitKind::cluster, site, 0, size() * launch_.threads, 0});
-    return;
-  }
+  if (waiting_.size() + 1 == threads()) return release_all();
+  waiting_.push_back(&thread);
+  thread.block->scheduler.park(thread, {WaitKind::cluster, site, 0, 0, 0});
+}
+
+void Cluster::ended() {
+  if (!waiting_.empty() && waiting_.size() == threads()) release_all();
+}
+
+std::size_t Cluster::threads() const noexcept {
+  std::size_t count = 0;
+  for (const auto& block : blocks_) count += block->scheduler.alive();
+  return count;
+}
+
+void Cluster::release_all() {
   for (Thread* waiter : waiting_) waiter->block->scheduler.wake(*waiter);
   waiting_.clear();
 }
+
+std::string Cluster::arrived() const { return cat(waiting_.size(), " of ", threads(), " threads have come"); }
 
 std::string Cluster::name() const {
   if (size() == 1) return blocks_[0]->name();

@@ -28,12 +28,16 @@ class Cluster {
   /// The same box into every block of the mask; each copy ends when it likes.
   void copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
 
-  /// Returns once all threads of all blocks have come.
+  /// Returns once all threads of all blocks have come that have not ended.
   void sync(Thread& thread, int site);
-  unsigned arrived() const noexcept { return static_cast<unsigned>(waiting_.size()); }
+  /// A thread has ended: nobody waits for it any more.
+  void ended();
+  std::string arrived() const;  ///< "32 of 64 threads have come"
 
  private:
   bool run_all();
+  std::size_t threads() const noexcept;  ///< that have not ended
+  void release_all();
   Block* next(std::uint64_t stretch);
   std::string name() const;
   std::string report() const;

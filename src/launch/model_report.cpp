@@ -40,7 +40,7 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::warp: return "the other lanes of the warp";
     case WaitKind::named: return cat("named barrier ", wait.object, ": ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come");
     case WaitKind::mbarrier: return mbarrier_text(block, wait);
-    case WaitKind::cluster: return cat("cluster_sync: ", block.cluster.arrived(), " of ", wait.detail, " threads have come");
+    case WaitKind::cluster: return cat("cluster_sync: ", block.cluster.arrived());
     case WaitKind::matrix: return matrix_text(block, thread);
     case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }

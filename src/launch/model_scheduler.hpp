@@ -40,8 +40,7 @@ class Scheduler {
 
   /// Every thread at its beginning.
   void start(std::uint64_t seed, Fiber::Entry entry);
-  /// Has a thread not ended yet?
-  bool alive() const noexcept { return alive_ > 0; }
+  unsigned alive() const noexcept { return alive_; }  ///< threads that have not ended
   /// One turn of a warp or one completion; false when no thread can run and nothing is under way. Rethrows what a thread
   /// raised. `ended` is called for each thread that ends.
   bool step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended);

@@ -23,7 +23,7 @@ struct Wait {
   WaitKind kind = WaitKind::none;
   int site = 0;
   std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup
-  std::uint32_t detail = 0;  ///< named, cluster: threads; mbarrier: parity; matrix, store: groups that may stay pending
+  std::uint32_t detail = 0;  ///< named: threads; mbarrier: parity; matrix, store: groups that may stay pending
   std::uint64_t since = 0;   ///< scheduler step
 };
 

@@ -138,7 +138,9 @@ class Gemm final : public Op {
 
 }  // namespace
 
-std::string gemm_tile_name(const GemmTile& tile) { return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k); }
+std::string gemm_tile_name(const GemmTile& tile) {
+  return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k, tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n));
+}
 
 const Op& gemm_op() {
   static const Gemm op;

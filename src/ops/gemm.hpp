@@ -16,14 +16,17 @@ namespace tj::ops {
 const Op& gemm_op();
 
 /// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one consumer
-/// leaves the rest of its rows unused: they are not even copied.
+/// leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with neighbouring tiles run together:
+/// those below each other share the copies of b, those beside each other those of a.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
+  int cluster_m = 1, cluster_n = 1;
+  int blocks() const { return cluster_m * cluster_n; }
   int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
 };
 /// All shipped ones, in the order in which equals are preferred.
 std::span<const GemmTile> gemm_tiles();
-/// "128x256x64".
+/// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
 std::string gemm_tile_name(const GemmTile& tile);
 
 /// All that a kernel is made for.

@@ -56,8 +56,9 @@ class Builder {
     graph_.name = cat(gemm_request(kernel_).name);
     graph_.machine = machine_of(arch_);
     unit_text();
-    const int a = load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer);
-    const int b = load("load_b", "b", tile_.block_n, tile_.block_n);
+    graph_.cluster = tile_.blocks();
+    const int a = load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
+    const int b = load("load_b", "b", tile_.block_n, tile_.block_n, {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     const GemmTileCycles other = gemm_tile_cycles(tile_, size_of(kernel_.out), arch_);
@@ -83,6 +84,8 @@ class Builder {
     constant("kBlockM", tile_.block_m);
     constant("kBlockN", tile_.block_n);
     constant("kBlockK", tile_.block_k);
+    constant("kClusterM", tile_.cluster_m);
+    constant("kClusterN", tile_.cluster_n);
     flag("kLeftMn", kernel_.left_mn);
     flag("kRightMn", kernel_.right_mn);
     flag("kBias", kernel_.bias);
@@ -98,16 +101,22 @@ class Builder {
     graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
   }
 
+  /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
+  struct Sharers {
+    int count, stride;
+  };
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list of values.
-  int load(const char* name, const char* value, int rows, int slot_rows) {
+  int load(const char* name, const char* value, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * kElementBytes, bytes = rows * row_bytes;
     graph_.values.push_back({value, slot_rows * row_bytes, 1024, Scope::iteration, 2, kMaxSlots});
     if (rows < slot_rows) graph_.values.back().copied_bytes = bytes;
+    graph_.values.back().shared_by = sharers.count;
+    graph_.values.back().shared_stride = sharers.stride;
     Node n;
     n.name = n.body = name;
     n.context = "Loader";
     n.async = Async::copy;
-    const int copy = cycles(static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    const int copy = cycles(static_cast<double>(bytes) / sharers.count / 1024 * arch_.fact("copy_cycles_per_kb"));
     n.reservations = {{graph_.machine.unit_index("TMA"), 0, copy, 1}};
     n.cycles = 1;
     n.latency = copy + cycles(arch_.fact("copy_latency_cycles"));

@@ -17,8 +17,8 @@ long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(d
 /// Of a tensor that serves a whole batch: 0.
 long long batch_stride(const Tensor& tensor, int batched_rank) { return tensor.rank == batched_rank ? stride(tensor, 0) : 0; }
 
-// Contiguous dimension, the other one, batch, 1. A dimension of size 1 may have any stride; give it a legal one.
-support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k) {
+// Contiguous dimension, the other one, batch, 1. Blocks that share a copy cut it along the other dimension. A dimension of size 1 may have any stride; give it a legal one.
+support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k, int parts) {
   const int rows = tensor.rank - 2, depth = tensor.rank - 1;
   const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
   support::TensorMapDesc desc;
@@ -31,7 +31,7 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
     return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * kElementBytes;
   };
   desc.stride_bytes = {kElementBytes, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
-  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleColumns), static_cast<std::uint32_t>(mn_major ? block_k : block_rows), 1, 1, 0};
+  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleColumns), static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
   return desc;
 }
 
@@ -43,9 +43,10 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
-// Blocks that run together should cover about as many rows as columns of d, and groups should be alike.
-int group_rows(const GemmTile& tile, int row_tiles, unsigned blocks) {
-  const int square = std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(blocks) * tile.block_n / tile.block_m))));
+// Clusters that run together should cover about as many rows as columns of d, and groups should be alike.
+int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
+  const double width = static_cast<double>(tile.block_n) * tile.cluster_n, height = static_cast<double>(tile.block_m) * tile.cluster_m;
+  const int square = std::max(1, static_cast<int>(std::lround(std::sqrt(clusters * width / height))));
   const int groups = (row_tiles + square - 1) / square;
   return (row_tiles + groups - 1) / groups;
 }
@@ -57,8 +58,8 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   const GemmSizes sizes = gemm_sizes(args);
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
-  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k)};
-  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k)};
+  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
+  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
   plan.map_count = 2;
   p.a_batched = args.a.rank == 3;
   p.b_batched = args.b.rank == 3;
@@ -80,14 +81,16 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(sizes.n);
   p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
-  p.row_tiles = (p.m + tile.block_m - 1) / tile.block_m;
-  p.column_tiles = (p.n + tile.block_n - 1) / tile.block_n;
+  const int rows = tile.block_m * tile.cluster_m, columns = tile.block_n * tile.cluster_n;  // of a cluster
+  p.row_tiles = (p.m + rows - 1) / rows;
+  p.column_tiles = (p.n + columns - 1) / columns;
   p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
   p.alpha = args.alpha;
   p.beta = args.beta;
-  const auto tiles = static_cast<unsigned>(p.tiles);
-  plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count);
-  p.group_rows = group_rows(tile, p.row_tiles, plan.blocks);
+  const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
+  const unsigned clusters = plan.sm_count == 0 ? tiles : std::min(tiles, std::max(1u, plan.sm_count / blocks));
+  plan.blocks = clusters * blocks;
+  p.group_rows = group_rows(tile, p.row_tiles, clusters);
 }
 
 }  // namespace tj::ops

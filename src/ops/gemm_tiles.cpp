@@ -19,6 +19,9 @@ using gemm::kRowsPerConsumer;
 constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
     {16, 32, 128}, {16, 64, 128},
+    // Of two blocks that share what is copied the most.
+    {128, 256, 64, 2, 1}, {128, 256, 64, 1, 2}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
+    {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
 };
 constexpr std::size_t kTileCount = std::size(kTiles);
 constexpr int kElementBytes = 2;
@@ -68,12 +71,21 @@ std::vector<Rates> known_rates() {
   return list;
 }
 
+/// Rows that one block copies: its share of those of a and b.
+struct CopiedRows {
+  double a, b;
+};
+CopiedRows copied_rows(const GemmTile& tile, std::int64_t m, std::int64_t n) {
+  return {static_cast<double>(m) / tile.cluster_n, static_cast<double>(n) / tile.cluster_m};
+}
+
 /// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
   const auto off_lines = [](std::int64_t row_elements) { return row_elements * kElementBytes % kLineBytes != 0; };
+  const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
   double rows = 0;
-  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m));
-  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n));
+  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += inside.a;
+  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += inside.b;
   return rows * tile.block_k * kElementBytes * iterations;
 }
 
@@ -85,18 +97,19 @@ double compulsory_bytes(const GemmSizes& sizes, int out_bytes) {
 
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside.
 double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
-  const std::int64_t inside = std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n);
-  const std::int64_t outside = tile.block_m + tile.block_n - inside;
+  const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
+  const CopiedRows all = copied_rows(tile, tile.block_m, tile.block_n);
+  const double outside = all.a - inside.a + all.b - inside.b;
   const int row_bytes = tile.block_k * kElementBytes;
-  return static_cast<double>(inside * row_bytes) * rates.copy_cycles_per_byte +
-         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
+  return (inside.a + inside.b) * row_bytes * rates.copy_cycles_per_byte + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
 }
 
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
   const GemmTile& tile = kTiles[t];
   const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 ? 1 : 0];
-  const std::int64_t tiles = up(sizes.m, tile.block_m) * up(sizes.n, tile.block_n) * sizes.batch;
-  const auto waves = static_cast<double>(up(tiles, std::max(1, rates.arch->sm_count)));
+  const std::int64_t clusters = up(sizes.m, tile.block_m * tile.cluster_m) * up(sizes.n, tile.block_n * tile.cluster_n) * sizes.batch;
+  const std::int64_t tiles = clusters * tile.blocks();  // those beyond the matrix included
+  const auto waves = static_cast<double>(up(clusters, std::max(1, rates.arch->sm_count / tile.blocks())));
   const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
   const auto iteration = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
   const auto end = static_cast<double>(cycles.end);
@@ -108,6 +121,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
+  if (tile.blocks() > 1) return false;  // until it is measured what they gain
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
   return !too_low && gemm_tile_fits(tile, kernel.left_mn, kernel.right_mn);
 }
@@ -130,7 +144,8 @@ bool gemm_tile_fits(const GemmTile& tile, bool left_mn, bool right_mn) {
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
-  const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * kElementBytes / 1024;
+  const CopiedRows rows = copied_rows(tile, tile.block_m, tile.block_n);
+  const double kb = (rows.a + rows.b) * tile.block_k * kElementBytes / 1024;
   const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   const double copy = kb * arch.fact("copy_cycles_per_kb");

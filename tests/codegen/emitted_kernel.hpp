@@ -44,7 +44,7 @@ class EmittedKernel {
     driver_->set_options(options);
     for (std::size_t m = 0; m < plan.map_count; ++m) driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     try {
-      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes}, plan.params.data(), plan.params_bytes, {});
+      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, static_cast<unsigned>(unit.cluster)}, plan.params.data(), plan.params_bytes, {});
     } catch (const Error& e) {
       return e.message;
     }

@@ -77,8 +77,9 @@ TJ_KERNEL(kernel, 32, Params, p) {
   if (p.which == 5) shares(p, barrier, 2, 5u << cluster_rank() % 2, cluster_rank() / 2);
   if (p.which == 6 && block_index() == 1) mbarrier_wait_cluster<41>(barrier, 0);
   if (p.which >= 10) misuse(p, barrier);
+  if (p.which == 4 && cluster_rank() == 1 && lane_index() > 2) return;  // nobody waits for them
   cluster_sync<2>();
-  if (p.which == 4) p.out[block_index()] = p.out[block_index() ^ 1u] + 1;
+  if (p.which == 4) p.out[thread_index()] = 1;
 }
 
 // Who syncs knows that the others have written.
@@ -151,6 +152,15 @@ TEST_CASE("a cluster's barrier holds all its threads, and no other cluster's") {
     out[100] = 0;
     unit().run("meet", params, 64, 1024, 8, 4);
     CHECK(out[100] == 0);
+  }
+}
+
+TEST_CASE("a cluster's barrier does not wait for threads that have ended") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    unit().options({seed, {}, 1, {}});
+    Run run(4);
+    run(2, 2);
+    CHECK(std::count(run.out.begin(), run.out.end(), 1) == 32);
   }
 }
 

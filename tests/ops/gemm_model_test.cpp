@@ -68,7 +68,7 @@ class Kernel {
     ops::gemm_plan(problem.args, ops::gemm_tiles()[static_cast<std::size_t>(tile_)], plan);
     for (std::size_t m = 0; m < plan.map_count; ++m)
       driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
-    driver_->launch(0, *kernel_, {{plan.blocks, 1, 1}, static_cast<unsigned>(unit_.threads), unit_.smem_bytes}, plan.params.data(),
+    driver_->launch(0, *kernel_, {{plan.blocks, 1, 1}, static_cast<unsigned>(unit_.threads), unit_.smem_bytes, false, static_cast<unsigned>(unit_.cluster)}, plan.params.data(),
                     plan.params_bytes, {});
     return problem.problem();
   }

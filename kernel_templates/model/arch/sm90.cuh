@@ -114,7 +114,7 @@ TJ_DEVICE void proxy_fence() {
 // ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
-/// All threads of all blocks of the cluster; what was done before it is seen after it, barriers' initialisation included.
+/// All threads of all blocks of the cluster that have not ended; what was done before it is seen after it, barriers' initialisation included.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
   detail::api.cluster_sync(Site);
