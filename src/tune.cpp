@@ -152,19 +152,31 @@ void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std
 
 }  // namespace
 
+std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch, const TuneOptions& options) {
+  std::vector<ops::Variant> variants = tunable.variants(problem, arch);
+  std::string known;
+  for (const ops::Variant& variant : variants) known += cat(known.empty() ? "" : ", ", variant.name);
+  if (!options.only.empty())
+    std::erase_if(variants, [&](const ops::Variant& variant) { return std::find(options.only.begin(), options.only.end(), variant.name) == options.only.end(); });
+  if (variants.empty())
+    support::fail(Stage::argument, Code::invalid_argument,
+                  cat("'", options.only.empty() ? std::string() : options.only.front(), "' does not serve ", problem.name, " on ", arch.name, "; what does: ", known.empty() ? "nothing" : known));
+  if (options.limit > 0 && variants.size() > static_cast<std::size_t>(options.limit)) variants.resize(static_cast<std::size_t>(options.limit));
+  return variants;
+}
+
 TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachine& machine, const TuneOptions& options, const TuneSteps& steps,
                 Tunings& tunings) {
   const ops::Tunable* tunable = op.tunable();
   if (tunable == nullptr) support::fail(Stage::argument, Code::unsupported, cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
-  std::vector<ops::Variant> variants = tunable->variants(problem, *machine.arch);
-  if (variants.empty()) support::fail(Stage::schedule, Code::unsupported, cat("no kernel serves ", problem.name, " on ", machine.arch->name));
-  if (options.limit > 0 && variants.size() > static_cast<std::size_t>(options.limit)) variants.resize(static_cast<std::size_t>(options.limit));
+  const std::vector<ops::Variant> variants = variants_of(*tunable, problem, *machine.arch, options);
   TuneReport report;
   report.problem = problem.name;
   report.flops = problem.flops;
   report.device = machine.device;
+  report.sm_count = machine.sm_count;
   report.target = machine.arch->name;
-  for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
+  for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
   measure(*tunable, problem, load_all(variants, steps, report), options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
   report.kept = tunings.keep(steps.device, machine, op, problem, variants[chosen], report.variants[chosen].measured_us);

@@ -18,6 +18,7 @@
 namespace tj {
 
 struct TuneOptions {
+  std::vector<std::string> only;  ///< names of the kernels that are measured; empty: all
   int limit = 0;            ///< kernels that are measured, best predicted first; 0: all
   int rounds = 10;          ///< of all kernels in turn; those that are far behind after the first are left out
   std::uint64_t seed = 0;   ///< of the operands' values
@@ -25,7 +26,7 @@ struct TuneOptions {
 
 struct TunedVariant {
   std::string name;          ///< "128x256x64"
-  double predicted_us = 0;
+  double predicted_cycles = 0, predicted_us = 0;  ///< at the clock that the arch is described with
   double measured_us = 0;    ///< of one call, median; 0 when it was not measured
   int times = 0;             ///< taken, each of several calls
   std::string refused;       ///< why there is no kernel, when there is none
@@ -33,6 +34,7 @@ struct TunedVariant {
 
 struct TuneReport {
   std::string problem, device, target;
+  int sm_count = 0;
   double flops = 0;
   std::vector<TunedVariant> variants;  ///< fewest predicted cycles first
   int chosen = -1;                     ///< in variants
@@ -46,6 +48,9 @@ struct TuneSteps {
   std::function<const LoadedKernel&(const ops::Variant&)> load;
   std::function<void(const void* args, const LoadedKernel&, Stream)> launch;
 };
+
+/// The kernels that are measured, best predicted first. Throws tj::Error(argument) when there is none, with those that there are.
+std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch, const TuneOptions& options);
 
 /// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's calls are
 /// recorded once and replayed; kernels take turns, in an order that rotates. The fastest is kept. Throws tj::Error when none of them

@@ -32,6 +32,7 @@ struct Settings {
   std::string cache_dir;
   int jobs = 0;  ///< 0: one a core
   bool json = false, list = false, verify = false, tune = false;
+  std::vector<std::string> tune_only;
   int tune_limit = 0, tune_rounds = 0;
   Flags op_flags;
 };
@@ -62,6 +63,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged");
   app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged")->excludes(list);
   auto* tune = app.add_flag("--tune", settings.tune, "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")->excludes(list)->excludes("--verify");
+  app.add_option("--tune-only", settings.tune_only, "names of the kernels that are timed, such as 128x256x64 (default: all)")->delimiter(',')->check(no_flag)->needs(tune);
   app.add_option("--tune-limit", settings.tune_limit, "kernels timed for a problem, best predicted first (default: all)")->check(CLI::Range(1, 1000))->needs(tune);
   app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)")->check(CLI::Range(1, 10000))->needs(tune);
   app.allow_extras();
@@ -184,7 +186,7 @@ int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream&
       return list_cache(cache_dir, cache::Store(cache_dir, 0, {}).list(), settings.verify, settings.json, out);
     }
     if (settings.tune) {
-      const TuneWork work{settings.op_names, settings.targets, settings.op_flags, cache_dir, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
+      const TuneWork work{settings.op_names, settings.targets, settings.op_flags, cache_dir, settings.tune_only, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
       return tune_problems(work, out, err, terminal);
     }
     return warm_kernels(settings, cache_dir, out, err, terminal);

@@ -29,6 +29,7 @@ struct TuneWork {
   std::vector<std::string> op_names, targets;
   Flags flags;
   std::string cache_dir;
+  std::vector<std::string> only;        ///< names of kernels; empty: all
   int jobs = 0, limit = 0, rounds = 0;  ///< 0: the default
   bool json = false;
 };

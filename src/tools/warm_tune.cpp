@@ -59,17 +59,20 @@ std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu)
 }
 
 /// A tile that cannot be made is left to the table, which says so.
-void make_ahead(const TuneWork& work, const std::vector<Task>& tasks, const std::string& target, Runtime& runtime, Progress& progress) {
+void make_ahead(const std::vector<Task>& tasks, const std::string& target, const TuneOptions& how, int threads, Runtime& runtime, Progress& progress) {
   std::vector<Job> jobs;
   std::set<std::string> seen;
   for (const Task& task : tasks) {
-    std::vector<ops::Variant> variants = task.op->tunable()->variants(task.problem, *arch::parse_target(target).arch);
-    if (work.limit > 0) variants.resize(std::min(variants.size(), static_cast<std::size_t>(work.limit)));
+    std::vector<ops::Variant> variants;
+    try {
+      variants = variants_of(*task.op->tunable(), task.problem, *arch::parse_target(target).arch, how);
+    } catch (const Error&) {  // said when its turn comes
+    }
     for (ops::Variant& variant : variants)
       if (seen.insert(variant.request.name).second) jobs.push_back({std::move(variant.request), target});
   }
   progress.started(jobs.size());
-  make_all(runtime, jobs, threads_for(work.jobs, jobs.size()), progress);
+  make_all(runtime, jobs, threads_for(threads, jobs.size()), progress);
   progress.end();
 }
 
@@ -103,13 +106,13 @@ void print(const TuneReport& report, std::ostream& out) {
 Json to_json(const TuneReport& report) {
   Json variants = Json::array();
   for (const TunedVariant& v : report.variants) {
-    Json variant = {{"name", v.name}, {"predicted_us", v.predicted_us}};
+    Json variant = {{"name", v.name}, {"predicted_cycles", v.predicted_cycles}, {"predicted_us", v.predicted_us}};
     if (v.refused.empty()) variant.update({{"measured_us", v.measured_us}, {"times", v.times}, {"tflops", report.flops / v.measured_us * 1e-6}});
     else variant["refused"] = v.refused;
     variants.push_back(std::move(variant));
   }
   const TunedVariant& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
-  return {{"problem", report.problem}, {"ok", report.kept}, {"chosen", chosen.name}, {"predicted", report.variants.front().name},
+  return {{"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}, {"predicted", report.variants.front().name},
           {"gain", report.variants.front().measured_us / chosen.measured_us}, {"kernels", variants}};
 }
 
@@ -127,12 +130,12 @@ int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bo
   options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
   Runtime runtime(options);
   const Device gpu{DeviceKind::cuda, 0};
-  make_ahead(work, tasks, gpu_target(work, runtime, gpu), runtime, progress);
-
   TuneOptions how;
+  how.only = work.only;
   how.limit = work.limit;
   if (work.rounds > 0) how.rounds = work.rounds;
   how.seed = std::random_device{}();
+  make_ahead(tasks, gpu_target(work, runtime, gpu), how, work.jobs, runtime, progress);
   Json problems = Json::array();
   std::size_t failures = 0, changed = 0;
   std::string device;

@@ -222,6 +222,11 @@ TEST_CASE("a limit keeps the best predicted ones; kernels that cannot be made ar
   Runtime runtime(machine.options());
   CHECK(tune(runtime, "1024", 2).variants.size() == 2);
   CHECK(tune(runtime, "512", 100).variants.size() >= 8);
+  tj::TuneOptions only;
+  only.only = {"64x64x128", "128x192x64"};
+  CHECK(runtime.tune_op("gemm", problem("512"), kGpu, only).variants.size() == 2);
+  only.only = {"16x32x128"};
+  CHECK(has(error_of([&] { runtime.tune_op("gemm", problem("512"), kGpu, only); }).message, "'16x32x128' does not serve gemm_f16_kk 512x512x512 on sm_90a; what does: "));
   machine.nvrtc.refuse("error: no");
   const std::string before = kernel_of(runtime, square(512));
   Runtime fresh(machine.options());

@@ -79,6 +79,17 @@ TEST_CASE("several problems, as JSON and nothing else") {
   }
 }
 
+TEST_CASE("a kernel that is named is the one that is kept; a problem that it does not serve is a failure") {
+  TuneMachine machine;
+  const Run result = machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
+  CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 1000x1000x1000 on Fake H200: 64x64x128"));
+  const Run other = machine.tune({"--sizes", "16x64x64,17x64x64", "--dtype", "f16", "--tune-only", "16x32x128", "--tune-rounds", "1"});
+  CHECK(other.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(has(other.err, "'16x32x128' does not serve gemm_f16_kk 17x64x64"), other.err);
+  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 16x64x64 on Fake H200: 16x32x128"));
+}
+
 TEST_CASE("bad use is refused before anything is made") {
   TuneMachine machine;
   machine.refused({"--op", "fmha"}, "--op is 'fmha', which has one kernel for each problem; allowed with --tune: gemm");
