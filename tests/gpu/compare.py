@@ -4,6 +4,7 @@ FlashAttention-2, matrix products beside cuBLAS.
 
     python3 tests/gpu/compare.py --op fmha --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --json out.json --markdown out.md
+    python3 tests/gpu/compare.py --op gemm --tile 128x256x64 --sizes 4096,64x7168x2048       (only that tile)
     python3 tests/gpu/compare.py --self-test        (no GPU: the metric and the tables, with NumPy)
 
 Needs libtilejit.so (--library, else the newest one below build/), PyTorch with CUDA, and a GPU. Exit codes: 0 done and
@@ -19,6 +20,7 @@ import secrets
 import shlex
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -216,6 +218,8 @@ def parse():
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each candidate in a round")
     parser.add_argument("--cold", type=int, default=3, help="repetitions of the cold-start part; 0 leaves it out")
     parser.add_argument("--skip-speed", action="store_true")
+    parser.add_argument("--tile", help="gemm: only this tile, such as 128x256x64, in the speed part (correctness is left out)")
+    parser.add_argument("--tune", action="store_true", help="gemm: tj-warm --tune chooses before the speed part, in a cache of its own")
     parser.add_argument("--cache-dir", help="default: the library's own")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
@@ -225,6 +229,11 @@ def parse():
     options.masks = {"true": [True], "false": [False], "both": [True, False]}[options.causal]
     options.dtypes = [options.dtype] if options.dtype else ["f16", "bf16"]
     options.dtype = options.dtypes[0]
+    options.unserved = {}
+    if (options.tile or options.tune) and (options.what != "gemm" or (options.tile and options.tune)):
+        parser.error("--tile and --tune belong to --op gemm, one of them at a time")
+    if options.tile:
+        options.shapes = 0
     if options.seed is None:
         options.seed = secrets.randbits(31)
     return options
@@ -266,6 +275,11 @@ def main():
     print(f"seed {options.seed}", flush=True)
     document = {"what": options.what, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": command_line(), "machine": machine(torch, library)}
+    own_cache = None
+    if options.tile or options.tune:
+        own_cache = tempfile.TemporaryDirectory()
+        options.cache_dir = options.cache_dir or own_cache.name
+        options.unserved = gemm_speed.measure_choices(path, options.cache_dir, options)
     with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
         device = binding.Device(binding.CUDA, 0)
         if options.shapes > 0:
@@ -274,6 +288,8 @@ def main():
         if not options.skip_speed:
             speed = gemm_speed.run if options.what == "gemm" else run_speed
             document["speed"] = speed(torch, runtime, binding, device, options)
+    if own_cache:
+        own_cache.cleanup()
     if options.cold > 0:
         document["cold"] = timing.cold_starts(os.path.abspath(__file__), path, options.cold, cold_words(options))
     text = markdown(document)

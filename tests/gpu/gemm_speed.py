@@ -3,6 +3,7 @@ import math
 
 import gemm_check
 import timing
+import tuning
 
 SHAPES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192, 16384)] + [
     (4096, 4096, 16384), (4096, 7168, 2048), (64, 7168, 2048), (128, 24576, 1536), (16, 4096, 4096), (1, 8192, 8192),
@@ -38,6 +39,8 @@ def time_shape(torch, runtime, binding, device, shape, dtype, options, generator
     def ours():
         runtime.gemm(*bound, stream=torch.cuda.current_stream().cuda_stream)
     try:
+        if (dtype, shape) in options.unserved:
+            raise binding.TilejitError(binding.UNSUPPORTED, "unsupported", "argument", options.unserved[dtype, shape], "")
         ours()
         torch.cuda.synchronize()
         row["kernel"] = runtime.prepare(device, op=b"gemm", dtype=code, out=code, m=m, n=n, k=k).name.decode()
@@ -53,6 +56,17 @@ def time_shape(torch, runtime, binding, device, shape, dtype, options, generator
     return row
 
 
+def measure_choices(library, cache_dir, options):
+    """Before any runtime: one tile becomes the choice for every shape, or the fastest of all. Returns (dtype, shape) -> why not."""
+    unserved = {}
+    for dtype in options.dtypes:
+        if options.tile:
+            unserved.update({(dtype, shape): why for shape, why in tuning.choose_tile(library, cache_dir, dtype, options.gemm_shapes, options.tile).items()})
+        elif options.tune:
+            tuning.tune(library, cache_dir, dtype, options.gemm_shapes)
+    return unserved
+
+
 def run(torch, runtime, binding, device, options):
     generator = torch.Generator(device="cuda").manual_seed(options.seed)
     rows = []
@@ -61,7 +75,7 @@ def run(torch, runtime, binding, device, options):
             rows.append(time_shape(torch, runtime, binding, device, shape, dtype, options, generator))
             print(line(rows[-1]), flush=True)
     ratios = [row["over_cublas"] for row in rows if "over_cublas" in row]
-    return {"seed": options.seed, "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "wanted": WANTED,
+    return {"seed": options.seed, "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "wanted": WANTED, "tile": options.tile, "tuned": options.tune,
             "geometric_mean": timing.geometric_mean(ratios), "least": min(ratios, default=None), "refused": sum("refused" in row for row in rows)}
 
 
@@ -72,10 +86,16 @@ def line(row):
     return text + (f"  x{row['over_cublas']:.3f}  {row['kernel']}" if "over_cublas" in row else "")
 
 
+def kernels_text(section):
+    if section.get("tile"):
+        return f" Only tiles of {section['tile']}."
+    return " Tiles as tj-warm --tune chose them." if section.get("tuned") else ""
+
+
 def markdown(section):
     lines = ["## Speed", "",
              f"Microseconds a call, replayed from CUDA graphs (caches warm, launch excluded): medians of {section['rounds']} x {section['runs_a_round']} replays, "
-             f"interleaved in one run; normal random data (seed {section['seed']}).", "",
+             f"interleaved in one run; normal random data (seed {section['seed']})." + kernels_text(section), "",
              "| type | M x N x K | tilejit us | cuBLAS us | tilejit TFLOP/s | over cuBLAS | kernel |", "|---|---|---|---|---|---|---|"]
     for row in section["rows"]:
         ours = [f"{row['tilejit']['median_ms'] * 1e3:.1f}", f"{row['cublas']['median_ms'] * 1e3:.1f}", f"{row['tilejit']['tflops']:.1f}",

@@ -35,6 +35,23 @@ class Compare(unittest.TestCase):
 
     def test_bad_use(self):
         self.assertEqual(run(sys.executable, "--what", "nothing").returncode, 2)
+        self.assertEqual(run(sys.executable, "--op", "fmha", "--tile", "128x256x64").returncode, 2)
+        self.assertEqual(run(sys.executable, "--op", "gemm", "--tune", "--tile", "128x256x64").returncode, 2)
+
+
+class Predict(unittest.TestCase):
+    def run_script(self, *words, **more):
+        return subprocess.run([sys.executable, "-B", os.path.join(ROOT, "tests", "gpu", "gemm_predict.py"), *words], capture_output=True, text=True, **more)
+
+    def test_self_test(self):
+        done = self.run_script("--self-test")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_bad_use(self):
+        self.assertEqual(self.run_script().returncode, 2)
+        done = self.run_script("--library", "/nowhere/lib/libtilejit.so")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/nowhere/bin/tj-schedule is missing", done.stderr)
 
 
 if __name__ == "__main__":
