@@ -31,6 +31,8 @@ template <>
 inline constexpr std::size_t kFirstSize<tj_kernel_config> = offsetof(tj_kernel_config, m);
 template <>
 inline constexpr std::size_t kFirstSize<tj_options> = offsetof(tj_options, use_tuning);
+template <>
+inline constexpr std::size_t kFirstSize<tj_gemm_args> = offsetof(tj_gemm_args, scale_a);
 
 /// The caller's structure as this version knows it: what an older caller lacks stays as in `defaults`; what a newer one
 /// adds must be zero.
@@ -122,6 +124,8 @@ GemmArgs to_args(const tj_gemm_args* given) {
   args.d = to_tensor(g.d, "d");
   if (g.c != nullptr) args.c = to_tensor(g.c, "c");
   if (g.bias != nullptr) args.bias = to_tensor(g.bias, "bias");
+  if (g.scale_a != nullptr) args.scale_a = to_tensor(g.scale_a, "scale_a");
+  if (g.scale_b != nullptr) args.scale_b = to_tensor(g.scale_b, "scale_b");
   args.alpha = g.alpha;
   args.beta = g.beta;
   args.activation = to_enum<Activation>(g.activation, TJ_ACTIVATION_SILU, "args.activation", kActivations);

@@ -41,23 +41,29 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 ///
 /// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N], and each of the
 /// others has a leading B too or, one rank lower, serves the whole batch.
-/// a and b share a dtype, f16 or bf16; d is f16, bf16 or f32, and c and bias are as d. All are on one device.
+/// a and b share a dtype, f16, bf16 or e4m3; d is f16, bf16 or f32, and c and bias are as d. All are on one device.
 /// One of the last two dimensions of a, and of b, is contiguous: K, or M (N) for a matrix that is stored transposed. Their
 /// other strides and base addresses are multiples of 16 bytes, on the model as on GPUs. The last dimension of c, d and bias is
 /// contiguous.
 /// d may be c (same address and strides); else its memory meets no other tensor's.
+///
+/// e4m3: K is contiguous in a and in b (the matrix unit takes no other order of 8-bit elements), and the product may be scaled:
+/// d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's memory, which the kernel
+/// reads: nothing waits for it on the host. The matrix unit sums 128 products with 14 bits; such sums are added in f32. Against
+/// exact products of normal data, an f32 d has a relative error of about 1.3e-4, whatever K is.
 struct GemmArgs {
   Tensor a, b, d;
   std::optional<Tensor> c;     ///< needed when beta is not 0; else neither read nor looked at
   std::optional<Tensor> bias;
   float alpha = 1, beta = 0;   ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
+  std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
 };
 
 /// What decides which gemm kernel is needed, without any memory: for prepare() and warm(). Sizes decide the tile only.
 struct GemmConfig {
   std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;
-  DType dtype = DType::f16;         ///< of a and b
+  DType dtype = DType::f16;         ///< of a and b; e4m3: K is contiguous in both
   DType out = DType::f16;           ///< of c, d and bias
   bool a_transposed = false;        ///< M is contiguous in a instead of K
   bool b_transposed = false;        ///< N is contiguous in b instead of K

@@ -102,13 +102,15 @@ typedef struct tj_gemm_args {
   float beta;
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
   int32_t reserved;      /* 0 */
+  const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
+  const tj_tensor* scale_b;
 } tj_gemm_args;
 
 /* Which kernel to make ready, without any memory. The fields of other ops will follow. */
 typedef struct tj_kernel_config {
   uint64_t size;
   const char* op;        /* "fmha", "gemm" */
-  int32_t dtype;         /* TJ_F16, TJ_BF16 */
+  int32_t dtype;         /* TJ_F16, TJ_BF16; gemm: TJ_E4M3 too */
   int32_t head_dim;      /* fmha: 64, 128 */
   int32_t causal;        /* fmha */
   int32_t general_scale; /* fmha; 0: 1e-6 <= scale <= 1, the fast form; 1: any finite scale */

@@ -7,6 +7,7 @@ namespace tj::ops::gemm {
 
 inline constexpr int kRowsPerConsumer = 64;  ///< rows of d that one consumer role owns
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
+inline constexpr int kSwizzleBytes = 128;
 
 /// What Config::kActivation means.
 enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
@@ -27,6 +28,7 @@ struct Params {
   int tiles;              ///< of all batches
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
+  const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
 };
 
 }  // namespace tj::ops::gemm

@@ -123,6 +123,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
   dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
   const Params& params = consumer.params;
+  const float factor = product_factor(consumer);
   const int first = tile.row + consumer.copy * kRowsPerConsumer, row = first + consumer.row0;
   const int end = min(params.m, first + (C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer));
 #pragma unroll
@@ -142,7 +143,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       }
 #pragma unroll
       for (int i = 0; i < 2 * kPart; ++i) {
-        float value = params.alpha * consumer.sums[4 * (j + i / 2) + 2 * half + i % 2];
+        float value = factor * consumer.sums[4 * (j + i / 2) + 2 * half + i % 2];
         if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
         values[i] = activate<C::kActivation>(value + bias[i]);
       }

@@ -20,6 +20,7 @@ Arch make_sm90a() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"TMA", 1}};
   a.facts = {
       {"matrix_flops_per_cycle", {4096, whitepaper}},
+      {"matrix_flops_per_cycle_8bit", {8192, "the same whitepaper: 1978.9 TFLOP/s dense fp8"}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, guide}},

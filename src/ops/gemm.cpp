@@ -12,7 +12,6 @@ using support::cat;
 using support::fail;
 using Flags = std::map<std::string, std::vector<std::string>>;
 
-constexpr std::size_t kUsualTiles = 8;  // of at least 64 rows: made ahead when nothing is asked for
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
 
 int tile_index(const std::string& text) {
@@ -25,7 +24,11 @@ int tile_index(const std::string& text) {
   fail(Stage::argument, Code::invalid_argument, cat("--tile is '", text, "'; allowed are ", known));
 }
 
-DType dtype_of(const std::string& text) { return text == "bf16" ? DType::bf16 : text == "f32" ? DType::f32 : DType::f16; }
+DType dtype_of(const std::string& text) {
+  for (const DType dtype : {DType::bf16, DType::f32, DType::e4m3})
+    if (text == to_string(dtype)) return dtype;
+  return DType::f16;
+}
 
 /// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it
 /// is not given.
@@ -36,15 +39,19 @@ struct Choice {
 };
 const std::vector<Choice>& choices() {
   static const std::vector<Choice> all = [] {
-    std::vector<Choice> list = {{"dtype", {"f16", "bf16"}, 2},
+    std::vector<Choice> list = {{"dtype", {"f16", "bf16", "e4m3"}, 2},
                                 {"out", {"same", "f16", "bf16", "f32"}, 1},
                                 {"a-major", {"k", "m"}, 1},
                                 {"b-major", {"k", "n"}, 1},
                                 {"bias", {"false", "true", "both"}, 1},
                                 {"add-c", {"false", "true", "both"}, 1},
                                 {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
-    Choice tiles{"tile", {}, kUsualTiles};
-    for (const GemmTile& tile : gemm_tiles()) tiles.allowed.push_back(gemm_tile_name(tile));
+    Choice tiles{"tile", {}, 0};
+    const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.blocks() == 1; };  // made ahead when nothing is asked for
+    for (const bool wanted : {true, false})
+      for (const GemmTile& tile : gemm_tiles())
+        if (usual(tile) == wanted) tiles.allowed.push_back(gemm_tile_name(tile));
+    tiles.defaults = static_cast<std::size_t>(std::count_if(gemm_tiles().begin(), gemm_tiles().end(), usual));
     list.push_back(std::move(tiles));
     return list;
   }();
@@ -76,7 +83,7 @@ std::vector<std::string> values_of(const Flags& flags, const Choice& choice) {
 /// A field of a request, under its name on the command line.
 void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "dtype") kernel.dtype = dtype_of(value);
-  if (name == "out") kernel.out = value == "same" ? kernel.dtype : dtype_of(value);
+  if (name == "out") kernel.out = value != "same" ? dtype_of(value) : kernel.dtype == DType::e4m3 ? DType::bf16 : kernel.dtype;
   if (name == "a-major") kernel.left_mn = value == "m";
   if (name == "b-major") kernel.right_mn = value == "n";
   if (name == "bias") kernel.bias = value == "true";
@@ -86,7 +93,22 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
 }
 
 bool fits(const GemmKernel& kernel) {
-  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel.left_mn, kernel.right_mn);
+  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel);
+}
+
+/// Why no tile that was asked for serves the kernel.
+[[noreturn]] void refuse_all(const GemmKernel& kernel) {
+  const bool narrow = size_of(kernel.dtype) == 1;
+  if (narrow && (kernel.left_mn || kernel.right_mn))
+    fail(Stage::argument, Code::unsupported,
+         cat(kernel.left_mn ? "--a-major is 'm'" : "--b-major is 'n'", "; allowed with --dtype ", to_string(kernel.dtype), ": k"));
+  GemmKernel any = kernel;
+  std::vector<std::string> known;
+  for (any.tile = 0; any.tile < static_cast<int>(gemm_tiles().size()); ++any.tile)
+    if (fits(any)) known.push_back(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(any.tile)]));
+  fail(Stage::argument, Code::invalid_argument,
+       cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), "'; allowed with --dtype ", to_string(kernel.dtype),
+           kernel.left_mn ? ", --a-major m" : "", kernel.right_mn ? ", --b-major n" : "", ": ", joined(known)));
 }
 
 class Gemm final : public Op {
@@ -116,10 +138,7 @@ class Gemm final : public Op {
     std::vector<Request> list;
     for (const GemmKernel& kernel : kernels)
       if (fits(kernel)) list.push_back(gemm_request(kernel));
-    if (list.empty())
-      fail(Stage::argument, Code::invalid_argument,
-           cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernels.front().tile)]),
-               "'; allowed with --a-major m are tiles of at least 64 rows, with --b-major n of at least 64 columns"));
+    if (list.empty()) refuse_all(kernels.front());
     return list;
   }
 
@@ -200,7 +219,7 @@ Request gemm_request(const GemmKernel& kernel) {
 std::uint64_t gemm_small_key(const GemmKernel& kernel) {
   std::uint64_t key = static_cast<std::uint64_t>(kernel.tile);
   const auto add = [&](int bits, std::uint64_t value) { key = key << bits | value; };
-  add(2, static_cast<std::uint64_t>(kernel.dtype));
+  add(3, static_cast<std::uint64_t>(kernel.dtype));
   add(2, static_cast<std::uint64_t>(kernel.out));
   add(2, static_cast<std::uint64_t>(kernel.activation));
   add(1, kernel.left_mn);

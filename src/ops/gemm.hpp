@@ -17,12 +17,16 @@ const Op& gemm_op();
 
 /// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one consumer
 /// leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with neighbouring tiles run together:
-/// those below each other share the copies of b, those beside each other those of a.
+/// those below each other share the copies of b, those beside each other those of a. A tile is for one size of operands' elements.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
+  int element_bytes = 2;
   int blocks() const { return cluster_m * cluster_n; }
   int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
+  /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
+  bool promotes() const { return element_bytes == 1; }
+  int partial_sums() const { return block_k * element_bytes / 128; }
 };
 /// All shipped ones, in the order in which equals are preferred.
 std::span<const GemmTile> gemm_tiles();
@@ -42,8 +46,9 @@ struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
 };
 
-/// Whether the tile can serve the orders of the operands: columns of b that are contiguous lie in whole blocks, and so do rows of a.
-bool gemm_tile_fits(const GemmTile& tile, bool left_mn, bool right_mn);
+/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole blocks, and so do
+/// rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them.
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
 /// rows: its first dimension, M or N, is `row`, its last is K.
@@ -80,7 +85,11 @@ const Tunable& gemm_tunable();
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
 
 /// What an arch must have to be asked for a tile or a graph.
-const arch::Needs& gemm_needs();
+const arch::Needs& gemm_needs(int element_bytes = 2);
+/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32 (of
+/// 16-bit operands: 0). The arch has what gemm_needs() lists.
+double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
+double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);

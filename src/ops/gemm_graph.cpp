@@ -4,6 +4,10 @@
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
 //   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back
 //   mma.c ==> store.c                  tile end
+// Of 8-bit operands mma.c leaves sums over one iteration, promote.c adds them to those of the tile:
+//   mma.c ==> promote.c -> store.c
+//   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
+#include <algorithm>
 #include <cmath>
 
 #include "ops/gemm.hpp"
@@ -23,7 +27,6 @@ using support::cat;
 
 using gemm::kRowsPerConsumer;
 
-constexpr int kElementBytes = 2;
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
 constexpr int kMaxSlots = 10;
 
@@ -31,13 +34,8 @@ constexpr int kMaxSlots = 10;
 // addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
 // bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
-
-// Every unit and fact that is read below and in gemm_tiles.cpp.
-const arch::Needs kNeeds = {{"TC", "TMA"},
-                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
-                             "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "cache_bytes",
-                             "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles"},
-                            {"sm90"}};
+// What its loop alone needs of these.
+constexpr int kLoopRegisters = 40;
 
 int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
@@ -48,7 +46,7 @@ class Builder {
     const double rows = kRowsPerConsumer;
     issue_ = cycles(arch.fact("matrix_group_cycles"));
     // Groups follow each other without a gap: the unit is busy for the flops alone.
-    matrix_ = cycles(2.0 * rows * tile_.block_n * tile_.block_k / arch.fact("matrix_flops_per_cycle"));
+    matrix_ = cycles(2.0 * rows * tile_.block_n * tile_.block_k / gemm_flops_per_cycle(tile_.element_bytes, arch));
     latency_ = issue_ + matrix_ + cycles(arch.fact("matrix_drain_cycles"));
   }
 
@@ -73,7 +71,7 @@ class Builder {
       graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false");
     };
     const auto element = [&](const char* name, DType dtype) {
-      const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : "F32";
+      const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : dtype == DType::e4m3 ? "E4m3" : "F32";
       graph_.config.emplace_back(cat("using ", name), cat("tj::dev::", tag));
     };
     graph_.namespace_name = "tj::ops::gemm";
@@ -107,7 +105,7 @@ class Builder {
   };
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list of values.
   int load(const char* name, const char* value, int rows, int slot_rows, const Sharers& sharers) {
-    const std::int64_t row_bytes = std::int64_t{tile_.block_k} * kElementBytes, bytes = rows * row_bytes;
+    const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
     graph_.values.push_back({value, slot_rows * row_bytes, 1024, Scope::iteration, 2, kMaxSlots});
     if (rows < slot_rows) graph_.values.back().copied_bytes = bytes;
     graph_.values.back().shared_by = sharers.count;
@@ -142,15 +140,28 @@ class Builder {
     n.reservations = {{graph_.machine.unit_index("TC"), 0, matrix_, 1}};
     n.cycles = n.warp_cycles = issue_;
     n.latency = latency_;
-    n.registers = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size) + kContextRegisters;
+    const int sums = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size);
+    n.registers = sums + kContextRegisters;
+    if (tile_.promotes()) n.registers = std::max(n.registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = add(std::move(n));
     const int store = add(of_consumer("store", c, Scope::tile_end));
     edge(begin, mma, 0, 0, false);
     edge(load_a, mma, graph_.nodes[static_cast<std::size_t>(load_a)].latency, 0, false, 0);
     edge(load_b, mma, graph_.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1);
+    if (tile_.promotes()) return promoted(c, mma, store);
     edge(mma, mma, matrix_, 1, false);
     edge(mma, mma, latency_, 2, true);
     edge(mma, store, latency_, 0, true);
+  }
+  void promoted(int c, int mma, int store) {
+    Node n = of_consumer("promote", c, Scope::iteration);
+    n.cycles = n.latency = n.warp_cycles = cycles(gemm_promote_cycles(tile_, arch_));
+    n.reservations = {{graph_.machine.unit_index("ALU"), 0, n.cycles, 1}};
+    const int promote = add(n);
+    edge(mma, promote, latency_, 0, true);
+    edge(promote, mma, n.latency, 1, false);
+    edge(promote, promote, n.latency, 1, false);
+    edge(promote, store, n.latency, 0, false);
   }
 
   GemmKernel kernel_;
@@ -162,13 +173,11 @@ class Builder {
 
 }  // namespace
 
-const arch::Needs& gemm_needs() { return kNeeds; }
-
 Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
 
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
-  arch::require(arch, "gemm", kNeeds);
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  arch::require(arch, "gemm", gemm_needs(tile.element_bytes));
   Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
   candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   return candidate;

@@ -9,7 +9,6 @@
 namespace tj::ops {
 namespace {
 
-constexpr std::uint64_t kElementBytes = 2;
 constexpr std::uint64_t kCopyAlignment = 16;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -27,11 +26,10 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
   desc.rank = 4;
   desc.dims = {static_cast<std::uint64_t>(tensor.shape[at(across)]), static_cast<std::uint64_t>(tensor.shape[at(down)]),
                tensor.rank == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1, 1, 0};
-  const auto bytes = [&](long long elements) {
-    return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * kElementBytes;
-  };
-  desc.stride_bytes = {kElementBytes, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
-  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleColumns), static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
+  const auto element = static_cast<std::uint64_t>(size_of(tensor.dtype));
+  const auto bytes = [&](long long elements) { return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * element; };
+  desc.stride_bytes = {element, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
+  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleBytes / element), static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
   return desc;
 }
 
@@ -78,6 +76,8 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
     p.bias_stride_batch = batch_stride(*args.bias, 2);
     p.wide_bias = wide(*args.bias);
   }
+  if (args.scale_a) p.scale_a = static_cast<const float*>(args.scale_a->data);
+  if (args.scale_b) p.scale_b = static_cast<const float*>(args.scale_b->data);
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(sizes.n);
   p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);

@@ -22,10 +22,14 @@ constexpr GemmTile kTiles[] = {
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 2, 1}, {128, 256, 64, 1, 2}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
+    // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K an iteration
+    // would share a role, where ptxas (13.0) serialises products whose sums are read while others are under way.
+    {128, 192, 128, 1, 1, 1}, {128, 128, 128, 1, 1, 1}, {128, 64, 256, 1, 1, 1}, {64, 128, 128, 1, 1, 1},
+    {64, 64, 256, 1, 1, 1}, {64, 32, 256, 1, 1, 1}, {16, 32, 256, 1, 1, 1}, {16, 64, 256, 1, 1, 1},
+    {128, 192, 128, 2, 1, 1}, {128, 192, 128, 1, 2, 1}, {128, 128, 128, 2, 1, 1}, {128, 128, 128, 1, 2, 1},
 };
 constexpr std::size_t kTileCount = std::size(kTiles);
-constexpr int kElementBytes = 2;
-constexpr int kStepK = 16;       // of one matrix instruction
+constexpr int kStepBytes = 32;   // of K, of one matrix instruction
 constexpr int kLineBytes = 128;  // of L2
 
 std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
@@ -34,6 +38,7 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 // What the choice needs of an arch, as numbers that a hot call can read.
 struct Rates {
   const arch::Arch* arch = nullptr;
+  bool narrow = false;  ///< tiles of 8-bit elements too
   double copy_cycles_per_byte = 0, copy_outside_row_cycles = 0;
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0;  ///< of all SMs together
@@ -41,23 +46,28 @@ struct Rates {
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
 
-/// An iteration's products, and what comes between two groups of them.
+/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next group
+/// waits for it: the others' products may fill that time.
 std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const double step = 2.0 * kRowsPerConsumer * tile.block_n * kStepK / arch.fact("matrix_flops_per_cycle");
-  const double steps = static_cast<double>(tile.consumers()) * tile.block_k / kStepK;
-  return whole(steps * std::max(step, arch.fact("matrix_least_cycles")) + arch.fact("matrix_group_cycles"));
+  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
+  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")), group = arch.fact("matrix_group_cycles");
+  const double chain = tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + gemm_promote_cycles(tile, arch) : 0;
+  return whole(std::max(tile.consumers() * own + group, chain));
 }
 
 Rates rates_of(const arch::Arch& arch) {
   arch::require(arch, "gemm", gemm_needs());
   Rates rates;
   rates.arch = &arch;
+  rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
   rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
   rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
   rates.cache_bytes = arch.fact("cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
   for (std::size_t t = 0; t < kTileCount; ++t) {
+    if (kTiles[t].element_bytes == 1 && !rates.narrow) continue;
     rates.matrix[t] = matrix_cycles(kTiles[t], arch);
     rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
   }
@@ -81,18 +91,18 @@ CopiedRows copied_rows(const GemmTile& tile, std::int64_t m, std::int64_t n) {
 
 /// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
-  const auto off_lines = [](std::int64_t row_elements) { return row_elements * kElementBytes % kLineBytes != 0; };
+  const auto off_lines = [&](std::int64_t row_elements) { return row_elements * tile.element_bytes % kLineBytes != 0; };
   const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
   double rows = 0;
   if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += inside.a;
   if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += inside.b;
-  return rows * tile.block_k * kElementBytes * iterations;
+  return rows * tile.block_k * tile.element_bytes * iterations;
 }
 
 /// Each operand read once, the result written once.
-double compulsory_bytes(const GemmSizes& sizes, int out_bytes) {
+double compulsory_bytes(const GemmSizes& sizes, int element_bytes, int out_bytes) {
   const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), k = static_cast<double>(sizes.k);
-  return ((m + n) * k * kElementBytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
+  return ((m + n) * k * element_bytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
 }
 
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside.
@@ -100,7 +110,7 @@ double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& ra
   const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
   const CopiedRows all = copied_rows(tile, tile.block_m, tile.block_n);
   const double outside = all.a - inside.a + all.b - inside.b;
-  const int row_bytes = tile.block_k * kElementBytes;
+  const int row_bytes = tile.block_k * tile.element_bytes;
   return (inside.a + inside.b) * row_bytes * rates.copy_cycles_per_byte + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
 }
 
@@ -114,7 +124,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   const auto iteration = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
   const auto end = static_cast<double>(cycles.end);
   const double by_sm = waves * iterations * iteration + (waves - 1) * end;
-  const double compulsory = compulsory_bytes(sizes, size_of(kernel.out));
+  const double compulsory = compulsory_bytes(sizes, tile.element_bytes, size_of(kernel.out));
   const double by_memory = compulsory > rates.cache_bytes ? compulsory / rates.memory_bytes_per_cycle : 0;
   const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
   return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
@@ -123,14 +133,15 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
   if (tile.blocks() > 1) return false;  // until it is measured what they gain
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
-  return !too_low && gemm_tile_fits(tile, kernel.left_mn, kernel.right_mn);
+  return !too_low && gemm_tile_fits(tile, kernel);
 }
 
 /// Those of a shipped arch, computed once; else they are put into `own`.
-const Rates& known_or(const arch::Arch& arch, Rates& own) {
+const Rates& known_or(const arch::Arch& arch, const GemmKernel& kernel, Rates& own) {
   static const std::vector<Rates> known = known_rates();
   for (const Rates& rates : known)
-    if (rates.arch == &arch) return rates;
+    if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return rates;
+  arch::require(arch, "gemm", gemm_needs(size_of(kernel.dtype)));
   return own = rates_of(arch);
 }
 
@@ -138,14 +149,15 @@ const Rates& known_or(const arch::Arch& arch, Rates& own) {
 
 std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
-bool gemm_tile_fits(const GemmTile& tile, bool left_mn, bool right_mn) {
-  return (!left_mn || tile.block_m % gemm::kSwizzleColumns == 0) && (!right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
+  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn))) return false;
+  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) && (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
 }
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
   const CopiedRows rows = copied_rows(tile, tile.block_m, tile.block_n);
-  const double kb = (rows.a + rows.b) * tile.block_k * kElementBytes / 1024;
+  const double kb = (rows.a + rows.b) * tile.block_k * tile.element_bytes / 1024;
   const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   const double copy = kb * arch.fact("copy_cycles_per_kb");
@@ -158,7 +170,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   Rates own;
-  const Rates& rates = known_or(arch, own);
+  const Rates& rates = known_or(arch, kernel, own);
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
@@ -173,7 +185,7 @@ int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arc
 
 std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   Rates own;
-  const Rates& rates = known_or(arch, own);
+  const Rates& rates = known_or(arch, kernel, own);
   std::vector<RankedTile> ranking;
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (serves(kTiles[t], sizes, kernel)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});

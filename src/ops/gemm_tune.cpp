@@ -4,6 +4,7 @@
 // Invariant: a problem that was written down as fields and read back is the same problem, or none.
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "ops/gemm.hpp"
 #include "support/fail.hpp"
@@ -162,7 +163,10 @@ class GemmTunable final : public Tunable {
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");
-    kinds["tile"] = {gemm_tile_name(gemm_tiles().front())};  // any: each kind once
+    kinds["tile"].clear();  // any of each size of elements: each kind once
+    int element_bytes = 0;
+    for (const GemmTile& tile : gemm_tiles())
+      if (std::exchange(element_bytes, tile.element_bytes) != tile.element_bytes) kinds["tile"].push_back(gemm_tile_name(tile));
     std::vector<Problem> list;
     for (const GemmSizes& sizes : sizes_of(flags))
       for (const Request& request : gemm_op().requests(kinds)) {

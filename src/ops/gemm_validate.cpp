@@ -31,8 +31,8 @@ Named named(const char* name, const Tensor& t, const Axes& axes, bool may_batch)
 }
 
 void check_types(DType dtype, DType out, const char* dtype_name, const char* out_name) {
-  if (dtype != DType::f16 && dtype != DType::bf16)
-    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16"));
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::e4m3)
+    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16, e4m3"));
   if (out != DType::f16 && out != DType::bf16 && out != DType::f32)
     refuse(kOp, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
 }
@@ -61,6 +61,9 @@ void check_sizes(const Named& t, std::initializer_list<Size> wanted, const char*
 
 void check_operand(const Named& t) {
   const int rows = t.rank - 2, depth = t.rank - 1;
+  if (t.tensor.dtype == DType::e4m3 && t.at(depth) > 1 && t.stride(depth) != 1)
+    refuse(kOp, Code::unsupported,
+           cat(t.name, ".strides[", depth, "] (K) is ", t.stride(depth), "; allowed with e4m3: 1 (the matrix unit takes 8-bit operands with K contiguous; transpose a copy)"));
   if (t.at(rows) > 1 && t.at(depth) > 1 && t.stride(rows) != 1 && t.stride(depth) != 1)
     refuse(kOp, Code::unsupported,
            cat(t.name, ".strides of ", t.axes[rows], " and ", t.axes[depth], " are ", t.stride(rows), " and ", t.stride(depth),
@@ -90,6 +93,21 @@ void check_scalars(const GemmArgs& args) {
   check_activation(args.activation);
 }
 
+/// One f32 that the kernel reads, of an operand of 8 bits.
+void check_scale(const char* name, const Tensor& tensor, const Named& operand, const Named& d, const Range& d_range) {
+  static constexpr const char* kAxes[] = {"1"};
+  const Named scale{kOp, name, tensor, kAxes, tensor.rank == 0 ? 0 : 1, "[1], or rank 0"};
+  if (operand.tensor.dtype != DType::e4m3)
+    refuse(kOp, Code::invalid_argument,
+           cat(name, " is given with ", operand.name, ".dtype ", to_string(operand.tensor.dtype), "; allowed with e4m3 (else multiply alpha by it)"));
+  check_form(scale);
+  check_dtype(scale, DType::f32, "");
+  check_device(scale, operand.tensor.device, operand.name);
+  if (scale.rank == 1) check_same(scale, 0, 1, "one scale serves the tensor");
+  check_alignment(scale, size_of(DType::f32));
+  check_apart(d, d_range, scale, range_of(scale));
+}
+
 /// What c and bias share: their form, d's type and device, rows of d's length.
 void check_addend(const Named& t, const Named& d, std::initializer_list<Size> sizes, Size batch) {
   check_form(t);
@@ -102,6 +120,7 @@ void check_addend(const Named& t, const Named& d, std::initializer_list<Size> si
 }  // namespace
 
 bool gemm_mn_major(const Tensor& operand) {
+  if (operand.dtype == DType::e4m3) return false;
   const auto rows = static_cast<std::size_t>(operand.rank - 2), depth = static_cast<std::size_t>(operand.rank - 1);
   const bool k = operand.shape[depth] == 1 || operand.strides[depth] == 1, mn = operand.shape[rows] == 1 || operand.strides[rows] == 1;
   if (k != mn) return mn;
@@ -111,6 +130,8 @@ bool gemm_mn_major(const Tensor& operand) {
 
 void validate(const GemmConfig& config) {
   check_types(config.dtype, config.out, "dtype", "out");
+  for (const auto& [name, value] : {std::pair{"a_transposed", config.a_transposed}, {"b_transposed", config.b_transposed}})
+    if (config.dtype == DType::e4m3 && value) refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
   check_activation(config.activation);
   for (const auto& [name, value] : {std::pair{"m", config.m}, {"n", config.n}, {"k", config.k}, {"batch", config.batch}})
     if (value < 1 || value > kMaxSize) refuse(kOp, Code::invalid_argument, cat(name, " is ", value, "; allowed: 1 to ", kMaxSize));
@@ -142,6 +163,8 @@ void validate(const GemmArgs& args, bool on_model) {
     check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);
     if (!same_view(c, d)) check_apart(d, d_range, c, range_of(c));
   }
+  if (args.scale_a) check_scale("scale_a", *args.scale_a, a, d, d_range);
+  if (args.scale_b) check_scale("scale_b", *args.scale_b, b, d, d_range);
   if (args.bias) {
     const Named bias = named("bias", *args.bias, kBias, batch);
     check_addend(bias, d, {sizes.n}, sizes.batch);

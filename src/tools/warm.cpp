@@ -70,10 +70,10 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.footer(
       "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
       "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
-      "  gemm: --dtype f16,bf16  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
+      "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
       "        --activation none,relu,gelu,silu  --tile 128x256x64,...\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
-      "causal and full, scale from 1e-6 to 1; for gemm: both dtypes, every tile, K contiguous in a and b, no epilogue.\n"
+      "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");

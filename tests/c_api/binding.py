@@ -43,7 +43,8 @@ class FmhaArgs(Sized):
 class GemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
 class KernelConfig(Sized):
@@ -178,12 +179,16 @@ class Runtime:
             args.has_scale, args.scale = 1, scale
         self.library.check(self.library.c.tj_fmha(self.handle, ctypes.byref(args), stream))
 
-    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None):
+    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, scale_a=None, scale_b=None):
         args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation)
         if c is not None:
             args.c = ctypes.pointer(c)
         if bias is not None:
             args.bias = ctypes.pointer(bias)
+        if scale_a is not None:
+            args.scale_a = ctypes.pointer(scale_a)
+        if scale_b is not None:
+            args.scale_b = ctypes.pointer(scale_b)
         self.library.check(self.library.c.tj_gemm(self.handle, ctypes.byref(args), stream))
 
 

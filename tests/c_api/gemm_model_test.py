@@ -15,7 +15,14 @@ import binding as tj
 
 CPU0 = tj.Device(tj.CPU, 0)
 LIBRARY = tj.Library()
-FORMATS = {tj.F16: "e", tj.F32: "f"}
+FORMATS = {tj.F16: "e", tj.F32: "f", tj.E4M3: "B"}  # e4m3: its bytes
+
+
+def from_e4m3(byte):
+    """The value of one that is no NaN."""
+    exponent, mantissa = byte >> 3 & 15, byte & 7
+    size = mantissa * 2.0 ** -9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
+    return -size if byte & 0x80 else size
 
 
 class Matrix:
@@ -24,7 +31,7 @@ class Matrix:
     def __init__(self, dtype, rows, columns, transposed=False):
         self.dtype, self.rows, self.columns, self.item = dtype, rows, columns, tj.ELEMENT_BYTES[dtype]
         inner, outer = (rows, columns) if transposed else (columns, rows)
-        pitch = (inner + 7) // 8 * 8
+        pitch = -(-inner * self.item // 16) * 16 // self.item
         self.strides = [1, pitch] if transposed else [pitch, 1]
         self.buffer = ctypes.create_string_buffer(b"\xff" * (outer * pitch * self.item + 256))
         self.start = -ctypes.addressof(self.buffer) % 256
@@ -76,6 +83,40 @@ class Model(unittest.TestCase):
                 difference += (d.at(i, j) - wanted) ** 2
                 norm += wanted ** 2
         self.assertLessEqual(math.sqrt(difference / norm), 1e-5)
+
+    def test_e4m3_with_scales(self):
+        m, n, k = 19, 35, 150
+        seed = random.SystemRandom().getrandbits(32)
+        print(f"seed {seed}")
+        generator = random.Random(seed)
+        a, b = (Matrix(tj.E4M3, rows, k).fill(lambda: generator.choice([0, 0x80]) | generator.randint(0x20, 0x48)) for rows in (m, n))
+        scales, d = Matrix(tj.F32, 1, 2).fill(lambda: generator.uniform(0.5, 2)), Matrix(tj.F32, m, n)
+        first, second = scales.view(), scales.view()
+        first.rank, first.shape[0], first.strides[0] = 1, 1, 1
+        second.rank, second.data = 0, second.data + 4
+        self.runtime.gemm(a.view(), b.view(), d.view(), alpha=0.5, scale_a=first, scale_b=second)
+        factor = 0.5 * scales.at(0, 0) * scales.at(0, 1)
+        difference = norm = 0.0
+        for i in range(m):
+            for j in range(n):
+                wanted = factor * sum(from_e4m3(a.at(i, p)) * from_e4m3(b.at(j, p)) for p in range(k))
+                difference += (d.at(i, j) - wanted) ** 2
+                norm += wanted ** 2
+        self.assertLessEqual(math.sqrt(difference / norm), 3e-4)
+        with self.assertRaises(tj.TilejitError) as caught:
+            self.runtime.gemm(Matrix(tj.F16, 8, 16).view(), Matrix(tj.F16, 8, 16).view(), Matrix(tj.F16, 8, 8).view(), scale_a=first)
+        self.assertIn("scale_a is given with a.dtype f16", str(caught.exception))
+
+    def test_an_older_callers_product(self):
+        class Older(ctypes.Structure):
+            _fields_ = tj.GemmArgs._fields_[:10]
+
+        a, b, d = (Matrix(tj.F16, 8, 8).fill(lambda: 1.0) for _ in range(3))
+        views = [ctypes.pointer(matrix.view()) for matrix in (a, b, d)]
+        older = Older(size=ctypes.sizeof(Older), a=views[0], b=views[1], d=views[2], alpha=1.0)
+        known = ctypes.cast(ctypes.pointer(older), ctypes.POINTER(tj.GemmArgs))
+        self.assertEqual(LIBRARY.c.tj_gemm(self.runtime.handle, known, None), tj.OK)
+        self.assertEqual(d.at(3, 5), 8.0)
 
     def test_prepared_by_sizes(self):
         report = self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, out=tj.F32, bias=True)

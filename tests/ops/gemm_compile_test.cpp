@@ -57,6 +57,9 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
        {"bias", {"true"}},
        {"activation", {"gelu"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}, {"out", {"f32"}}},
+      {{"dtype", {"e4m3"}}},
+      {{"dtype", {"e4m3"}}, {"tile", {"16x32x256", "16x64x256"}}, {"out", {"f32"}}},
+      {{"dtype", {"e4m3"}}, {"tile", {"128x192x128", "128x128x128"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}, {"out", {"f16"}}},
   };
   for (const Flags& flags : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) check(*compiler, request);

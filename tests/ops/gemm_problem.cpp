@@ -19,8 +19,24 @@ const Device kCpu{DeviceKind::cpu, 0};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+/// By the format's definition; 0x7f and 0xff are its NaNs.
+double from_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nan("");
+  const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
+  return bits & 0x80 ? -size : size;
+}
+/// To nearest, ties to even; |value| <= 448.
+std::uint8_t to_e4m3(double value) {
+  const double size = std::fabs(value);
+  const int exponent = std::max(-6, size > 0 ? std::ilogb(size) : -6);
+  const int eighths = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));  // 8 to 16, below 8 at the lowest exponent
+  return static_cast<std::uint8_t>((std::signbit(value) ? 0x80 : 0) | (eighths + (exponent + 6) * 8));
+}
+
 double element(const Tensor& t, std::int64_t index) {
   const auto i = static_cast<std::size_t>(index);
+  if (t.dtype == DType::e4m3) return from_e4m3(static_cast<const std::uint8_t*>(t.data)[i]);
   if (t.dtype == DType::f32) return static_cast<double>(static_cast<const float*>(t.data)[i]);
   return static_cast<double>(samples::to_float(static_cast<const std::uint16_t*>(t.data)[i], t.dtype));
 }
@@ -45,15 +61,19 @@ double activated(double x, Activation activation) {
   }
 }
 
-/// ||d - reference|| / ||reference|| that a result of this type may have.
-double limit(DType out) { return out == DType::f32 ? 1e-5 : out == DType::f16 ? 5e-4 : 4e-3; }
+/// ||d - reference|| / ||reference|| that a result of these types may have. Of e4m3 the matrix unit returns sums of 128 products
+/// with 13 bits of fraction, each product cut at the largest one's 13th: 1.3e-4 of normal data, however many are added in f32.
+double limit(DType in, DType out) {
+  if (out == DType::f32) return in == DType::e4m3 ? 3e-4 : 1e-5;
+  return out == DType::f16 ? 5e-4 : 4e-3;
+}
 
 }  // namespace
 
 std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out), a_transposed ? " a^T" : "",
                       b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "", in_place ? " in place" : "",
-                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), " padding ", padding);
+                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), scales ? " scales" : "", " padding ", padding);
 }
 
 Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) {
@@ -81,7 +101,7 @@ void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
   const Tensor& t = memory.tensor;
   std::size_t count = 1;
   for (int i = 0; i < t.rank; ++i) count *= static_cast<std::size_t>(t.shape[at(i)]);
-  const auto values = samples::random_normal(count, t.dtype == DType::f32 ? DType::f16 : t.dtype, seed);
+  const auto values = samples::random_normal(count, t.dtype == DType::bf16 ? DType::bf16 : DType::f16, seed);
   for (std::size_t i = 0; i < count; ++i) {
     std::int64_t place = 0;
     std::size_t rest = i;
@@ -92,6 +112,8 @@ void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
     }
     if (t.dtype == DType::f32)
       static_cast<float*>(t.data)[place] = samples::to_float(values[i], DType::f16) / 3.0f;
+    else if (t.dtype == DType::e4m3)
+      static_cast<std::uint8_t*>(t.data)[place] = to_e4m3(static_cast<double>(samples::to_float(values[i], DType::f16)));
     else
       static_cast<std::uint16_t*>(t.data)[place] = values[i];
   }
@@ -102,12 +124,13 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     if (batched) inner.insert(inner.begin(), shape.batch);
     return inner;
   };
-  const auto to_eight = [](int size) { return (8 - size % 8) % 8; };  // rows of a and b begin at multiples of 16 bytes
+  const int wide = 16 / size_of(shape.dtype);  // rows of a and b begin at multiples of 16 bytes
+  const auto to_wide = [&](int size) { return (wide - size % wide) % wide + wide * shape.padding; };
   const bool batched = shape.batch > 0;
   args.a = place(a_, shape.dtype, sizes(batched, {shape.m, shape.k}), shape.a_transposed,
-                 to_eight(shape.a_transposed ? shape.m : shape.k) + 8 * shape.padding);
+                 to_wide(shape.a_transposed ? shape.m : shape.k));
   args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
-                 to_eight(shape.b_transposed ? shape.n : shape.k) + 8 * shape.padding);
+                 to_wide(shape.b_transposed ? shape.n : shape.k));
   args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
   fill(a_, seed);
   fill(b_, seed + 1);
@@ -117,6 +140,15 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
   if (shape.bias) {
     args.bias = place(bias_, shape.out, {shape.n}, false, 0);
     fill(bias_, seed + 2);
+  }
+  if (shape.scales) {
+    const auto scale = [&](Memory& memory, float value) {
+      const Tensor tensor = place(memory, DType::f32, {1}, false, 0);
+      *static_cast<float*>(tensor.data) = value;
+      return tensor;
+    };
+    args.scale_a = scale(scale_a_, 0.3f);
+    args.scale_b = scale(scale_b_, -1.7f);
   }
   if (shape.in_place) {
     fill(d_, seed + 3);
@@ -148,6 +180,8 @@ void GemmProblem::run(Runtime& runtime, Device device) {
   stage(there.a, a_);
   stage(there.b, b_);
   if (there.bias) stage(*there.bias, bias_);
+  if (there.scale_a) stage(*there.scale_a, scale_a_);
+  if (there.scale_b) stage(*there.scale_b, scale_b_);
   if (shape_.in_place)
     there.c = there.d;
   else
@@ -159,6 +193,9 @@ void GemmProblem::run(Runtime& runtime, Device device) {
 
 std::vector<double> GemmProblem::reference() const {
   std::vector<double> result;
+  double factor = static_cast<double>(shape_.alpha);
+  for (const auto& scale : {args.scale_a, args.scale_b})
+    if (scale) factor *= element(*scale, 0);
   for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z) {
     std::vector<double> b(static_cast<std::size_t>(shape_.n) * static_cast<std::size_t>(shape_.k));
     for (std::int64_t j = 0; j < shape_.n; ++j)
@@ -170,7 +207,7 @@ std::vector<double> GemmProblem::reference() const {
         double sum = 0;
         if (shape_.alpha != 0)
           for (std::size_t k = 0; k < row.size(); ++k) sum += row[k] * b[static_cast<std::size_t>(j) * row.size() + k];
-        double value = static_cast<double>(shape_.alpha) * sum + static_cast<double>(shape_.beta) * c_values_[result.size()];
+        double value = factor * sum + static_cast<double>(shape_.beta) * c_values_[result.size()];
         if (args.bias) value += element(*args.bias, j);
         result.push_back(activated(value, shape_.activation));
       }
@@ -199,7 +236,8 @@ std::string GemmProblem::problem() const {
   for (const unsigned char byte : rest)
     if (byte != kPoison) return "memory beside d was written";
   const double error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
-  return error <= limit(shape_.out) ? std::string() : support::cat("relative error ", error, ", allowed ", limit(shape_.out));
+  const double allowed = limit(shape_.dtype, shape_.out);
+  return error <= allowed ? std::string() : support::cat("relative error ", error, ", allowed ", allowed);
 }
 
 }  // namespace tj::test

@@ -17,7 +17,8 @@ struct GemmShape {
   bool bias = false, in_place = false;  ///< in_place: c is d
   bool b_shared = false;                ///< one b for the whole batch
   Activation activation = Activation::none;
-  int padding = 0;  ///< elements between the rows of d (and c); of a and b eight times as many
+  bool scales = false;  ///< of e4m3: both
+  int padding = 0;  ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   std::string text() const;
 };
 
@@ -42,7 +43,7 @@ class GemmProblem {
   std::vector<double> reference() const;
 
   GemmShape shape_;
-  Memory a_, b_, c_, d_, bias_;
+  Memory a_, b_, c_, d_, bias_, scale_a_, scale_b_;
   std::vector<double> c_values_;  ///< kept: in_place overwrites them
 };
 

@@ -39,9 +39,12 @@ int tile_named(const std::string& name) {
   return -1;
 }
 
+DType dtype_of(const ops::GemmTile& tile) { return tile.element_bytes == 1 ? DType::e4m3 : DType::f16; }
+
 ops::Candidate candidate_of(int tile) {
   ops::GemmKernel kernel;
   kernel.tile = tile;
+  kernel.dtype = dtype_of(ops::gemm_tiles()[static_cast<std::size_t>(tile)]);
   return ops::gemm_candidate(kernel, *arch::find("sm_90a"));
 }
 
@@ -60,6 +63,7 @@ class Kernel {
   std::string run(std::uint64_t seed, std::vector<int> disabled) {
     // Several tiles a block, and more iterations than slots.
     test::GemmShape shape;
+    shape.dtype = dtype_of(tile_);
     shape.m = 2 * tile_.block_m * tile_.cluster_m;
     shape.n = 2 * tile_.block_n * tile_.cluster_n;
     shape.k = 5 * tile_.block_k;
@@ -82,8 +86,8 @@ class Kernel {
 TEST_CASE("each site of a matrix product's kernel is missed when it is switched off") {
   constexpr std::uint64_t kSeeds = 12;
   int sites = 0, noticed = 0;
-  // Two consumer roles; one; clusters that share b, and a.
-  for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2"}) {
+  // Two consumer roles; one; clusters that share b, and a; sums that are promoted.
+  for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2", "128x128x128", "64x64x256"}) {
     const int tile = tile_named(name);
     const graph::Graph graph = candidate_of(tile).graph;
     Kernel kernel(tile);

@@ -20,7 +20,7 @@ std::string refusal(const Flags& flags) {
   return error_of([&] { problems(flags); }).message;
 }
 
-const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
+const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3"}}, {"dtype", {"f16", "bf16", "e4m3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
                            {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}};
 
 }  // namespace
@@ -32,6 +32,9 @@ TEST_CASE("every combination of sizes and kinds is a problem") {
   CHECK(list.back().name == "gemm_f16_kk_bias 4096x4096x1024");
   CHECK(list.front().flops == 2.0 * 4096 * 512);
   CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name == "gemm_bf16_kk 4x5x6x7");
+  const auto narrow = problems({{"sizes", {"64"}}, {"dtype", {"f16", "e4m3"}}, {"out", {"f32"}}});
+  REQUIRE(narrow.size() == 2);
+  CHECK(narrow.back().name == "gemm_e4m3_f32_kk 64x64x64");
 }
 
 TEST_CASE("what is no problem is refused by its flag") {

@@ -21,7 +21,7 @@ using testing::has;
 const arch::Arch& hopper() { return *arch::find("sm_90a"); }
 
 alignas(256) std::uint16_t memory_a[1 << 12], memory_b[1 << 12];
-alignas(256) float memory_c[1 << 12], memory_d[1 << 12], memory_bias[1 << 8];
+alignas(256) float memory_c[1 << 12], memory_d[1 << 12], memory_bias[1 << 8], memory_scale[2];
 constexpr Device kCpu{DeviceKind::cpu, 0};
 
 /// M 24, N 40, K 32, f16 to f32, with a c and a bias.
@@ -51,8 +51,9 @@ void accepted(const std::function<void(GemmArgs&)>& change) {
   CHECK_NOTHROW(ops::validate(args, true));
 }
 
-std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_mn = false) {
+std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_mn = false, DType dtype = DType::f16) {
   ops::GemmKernel kernel;
+  kernel.dtype = dtype;
   kernel.right_mn = right_mn;
   const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm_tile({m, n, k, 1}, kernel, hopper()))];
   return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n);
@@ -67,6 +68,8 @@ TEST_CASE("what gemm does not take is named with its value and what is allowed")
   refused([](GemmArgs& g) { g.a.rank = 3; }, bad, {"a.rank is 3", "allowed: 2"});
   refused([](GemmArgs& g) { g.d.shape[0] = 0; }, bad, {"d.shape[0] (M) is 0"});
   refused([](GemmArgs& g) { g.a.dtype = DType::f32; }, unsupported, {"a.dtype is f32", "f16, bf16"});
+  refused([](GemmArgs& g) { g.a.dtype = DType::i32; }, unsupported, {"a.dtype is i32", "f16, bf16, e4m3"});
+  refused([](GemmArgs& g) { g.d.dtype = DType::e4m3; }, unsupported, {"d.dtype is e4m3", "f16, bf16, f32"});
   refused([](GemmArgs& g) { g.b.dtype = DType::bf16; }, bad, {"b.dtype is bf16", "f16, as a.dtype"});
   refused([](GemmArgs& g) { g.d.dtype = DType::i32; }, unsupported, {"d.dtype is i32", "f16, bf16, f32"});
   refused([](GemmArgs& g) { g.c->dtype = DType::f16; }, bad, {"c.dtype is f16", "f32, as d.dtype"});
@@ -87,6 +90,44 @@ TEST_CASE("what gemm does not take is named with its value and what is allowed")
   refused([](GemmArgs& g) { g.alpha = std::numeric_limits<float>::infinity(); }, bad, {"alpha is inf", "finite"});
   refused([](GemmArgs& g) { g.beta = std::nanf(""); }, bad, {"beta is nan", "finite"});
   refused([](GemmArgs& g) { g.activation = static_cast<Activation>(7); }, bad, {"activation is 7", "3 (silu)"});
+}
+
+TEST_CASE("of e4m3 what the matrix unit does not take, and scales that are none, are named") {
+  constexpr Code bad = Code::invalid_argument, unsupported = Code::unsupported;
+  const auto narrow = [](const std::function<void(GemmArgs&)>& change) {
+    return [change](GemmArgs& g) {
+      g.a.dtype = g.b.dtype = DType::e4m3;
+      g.scale_a = Tensor::contiguous(memory_scale, kCpu, DType::f32, {1});
+      g.scale_b = Tensor::contiguous(memory_scale + 1, kCpu, DType::f32, {});
+      change(g);
+    };
+  };
+  accepted(narrow([](GemmArgs&) {}));
+  accepted(narrow([](GemmArgs& g) { g.scale_a.reset(); }));
+  accepted(narrow([](GemmArgs& g) {  // one column: no order
+    g.a = Tensor::strided(memory_a, kCpu, DType::e4m3, {24, 1}, {16, 1});
+    g.b = Tensor::strided(memory_b, kCpu, DType::e4m3, {40, 1}, {16, 7});
+  }));
+  refused(narrow([](GemmArgs& g) { g.a.strides = {1, 32}; }), unsupported, {"a.strides[1] (K) is 32", "e4m3", "K contiguous"});
+  refused(narrow([](GemmArgs& g) { g.b.strides = {1, 48}; }), unsupported, {"b.strides[1] (K) is 48", "e4m3"});
+  refused(narrow([](GemmArgs& g) { g.a.strides[0] = 40; }), unsupported, {"a.strides[0] (M) is 40", "40 bytes", "multiples of 16 bytes"});
+  refused(narrow([](GemmArgs& g) { g.b.dtype = DType::f16; }), bad, {"b.dtype is f16", "e4m3, as a.dtype"});
+  refused(narrow([](GemmArgs& g) { g.scale_a->dtype = DType::f16; }), bad, {"scale_a.dtype is f16", "f32"});
+  refused(narrow([](GemmArgs& g) { g.scale_a->shape[0] = 24; }), bad, {"scale_a.shape[0] (1) is 24", "allowed: 1"});
+  refused(narrow([](GemmArgs& g) { g.scale_b->rank = 2; }), bad, {"scale_b.rank is 2", "[1], or rank 0"});
+  refused(narrow([](GemmArgs& g) { g.scale_b->data = nullptr; }), bad, {"scale_b.data is null"});
+  refused(narrow([](GemmArgs& g) { g.scale_b->device = {DeviceKind::cuda, 0}; }), bad, {"scale_b.device is cuda:0", "b.device is cpu"});
+  refused(narrow([](GemmArgs& g) { g.scale_b->data = memory_d + 7; }), unsupported, {"d at", "overlaps scale_b"});
+  refused([](GemmArgs& g) { g.scale_a = Tensor::contiguous(memory_scale, kCpu, DType::f32, {1}); }, bad,
+          {"scale_a is given with a.dtype f16", "allowed with e4m3"});
+  GemmConfig config;
+  config.dtype = DType::e4m3;
+  CHECK_NOTHROW(ops::validate(config));
+  config.b_transposed = true;
+  CHECK(has(error_of([&] { ops::validate(config); }).message, "b_transposed is true; allowed with e4m3: false"));
+  config.b_transposed = false;
+  config.out = DType::e4m3;
+  CHECK(has(error_of([&] { ops::validate(config); }).message, "out is e4m3; allowed: f16, bf16, f32"));
 }
 
 TEST_CASE("what gemm takes: transposed operands, shared batches, c that is d, a c that nobody reads") {
@@ -136,6 +177,24 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
     CHECK(tile_for(large, large, large) == "128x256");
 }
 
+TEST_CASE("products of e4m3 get tiles of their own") {
+  CHECK(tile_for(8192, 8192, 8192, false, DType::e4m3) == "128x192");
+  CHECK(tile_for(4096, 4096, 4096, false, DType::e4m3) == "128x128");  // 8 whole waves
+  CHECK(tile_for(16, 4096, 4096, false, DType::e4m3) == "16x32");
+  for (const std::int64_t size : {1, 100, 512, 1000, 2048, 16384}) {
+    ops::GemmKernel kernel;
+    kernel.dtype = DType::e4m3;
+    for (const ops::RankedTile& ranked : ops::rank_gemm_tiles({size, size, size, 1}, kernel, hopper()))
+      CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.tile)].element_bytes == 1);
+  }
+  arch::Arch without = hopper();
+  without.facts.erase("matrix_flops_per_cycle_8bit");
+  ops::GemmKernel kernel;
+  CHECK(ops::choose_gemm_tile({512, 512, 512, 1}, kernel, without) == ops::choose_gemm_tile({512, 512, 512, 1}, kernel, hopper()));
+  kernel.dtype = DType::e4m3;
+  CHECK(has(error_of([&] { ops::choose_gemm_tile({512, 512, 512, 1}, kernel, without); }).message, "fact 'matrix_flops_per_cycle_8bit'"));
+}
+
 TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody knows gets the same tiles") {
   arch::Arch other = hopper();
   CHECK(ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, other) == ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, hopper()));
@@ -148,7 +207,7 @@ TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody kno
 TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
   std::set<std::uint64_t> keys;
   std::set<std::string> names;
-  const std::map<std::string, std::vector<std::string>> every = {{"dtype", {"f16", "bf16"}},
+  const std::map<std::string, std::vector<std::string>> every = {{"dtype", {"f16", "bf16", "e4m3"}},
                                                                  {"out", {"f16", "bf16", "f32"}},
                                                                  {"a-major", {"k", "m"}},
                                                                  {"b-major", {"k", "n"}},
@@ -162,7 +221,7 @@ TEST_CASE("requests survive their fields, and no two kernels share a key or a na
   for (int tile = 0; tile < static_cast<int>(ops::gemm_tiles().size()); ++tile)
     for (const DType out : {DType::f16, DType::bf16, DType::f32})
       for (int bits = 0; bits < 64; ++bits) {
-        kernel = {bits & 1 ? DType::bf16 : DType::f16,
+        kernel = {ops::gemm_tiles()[static_cast<std::size_t>(tile)].element_bytes == 1 && (bits & 1) != 0 ? DType::e4m3 : bits & 1 ? DType::bf16 : DType::f16,
                   out,
                   (bits & 2) != 0,
                   (bits & 4) != 0,
@@ -181,7 +240,11 @@ TEST_CASE("flags that mean nothing are named") {
   };
   CHECK(has(said({{"causal", {"true"}}}), "--causal means nothing to gemm; allowed are --dtype"));
   CHECK(has(said({{"tile", {"1x1"}}}), "--tile is '1x1'; allowed are 128x256x64"));
-  CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16"));
-  CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "at least 64 rows"));
-  CHECK(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), "at least 64 columns"));
+  CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16, e4m3"));
+  CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "--tile is '16x32x128'; allowed with --dtype f16, --a-major m: 128x256x64, 128x192x64"));
+  CHECK_FALSE(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "16x64x128"));
+  CHECK(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), "allowed with --dtype f16, --b-major n: "));
+  CHECK_FALSE(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), ", 64x32x128"));
+  CHECK(has(said({{"dtype", {"e4m3"}}, {"tile", {"128x256x64"}}}), "--tile is '128x256x64'; allowed with --dtype e4m3: 128x192x128, "));
+  CHECK(has(said({{"dtype", {"e4m3"}}, {"b-major", {"n"}}}), "--b-major is 'n'; allowed with --dtype e4m3: k"));
 }

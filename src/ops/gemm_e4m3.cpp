@@ -1,0 +1,40 @@
+// What the size of an operand's elements changes in a matrix product's costs; see gemm.hpp.
+//
+// Decides rates and what an arch must have. Invariant: of 16-bit elements nothing is promoted and nothing more is asked for.
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+
+namespace tj::ops {
+namespace {
+
+// Every unit and fact that is read in gemm_graph.cpp, gemm_tiles.cpp and below.
+const arch::Needs kNeeds = {{"TC", "TMA"},
+                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
+                             "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "cache_bytes",
+                             "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles"},
+                            {"sm90"}};
+
+arch::Needs with_narrow_elements() {
+  arch::Needs needs = kNeeds;
+  needs.units.push_back("ALU");
+  needs.facts.insert(needs.facts.end(), {"matrix_flops_per_cycle_8bit", "f32_per_cycle"});
+  return needs;
+}
+
+}  // namespace
+
+const arch::Needs& gemm_needs(int element_bytes) {
+  static const arch::Needs narrow = with_narrow_elements();
+  return element_bytes == 1 ? narrow : kNeeds;
+}
+
+double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch) {
+  return arch.fact(element_bytes == 1 ? "matrix_flops_per_cycle_8bit" : "matrix_flops_per_cycle");
+}
+
+double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  if (!tile.promotes()) return 0;
+  return static_cast<double>(gemm::kRowsPerConsumer) * tile.block_n * tile.partial_sums() / arch.fact("f32_per_cycle");
+}
+
+}  // namespace tj::ops
