@@ -61,20 +61,22 @@ TJ_DEVICE void ring_init(u32 shared) {
   }
 }
 
-template <int Site, class R>
-TJ_DEVICE void wait_for(u32 barrier, u32 parity) {
-  if constexpr (R::kSharers > 1) mbarrier_wait_cluster<Site>(barrier, parity);
-  else mbarrier_wait<Site>(barrier, parity);
-}
 /// Consumer: the filling has arrived.
 template <int Site, class R>
 TJ_DEVICE void wait_full(u32 shared, u32 sequence) {
-  wait_for<Site, R>(full_barrier<R>(shared, sequence), (sequence / R::kSlots) & 1u);
+  mbarrier_wait<Site>(full_barrier<R>(shared, sequence), (sequence / R::kSlots) & 1u);
 }
 /// Producer: every consumer has released the filling before. Inverted parity lets the first round pass.
 template <int Site, class R>
 TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {
-  wait_for<Site, R>(empty_barrier<R>(shared, sequence), ((sequence / R::kSlots) & 1u) ^ 1u);
+  mbarrier_wait<Site>(empty_barrier<R>(shared, sequence), ((sequence / R::kSlots) & 1u) ^ 1u);
+}
+/// Producer of a ring that blocks share, after its last filling, of which there were `sequence`: every consumer of every block has
+/// released it, so that nobody arrives at this block's barriers any more and it may end.
+template <int Site, class R>
+TJ_DEVICE void wait_drained(u32 shared, u32 sequence) {
+#pragma unroll 1
+  for (u32 slot = 0; slot < R::kSlots; ++slot) wait_empty<Site, R>(shared, sequence + slot);
 }
 /// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete, those of other blocks
 /// included: theirs may come before.

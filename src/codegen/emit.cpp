@@ -117,16 +117,6 @@ std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedul
   return end;
 }
 
-// A block stays while others may arrive at its barriers: its warps that arrive at theirs end together. The others may be gone by
-// then; a cluster's barrier counts only who is there.
-void write_departure(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, int role) {
-  const auto shared = [&](const sched::Ring& ring) {
-    return graph.values[static_cast<std::size_t>(ring.value)].shared_by > 1 && role_reads(graph, schedule, role, ring.value);
-  };
-  if (std::any_of(schedule.rings.begin(), schedule.rings.end(), shared))
-    w.line("dev::cluster_sync<", sites.add(cat("role ", schedule.roles[static_cast<std::size_t>(role)].name, ": leave the cluster")), ">();");
-}
-
 // What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
 void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin, std::size_t end) {
   const Group& group = layout.groups[begin];
@@ -138,8 +128,7 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   write_registers(w, sites, group, layout, names);
   if (end - begin > 1) {
     w.line("const int member = static_cast<int>(warp - ", group.first_warp, ") / ", graph.machine.warps_per_group, ";");
-    write_roles(w, sites, graph, schedule, layout, roles);
-    return write_departure(w, sites, graph, schedule, roles.front());
+    return write_roles(w, sites, graph, schedule, layout, roles);
   }
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
@@ -147,7 +136,6 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
     const bool whole = warps >= graph.machine.warps_per_group;
     if (!whole) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
     write_roles(w, sites, graph, schedule, layout, {role});
-    write_departure(w, sites, graph, schedule, role);
     if (!whole) w.close();
   }
 }

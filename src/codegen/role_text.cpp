@@ -45,6 +45,7 @@ class RoleWriter {
     w_.line("++tiles;");
     w_.close();
     drain_orders();
+    drain_shared();
   }
 
  private:
@@ -108,6 +109,17 @@ class RoleWriter {
     for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
       if (position_in(b) == 0)
         w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", sites_.add(order_text("takes back the last turn")), ">(", order_arguments(b, 0), ");");
+  }
+
+  // A block stays as long as others may arrive at its barriers.
+  void drain_shared() {
+    for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
+      const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
+      const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_; };
+      if (value_of_ring(ring).shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
+        w_.line("dev::wait_drained<", sites_.add(cat("role ", role_names(), ": ring ", value_of_ring(ring).name, " empty in all blocks that fill it")), ", ", ring_type(ring),
+                ">(shared, ", value_of_ring(ring).scope == Scope::iteration ? "base" : "tiles", ");");
+    }
   }
 
   // ---- sections -----------------------------------------------------------------------------------------------------

@@ -36,11 +36,9 @@ void Cluster::run(unsigned first_block) {
          report());
 }
 
-// A block may run far ahead of the others, or in turns with them: how long one goes on is drawn once a cluster.
 bool Cluster::run_all() {
-  static constexpr std::uint64_t kStretch[] = {1, 8, 128, ~std::uint64_t{0}};
-  const std::uint64_t stretch = size() == 1 ? 1 : kStretch[split_mix(state_) % std::size(kStretch)];
-  while (Block* block = next(stretch)) {
+  draw_manner();
+  while (Block* block = next()) {
     const bool moved = block->step();
     if (moved) std::fill(stuck_.begin(), stuck_.end(), false);
     else stuck_[block->rank] = true;
@@ -49,12 +47,23 @@ bool Cluster::run_all() {
   return std::none_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->alive(); });
 }
 
-Block* Cluster::next(std::uint64_t stretch) {
-  if (size() == 1) return blocks_[0]->alive() && !stuck_[0] ? blocks_[0].get() : nullptr;
-  if (current_ != nullptr && current_->alive() && split_mix(state_) % stretch != 0) return current_;
+// Blocks in turns of some length, or one far ahead: it moves whenever it can, the others only when it waits.
+void Cluster::draw_manner() {
+  static constexpr std::uint64_t kStretch[] = {1, 8, 128};
+  favourite_ = nullptr;
+  if (size() == 1) return;
+  stretch_ = kStretch[split_mix(state_) % std::size(kStretch)];
+  if (split_mix(state_) % 2 == 0) favourite_ = blocks_[split_mix(state_) % size()].get();
+}
+
+Block* Cluster::next() {
+  const auto can_move = [&](const Block* block) { return block != nullptr && block->alive() && !stuck_[block->rank]; };
+  if (size() == 1) return can_move(blocks_[0].get()) ? blocks_[0].get() : nullptr;
+  if (can_move(favourite_)) return favourite_;
+  if (favourite_ == nullptr && can_move(current_) && split_mix(state_) % stretch_ != 0) return current_;
   std::vector<Block*> able;
   for (const auto& block : blocks_)
-    if (block->alive() && !stuck_[block->rank]) able.push_back(block.get());
+    if (can_move(block.get())) able.push_back(block.get());
   return able.empty() ? nullptr : able[split_mix(state_) % able.size()];
 }
 

@@ -38,7 +38,8 @@ class Cluster {
   bool run_all();
   std::size_t threads() const noexcept;  ///< that have not ended
   void release_all();
-  Block* next(std::uint64_t stretch);
+  void draw_manner();
+  Block* next();
   std::string name() const;
   std::string report() const;
 
@@ -47,6 +48,8 @@ class Cluster {
   std::vector<Thread*> waiting_;
   std::vector<bool> stuck_;   ///< blocks that could do nothing since anyone did something
   Block* current_ = nullptr;
+  Block* favourite_ = nullptr;   ///< null: none
+  std::uint64_t stretch_ = 1;    ///< steps that a block goes on for, on average
   std::uint64_t state_ = 0;   ///< of the random numbers that choose among blocks
 };
 

@@ -119,7 +119,9 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(has(unit.text, "dev::share<RingColumns>()"));
   CHECK_FALSE(has(unit.text, "dev::share<RingOwn>()"));
   CHECK_FALSE(has(unit.text, "block_sync"));
-  CHECK(unit.text.find("dev::cluster_sync<") != unit.text.rfind("dev::cluster_sync<"));  // at its begin, and where its readers end
+  CHECK(has(unit.text, "dev::cluster_sync<1>();"));
+  CHECK(has(unit.text, ", RingRows>(shared, base);\n      dev::wait_drained<"));
+  CHECK_FALSE(has(unit.text, ", RingOwn>(shared, base);\n"));
   CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").cluster == 1);
 }
 

@@ -31,7 +31,7 @@ struct alignas(64) Params { tj::TensorMap map; int which; int count; int* out; }
 static void turns(const Params& p, u32 barrier, u32 blocks) {
   const u32 rank = cluster_rank();
   for (int i = 0; i < p.count; ++i) {
-    if (rank > 0 || i > 0) mbarrier_wait_cluster<11>(barrier, static_cast<u32>(rank > 0 ? i : i - 1) & 1u);
+    if (rank > 0 || i > 0) mbarrier_wait<11>(barrier, static_cast<u32>(rank > 0 ? i : i - 1) & 1u);
     if (lane_index() == 0) {
       p.out[1 + p.out[0]] = static_cast<int>(block_index());
       ++p.out[0];
@@ -48,7 +48,7 @@ static void shares(const Params& p, u32 barrier, u32 parts, u32 mask, u32 part) 
     mbarrier_expect<21>(barrier, 32 * 128);
     copy_box_4d_multicast(slot + part * rows * 128, &p.map, barrier, mask, 0, static_cast<int>(part * rows), 0, 0);
   }
-  mbarrier_wait_cluster<22>(barrier, 0);
+  mbarrier_wait<22>(barrier, 0);
   u32 word = load_shared<u32>(slot + lane_index() * 128);
   p.out[block_index() * 32 + lane_index()] = static_cast<int>(word);
 }
@@ -75,7 +75,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
   if (p.which == 1 || p.which == 2) turns(p, barrier, blocks);
   if (p.which == 3) shares(p, barrier, 2, 3, cluster_rank());
   if (p.which == 5) shares(p, barrier, 2, 5u << cluster_rank() % 2, cluster_rank() / 2);
-  if (p.which == 6 && block_index() == 1) mbarrier_wait_cluster<41>(barrier, 0);
+  if (p.which == 6 && block_index() == 1) mbarrier_wait<41>(barrier, 0);
   if (p.which >= 10) misuse(p, barrier);
   if (p.which == 4 && cluster_rank() == 1 && lane_index() > 2) return;  // nobody waits for them
   cluster_sync<2>();

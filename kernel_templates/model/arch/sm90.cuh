@@ -119,15 +119,11 @@ template <int Site>
 TJ_DEVICE void cluster_sync() {
   detail::api.cluster_sync(Site);
 }
-/// An arrival on the barrier that lies at this address in the block of that rank.
+/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
+/// has written is not ordered by it; that takes cluster_sync.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
-}
-/// As mbarrier_wait, where other blocks arrive.
-template <int Site>
-TJ_DEVICE void mbarrier_wait_cluster(u32 barrier, u32 parity) {
-  detail::api.mbarrier_wait(Site, barrier, parity);
 }
 
 // ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
