@@ -185,6 +185,9 @@ class RoleWriter {
       events(pattern_.steady, {"steady", "s"});
       w_.close();
     }
+    const auto& nodes = role().nodes;
+    if (std::all_of(nodes.begin(), nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); }))
+      w_.line("#pragma unroll 1");  // one thread, which waits most of the time: copies of its steps would only be compiled
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
     w_.close();

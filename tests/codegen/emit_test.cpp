@@ -90,6 +90,7 @@ TEST_CASE("steps that share one text stay one for the compiler: it may not peel 
   REQUIRE(loop != std::string::npos);
   const std::size_t before = text.rfind('\n', text.rfind('\n', loop) - 1);
   CHECK(text.substr(before, loop - before).find("#pragma unroll 1") != std::string::npos);
+  CHECK(occurrences(text, "#pragma unroll 1") == 2);  // and that of the role that only copies
 }
 
 TEST_CASE("a load that has a role of its own gets a warp of its own") {
