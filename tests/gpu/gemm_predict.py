@@ -201,12 +201,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = options.cache_dir or os.path.join(folder, "cache")
         try:
-            tiles = options.tiles or tuning.all_tiles(options.library)
+            tiles = {dtype: options.tiles or tuning.all_tiles(options.library, dtype) for dtype in options.dtype}
         except tuning.ToolError as error:
             print(f"gemm_predict.py: {error}", file=sys.stderr)
             return 2
         for dtype in options.dtype:
-            for name in tiles:
+            for name in tiles[dtype]:
                 try:
                     document["device"], row = measure(options.library, cache_dir, dtype, name, options)
                     document["rows"].append(row)

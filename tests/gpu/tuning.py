@@ -47,13 +47,21 @@ def choose_tile(library, cache_dir, dtype, shapes, tile):
     return {shape: problem.get("error", "not kept") for shape, problem in zip(shapes, problems) if not problem["ok"]}
 
 
-def all_tiles(library):
-    """Every tile's name, in the op's order: what the tool allows."""
+def all_tiles(library, dtype):
+    """Every tile that takes the type, in the op's order: those that the tool allows and schedules."""
     done = subprocess.run([tool(library, "tj-schedule"), "--op", "gemm", "--tile", "none"], capture_output=True, text=True)
     allowed = re.search(r"allowed are (.*)", done.stderr)
     if not allowed:
         raise ToolError(f"tj-schedule named no tiles: {done.stderr.strip()}")
-    return [name.strip() for name in allowed.group(1).split(",")]
+    names = [name.strip() for name in allowed.group(1).split(",")]
+    return [name for name in names if schedules(library, dtype, name)]
+
+
+def schedules(library, dtype, tile):
+    try:
+        return bool(schedule_of(library, dtype, tile))
+    except ToolError:
+        return False
 
 
 def schedule_of(library, dtype, tile):
