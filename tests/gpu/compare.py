@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """tilejit beside its peers on one GPU: correctness, speed in one interleaved run, cold starts. Attention beside cuDNN and
-FlashAttention-2, matrix products beside cuBLAS.
+FlashAttention-2, matrix products beside cuBLAS (of e4m3: torch._scaled_mm).
 
     python3 tests/gpu/compare.py --op fmha --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --json out.json --markdown out.md
+    python3 tests/gpu/compare.py --op gemm --dtype e4m3 --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --tile 128x256x64 --sizes 4096,64x7168x2048       (only that tile)
     python3 tests/gpu/compare.py --self-test        (no GPU: the metric and the tables, with NumPy)
 
@@ -207,13 +208,13 @@ def parse():
     parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
     parser.add_argument("--shapes", type=int, default=200, help="random shapes of the correctness part; 0 leaves it out")
     parser.add_argument("--seed", type=int, help="default: fresh, and printed")
-    parser.add_argument("--sizes", type=gemm_speed.parse_shapes, default=gemm_speed.SHAPES, dest="gemm_shapes", metavar="S,MxNxK,...",
+    parser.add_argument("--sizes", type=gemm_speed.parse_shapes, dest="gemm_shapes", metavar="S,MxNxK,...",
                         help="gemm: problems of the speed part")
     parser.add_argument("--seq", type=numbers, default=[4096, 16384], help="lengths of the speed part, separated by commas")
     parser.add_argument("--causal", choices=["true", "false", "both"], default="both")
     for name, value in (("--batch", 4), ("--heads", 32), ("--kv-heads", 0), ("--head-dim", 128)):
         parser.add_argument(name, type=int, default=value)
-    parser.add_argument("--dtype", choices=["f16", "bf16"], help="default: f16 for attention, both for products")
+    parser.add_argument("--dtype", choices=["f16", "bf16", "e4m3"], help="default: f16 for attention, f16 and bf16 for products; e4m3: products alone")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each candidate in a round")
     parser.add_argument("--cold", type=int, default=3, help="repetitions of the cold-start part; 0 leaves it out")
@@ -230,6 +231,12 @@ def parse():
     options.dtypes = [options.dtype] if options.dtype else ["f16", "bf16"]
     options.dtype = options.dtypes[0]
     options.unserved = {}
+    if options.dtype == "e4m3" and options.what != "gemm":
+        parser.error("--dtype e4m3 belongs to --op gemm")
+    if options.gemm_shapes is None:
+        options.gemm_shapes = gemm_speed.SHAPES_OF.get(options.dtype, gemm_speed.SHAPES)
+    if options.dtype == "e4m3" and any(n % 16 or k % 16 for _, n, k in options.gemm_shapes):
+        parser.error("--sizes of e4m3: allowed are N and K that are multiples of 16")
     if (options.tile or options.tune) and (options.what != "gemm" or (options.tile and options.tune)):
         parser.error("--tile and --tune belong to --op gemm, one of them at a time")
     if options.tile:
@@ -255,9 +262,9 @@ def cold_words(options):
 
 def cold_fields(options):
     """The same as fields of tj_kernel_config; products at 4096^3."""
-    code = binding.F16 if options.dtype == "f16" else binding.BF16
+    code = gemm_speed.code_of(binding, options.dtype)
     if options.what == "gemm":
-        return {"op": b"gemm", "dtype": code, "out": code, "m": 4096, "n": 4096, "k": 4096}
+        return {"op": b"gemm", "dtype": code, "out": gemm_speed.code_of(binding, gemm_speed.out_of(options.dtype)), "m": 4096, "n": 4096, "k": 4096}
     return {"dtype": code, "head_dim": options.head_dim, "causal": options.masks[0]}
 
 
@@ -283,8 +290,8 @@ def main():
     with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
         device = binding.Device(binding.CUDA, 0)
         if options.shapes > 0:
-            check = gemm_check if options.what == "gemm" else fmha_check
-            document["correctness"] = check.run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print)
+            check, more = (gemm_check, {"dtypes": ["e4m3"] if options.dtype == "e4m3" else ["f16", "bf16"]}) if options.what == "gemm" else (fmha_check, {})
+            document["correctness"] = check.run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print, **more)
         if not options.skip_speed:
             speed = gemm_speed.run if options.what == "gemm" else run_speed
             document["speed"] = speed(torch, runtime, binding, device, options)

@@ -143,7 +143,7 @@ class Guarded:
     """A strided tensor inside a larger buffer of poison (a NaN with a payload no arithmetic makes)."""
 
     def __init__(self, torch, dtype, shape, strides, elements):
-        bits, self.poison = (torch.int32, 0x7FC5A5A5) if dtype == torch.float32 else (torch.int16, 0x7FA5)
+        bits, self.poison = {1: (torch.uint8, 0x7F), 2: (torch.int16, 0x7FA5), 4: (torch.int32, 0x7FC5A5A5)}[dtype.itemsize]
         self.torch, self.shape, self.strides = torch, shape, strides
         self.buffer = torch.full((elements + 2 * GUARD_ELEMENTS,), self.poison, dtype=bits, device="cuda")
         self.bits = self.buffer.as_strided(shape, strides, GUARD_ELEMENTS)

@@ -1,14 +1,30 @@
+#!/usr/bin/env python3
 """Matrix products on a GPU against f64: problems, memory with guard bands, reference.
 
-The reference is written in the operations that NumPy and PyTorch share (`xp` is either module), so that `compare.py
---self-test` can check it without a GPU. Nothing here decides what is printed.
-"""
-import math
-import random
+    python3 tests/gpu/gemm_check.py --cases 300 [--dtype f16,bf16,e4m3] [--seed N] [--json FILE]
 
-from fmha_check import Guarded, double
+Random sizes, orders, types, batches, strides with gaps and epilogues; outputs poisoned, guard bands checked. The reference is
+written in the operations that NumPy and PyTorch share (`xp` is either module), so that `compare.py --self-test` can check it
+without a GPU. Needs libtilejit.so (--library, else the newest below build/), PyTorch with CUDA, and a GPU. Exit codes: 0 all right,
+1 a result was wrong, 2 bad use, 77 something that is needed is missing.
+"""
+import argparse
+import glob
+import json
+import math
+import os
+import random
+import secrets
+import sys
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "c_api")]
+from fmha_check import Guarded, double  # noqa: E402
 
 LIMITS = {"f16": 5e-4, "bf16": 4e-3, "f32": 1e-5}
+# Of e4m3 the matrix unit cuts each of 128 products, and their sums, at 13 bits of fraction: 1.3e-4 of normal data, whatever K is.
+E4M3_F32_LIMIT = 3e-4
+DTYPES = ["f16", "bf16", "e4m3"]
+ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1}
 ACTIVATIONS = ["none", "relu", "gelu", "silu"]
 EDGES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 513, 1000, 1023, 1025, 2049, 4095, 4096, 4097]
 KINDS = 24  # of kernels in one run: each has to be compiled
@@ -21,18 +37,19 @@ def random_size(generator):
     return min(4097, int(math.exp(generator.uniform(0, math.log(4098)))))
 
 
-def random_kind(generator, number):
+def random_kind(generator, number, dtypes):
     """What a kernel is made for; the first few cover every value whatever the seed."""
+    dtype, round_number = dtypes[number % len(dtypes)], number // len(dtypes)
     return {
-        "dtype": ["f16", "bf16"][number % 2], "out": ["f16", "bf16", "f32"][number % 3],
-        "a_transposed": number // 2 % 2 == 1, "b_transposed": number // 4 % 2 == 1,
+        "dtype": dtype, "out": ["f16", "bf16", "f32"][(number + round_number) % 3],
+        "a_transposed": dtype != "e4m3" and round_number % 2 == 1, "b_transposed": dtype != "e4m3" and round_number // 2 % 2 == 1,
         "bias": generator.random() < 0.4, "add_c": generator.random() < 0.4,
-        "activation": ACTIVATIONS[number // 3 % 4] if number % 3 == 2 else "none",
+        "activation": ACTIVATIONS[number // 5 % 4] if number // 2 % 2 == 1 else "none",
     }
 
 
-def random_cases(generator, count):
-    kinds = [random_kind(generator, number) for number in range(KINDS)]
+def random_cases(generator, count, dtypes=("f16", "bf16")):
+    kinds = [random_kind(generator, number, dtypes) for number in range(KINDS)]
     cases = []
     for number in range(count):
         case = dict(kinds[number % KINDS])
@@ -42,16 +59,18 @@ def random_cases(generator, count):
         case["alpha"] = generator.choice([1.0, 1.0, 1.0, 0.5, -2.0, 0.0])
         case["beta"] = generator.choice([1.0, -0.5]) if case["add_c"] else 0.0
         case["in_place"] = case["add_c"] and generator.random() < 0.3
-        case["padding"] = generator.choice([0, 0, 8, 64])      # of rows of a and b, beyond the next multiple of 8
+        case["padding"] = generator.choice([0, 0, 1, 8])       # of rows of a and b, times 16 bytes, beyond the next multiple
         case["d_padding"] = generator.choice([0, 0, 0, 8, 1, 3])
+        case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and generator.random() < 0.7 else [None, None]
         cases.append(case)
     return cases
 
 
-def operand(rows, depth, transposed, batch, padding):
+def operand(rows, depth, transposed, batch, padding, dtype="f16"):
     """Shape and strides in elements of [rows, depth] (or [batch, ...]), and the elements that it takes."""
     inner, outer = (rows, depth) if transposed else (depth, rows)
-    pitch = (inner + 7) // 8 * 8 + padding
+    wide = 16 // ELEMENT_BYTES[dtype]
+    pitch = (inner + wide - 1) // wide * wide + padding * wide
     strides = [1, pitch] if transposed else [pitch, 1]
     if batch == 0:
         return [rows, depth], strides, outer * pitch
@@ -85,7 +104,8 @@ def activate(xp, x, activation):
 def reference(xp, a, b, c, bias, case):
     """[..., M, N] in f64 of [..., M, K] and [..., N, K] in any type; alpha 0 leaves the product out."""
     a, b = double(xp, a), double(xp, b)
-    result = xp.matmul(a, xp.swapaxes(b, -1, -2) if xp.__name__ == "numpy" else b.transpose(-1, -2)) * case["alpha"]
+    factor = case["alpha"] * math.prod(scale for scale in case.get("scales", []) if scale is not None)
+    result = xp.matmul(a, xp.swapaxes(b, -1, -2) if xp.__name__ == "numpy" else b.transpose(-1, -2)) * factor
     if case["alpha"] == 0:
         result = result * 0.0
     if case["beta"] != 0:
@@ -93,6 +113,10 @@ def reference(xp, a, b, c, bias, case):
     if bias is not None:
         result = result + double(xp, bias)
     return activate(xp, result, case["activation"])
+
+
+def limit_of(case):
+    return E4M3_F32_LIMIT if case["dtype"] == "e4m3" and case["out"] == "f32" else LIMITS[case["out"]]
 
 
 def relative_error(d, wanted):
@@ -104,13 +128,13 @@ def relative_error(d, wanted):
 
 # ---- one case on the GPU -----------------------------------------------------------------------------------------------
 def torch_type(torch, name):
-    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[name]
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "e4m3": torch.float8_e4m3fn}[name]
 
 
 def run_case(torch, runtime, tj, device, case, seed):
     """Runs one case; returns its figures. Raises binding.TilejitError when the library refuses it."""
     generator = torch.Generator(device="cuda").manual_seed(seed)
-    codes = {"f16": tj.F16, "bf16": tj.BF16, "f32": tj.F32}
+    codes = {"f16": tj.F16, "bf16": tj.BF16, "f32": tj.F32, "e4m3": tj.E4M3}
     batch, m, n, k = case["batch"], case["m"], case["n"], case["k"]
 
     def make(dtype, shape, strides, elements, filled):
@@ -122,28 +146,32 @@ def run_case(torch, runtime, tj, device, case, seed):
     def bound(t, dtype):
         return tj.tensor(t.view.data_ptr(), device, codes[dtype], t.shape, list(t.strides))
 
-    a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"]), True)
-    b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"]), True)
+    a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"], case["dtype"]), True)
+    b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"], case["dtype"]), True)
     d = make(case["out"], *output(m, n, batch, case["d_padding"]), case["in_place"])
     c = None
     if case["add_c"]:
         c = d if case["in_place"] else make(case["out"], *output(m, n, batch, case["d_padding"]), True)
     bias = make(case["out"], [n], [1], n, True) if case["bias"] else None
     before = c.view.clone() if c is not None else None
+    scales = [None if scale is None else torch.tensor([scale], dtype=torch.float32, device="cuda") for scale in case["scales"]]
+    scale_a, scale_b = (None if scale is None else tj.tensor(scale.data_ptr(), device, tj.F32, [1]) for scale in scales)
     runtime.gemm(bound(a, case["dtype"]), bound(b, case["dtype"]), bound(d, case["out"]), c=bound(c, case["out"]) if c is not None else None,
                  bias=bound(bias, case["out"]) if bias is not None else None, alpha=case["alpha"], beta=case["beta"],
-                 activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream)
+                 activation=ACTIVATIONS.index(case["activation"]), stream=torch.cuda.current_stream().cuda_stream,
+                 scale_a=scale_a, scale_b=scale_b)
     torch.cuda.synchronize()
     wanted = reference(torch, a.view, b.view, before, bias.view if bias is not None else None, case)
     error = relative_error(double(torch, d.view), wanted)
     unwritten, outside = d.unwritten(), d.written_outside()
-    return {"error": error, "unwritten": unwritten, "written_outside": outside, "ok": error <= LIMITS[case["out"]] and unwritten == 0 and outside == 0}
+    return {"error": error, "unwritten": unwritten, "written_outside": outside, "limit": limit_of(case), "ok": error <= limit_of(case) and unwritten == 0 and outside == 0}
 
 
-def run_correctness(torch, runtime, tj, device, count, seed, report):
+def run_correctness(torch, runtime, tj, device, count, seed, report, dtypes=("f16", "bf16")):
     """All cases. `report` is called with a line for each failure. Returns the section of the JSON document."""
-    cases = random_cases(random.Random(seed), count)
-    worst = {out: 0.0 for out in LIMITS}
+    cases = random_cases(random.Random(seed), count, dtypes)
+    limits = {name: value for name, value in {**LIMITS, "e4m3 to f32": E4M3_F32_LIMIT}.items() if name in LIMITS or "e4m3" in dtypes}
+    worst = {name: 0.0 for name in limits}
     failures = []
     for number, case in enumerate(cases):
         try:
@@ -154,8 +182,9 @@ def run_correctness(torch, runtime, tj, device, count, seed, report):
             failures.append({"number": number, **case, **result})
             report(f"case {number} FAILED: {case} -> {result}")
         if "error" in result:
-            worst[case["out"]] = max(worst[case["out"]], result["error"])
-    return {"seed": seed, "cases": len(cases), "failed": len(failures), "worst_error": worst, "limits": LIMITS, "failures": failures}
+            name = "e4m3 to f32" if case["dtype"] == "e4m3" and case["out"] == "f32" else case["out"]
+            worst[name] = max(worst[name], result["error"])
+    return {"seed": seed, "cases": len(cases), "failed": len(failures), "worst_error": worst, "limits": limits, "failures": failures}
 
 
 # ---- without a GPU -----------------------------------------------------------------------------------------------------
@@ -174,8 +203,69 @@ def self_test(np):
                     assert abs(result[z, i, j] - wanted) < 1e-12
     wanted = np.ones((2, 2))
     assert relative_error(wanted, wanted) == 0 and relative_error(wanted * 1.01, wanted) > 5e-4 and relative_error(wanted * math.nan, wanted) == math.inf
-    assert operand(3, 5, False, 0, 8) == ([3, 5], [16, 1], 48) and operand(3, 5, True, 2, 0) == ([2, 3, 5], [40, 1, 8], 80)
-    cases = random_cases(random.Random(1), 100)
-    for name, values in (("dtype", {"f16", "bf16"}), ("out", set(LIMITS)), ("a_transposed", {True, False}), ("b_transposed", {True, False}),
-                         ("activation", set(ACTIVATIONS))):
-        assert {case[name] for case in cases} == values, name
+    scaled = {"alpha": 2.0, "beta": 0.0, "activation": "none", "scales": [0.5, None]}
+    assert np.allclose(reference(np, a, b, None, None, scaled), a.astype(float) @ b.astype(float).T)
+    assert operand(3, 5, False, 0, 1) == ([3, 5], [16, 1], 48) and operand(3, 5, True, 2, 0) == ([2, 3, 5], [40, 1, 8], 80)
+    assert operand(3, 17, False, 0, 1, "e4m3") == ([3, 17], [48, 1], 144)
+    for seed in range(10):
+        cases = random_cases(random.Random(seed), 100, DTYPES)
+        for name, values in (("dtype", set(DTYPES)), ("out", set(LIMITS)), ("a_transposed", {True, False}), ("b_transposed", {True, False}),
+                             ("activation", set(ACTIVATIONS))):
+            assert {case[name] for case in cases} == values, name
+        pairs = {(case["dtype"], case["out"], case["a_transposed"], case["b_transposed"]) for case in cases if case["dtype"] != "e4m3"}
+        assert len(pairs) >= 12, len(pairs)
+        assert not any(case["dtype"] == "e4m3" and (case["a_transposed"] or case["b_transposed"]) for case in cases)
+    assert limit_of({"dtype": "e4m3", "out": "f32"}) == E4M3_F32_LIMIT and limit_of({"dtype": "e4m3", "out": "f16"}) == 5e-4
+
+
+# ---- by itself ---------------------------------------------------------------------------------------------------------
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=300, help="random shapes")
+    parser.add_argument("--dtype", default=",".join(DTYPES), help="of a and b, separated by commas")
+    parser.add_argument("--seed", type=int, help="default: fresh, and printed")
+    parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
+    parser.add_argument("--cache-dir", help="default: the library's own")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    options.dtypes = options.dtype.split(",")
+    for name in options.dtypes:
+        if name not in DTYPES:
+            parser.error(f"--dtype is '{name}'; allowed: {', '.join(DTYPES)}")
+    if options.cases < 1:
+        parser.error(f"--cases is {options.cases}; allowed: 1 and up")
+    return options
+
+
+def missing(text):
+    print(f"gemm_check.py: {text}", file=sys.stderr)
+    return 77
+
+
+def main():
+    options = parse()
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    built = sorted(glob.glob(os.path.join(root, "build", "*", "lib", "libtilejit.so")), key=os.path.getmtime)
+    if not options.library and not built:
+        return missing("no libtilejit.so below build/; build the library or name one with --library")
+    try:
+        import torch
+    except ImportError:
+        return missing("PyTorch is not installed")
+    if not torch.cuda.is_available():
+        return missing("PyTorch sees no CUDA device")
+    import binding
+    seed = secrets.randbits(31) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    with binding.Runtime(binding.Library(options.library or built[-1]), **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
+        section = run_correctness(torch, runtime, binding, binding.Device(binding.CUDA, 0), options.cases, seed, print, options.dtypes)
+    worst = ", ".join(f"{name} {error:.2e} (limit {section['limits'][name]:.0e})" for name, error in section["worst_error"].items())
+    print(f"{section['cases']} random shapes, {section['failed']} failed; worst relative error {worst}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"device": torch.cuda.get_device_name(0), "correctness": section}, file, indent=2)
+    return 1 if section["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -66,6 +66,25 @@ TEST_CASE("epilogues, batches, in place; alpha 0") {
     }
 }
 
+TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const DType out : {DType::f16, DType::bf16, DType::f32})
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 128}, {65, 257, 129}, {128, 512, 300}, {300, 70, 1000}, {40, 200, 8192}}) {
+      GemmShape shape;
+      shape.m = m;
+      shape.n = n;
+      shape.k = k;
+      shape.dtype = DType::e4m3;
+      shape.out = out;
+      shape.scales = n % 2 == 0;
+      shape.batch = k == 1000 ? 2 : 0;
+      shape.padding = m % 3;
+      CAPTURE(shape.text());
+      CHECK(run(shape, seed++) == "");
+    }
+}
+
 TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
   GemmShape shape;
   shape.m = 1100;

@@ -8,6 +8,8 @@ import tuning
 SHAPES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192, 16384)] + [
     (4096, 4096, 16384), (4096, 7168, 2048), (64, 7168, 2048), (128, 24576, 1536), (16, 4096, 4096), (1, 8192, 8192),
     (1000, 1000, 1000), (4095, 4097, 4099)]
+# Rows of e4m3 are multiples of 16 bytes, for both sides; torch._scaled_mm asks that of N too.
+SHAPES_OF = {"e4m3": [shape for shape in SHAPES if shape[1] % 16 == 0 and shape[2] % 16 == 0]}
 WANTED = {"geometric_mean": 1.05, "least": 0.97}
 
 
@@ -22,28 +24,54 @@ def parse_shapes(text):
     return shapes
 
 
+def code_of(binding, dtype):
+    return {"f16": binding.F16, "bf16": binding.BF16, "e4m3": binding.E4M3}[dtype]
+
+
+def out_of(dtype):
+    """Of d; what both sides write of e4m3."""
+    return "bf16" if dtype == "e4m3" else dtype
+
+
 def calls_of(flops):
     """Calls in one graph: enough that starting it does not count."""
     return max(2, min(40, int(4e12 // flops)))
 
 
+PEERS = ["cublas", "cublas_fast"]
+
+
+def peers_of(torch, a, b, scales, out):
+    """cublas: what keeps the precision of f32 sums, as ours does; of e4m3 also cublas_fast, which leaves them to the matrix unit."""
+    if not scales:
+        return {"cublas": lambda: torch.matmul(a, b.t(), out=out)}
+    scaled = lambda fast: lambda: torch._scaled_mm(a, b.t(), scale_a=scales[0], scale_b=scales[1], out_dtype=out.dtype, use_fast_accum=fast)  # noqa: E731
+    out.copy_(scaled(False)())
+    return {"cublas": scaled(False), "cublas_fast": scaled(True)}
+
+
 def time_shape(torch, runtime, binding, device, shape, dtype, options, generator):
     m, n, k = shape
-    kind, code = gemm_check.torch_type(torch, dtype), binding.F16 if dtype == "f16" else binding.BF16
+    kind, out = gemm_check.torch_type(torch, dtype), gemm_check.torch_type(torch, out_of(dtype))
+    code, out_code = code_of(binding, dtype), code_of(binding, out_of(dtype))
     a, b = (torch.randn(s, generator=generator, device="cuda").to(kind) for s in ((m, k), (n, k)))
-    d, peer = torch.full((m, n), math.nan, dtype=kind, device="cuda"), torch.empty((m, n), dtype=kind, device="cuda")
+    d, peer = torch.full((m, n), math.nan, dtype=out, device="cuda"), torch.empty((m, n), dtype=out, device="cuda")
     row = {"dtype": dtype, "m": m, "n": n, "k": k}
-    candidates = {"cublas": lambda: torch.matmul(a, b.t(), out=peer)}
-    bound = [binding.tensor(t.data_ptr(), device, code, list(t.shape)) for t in (a, b, d)]
+    scales, more = [], {}
+    if dtype == "e4m3":
+        scales = [torch.tensor(scale, dtype=torch.float32, device="cuda") for scale in (0.5, 2.0)]
+        more = {name: binding.tensor(scale.data_ptr(), device, binding.F32, []) for name, scale in zip(("scale_a", "scale_b"), scales)}
+    candidates = peers_of(torch, a, b, scales, peer)
+    bound = [binding.tensor(t.data_ptr(), device, c, list(t.shape)) for t, c in ((a, code), (b, code), (d, out_code))]
 
     def ours():
-        runtime.gemm(*bound, stream=torch.cuda.current_stream().cuda_stream)
+        runtime.gemm(*bound, stream=torch.cuda.current_stream().cuda_stream, **more)
     try:
         if (dtype, shape) in options.unserved:
             raise binding.TilejitError(binding.UNSUPPORTED, "unsupported", "argument", options.unserved[dtype, shape], "")
         ours()
         torch.cuda.synchronize()
-        row["kernel"] = runtime.prepare(device, op=b"gemm", dtype=code, out=code, m=m, n=n, k=k).name.decode()
+        row["kernel"] = runtime.prepare(device, op=b"gemm", dtype=code, out=out_code, m=m, n=n, k=k).name.decode()
         if options.tile and not row["kernel"].endswith(options.tile):
             raise binding.TilejitError(binding.INTERNAL, "internal", "argument", f"{row['kernel']} ran; are library and tj-warm of one build?", "")
         candidates["tilejit"] = ours
@@ -53,7 +81,7 @@ def time_shape(torch, runtime, binding, device, shape, dtype, options, generator
     times = timing.time_graphs(torch, candidates, calls_of(flops), options.rounds, options.runs)
     row.update({name: timing.summary(values, flops) for name, values in times.items()})
     if "tilejit" in row:
-        row["over_cublas"] = row["cublas"]["median_ms"] / row["tilejit"]["median_ms"]
+        row.update({f"over_{name}": row[name]["median_ms"] / row["tilejit"]["median_ms"] for name in PEERS if name in row})
         row["difference"] = float((d.float() - peer.float()).norm() / peer.float().norm())
     return row
 
@@ -85,6 +113,8 @@ def line(row):
     text = f"{row['dtype']:4} {row['m']}x{row['n']}x{row['k']}:"
     for name in ("tilejit", "cublas"):
         text += f"  {name} {row[name]['median_ms'] * 1e3:.1f} us, {row[name]['tflops']:.1f} TFLOP/s" if name in row else f"  {name} refused: {row['refused']}"
+    if "over_cublas_fast" in row:
+        text += f"  with fast sums {row['cublas_fast']['tflops']:.1f} TFLOP/s x{row['over_cublas_fast']:.3f}"
     return text + (f"  x{row['over_cublas']:.3f}  {row['kernel']}" if "over_cublas" in row else "")
 
 
@@ -103,6 +133,9 @@ def markdown(section):
         ours = [f"{row['tilejit']['median_ms'] * 1e3:.1f}", f"{row['cublas']['median_ms'] * 1e3:.1f}", f"{row['tilejit']['tflops']:.1f}",
                 f"{row['over_cublas']:.3f}", row["kernel"]] if "tilejit" in row else ["-", f"{row['cublas']['median_ms'] * 1e3:.1f}", "-", "-", "refused"]
         lines.append(f"| {row['dtype']} | {row['m']} x {row['n']} x {row['k']} | " + " | ".join(ours) + " |")
+    fast = [row["over_cublas_fast"] for row in section["rows"] if "over_cublas_fast" in row]
+    if fast:
+        lines += ["", f"Over torch._scaled_mm with use_fast_accum, whose sums stay in the matrix unit: geometric mean {timing.geometric_mean(fast):.3f}, least {min(fast):.3f}."]
     if section["geometric_mean"]:
         lines += ["", f"Geometric mean {section['geometric_mean']:.3f} (wanted {section['wanted']['geometric_mean']}), least {section['least']:.3f} "
                   f"(wanted {section['wanted']['least']}), {section['refused']} refused."]
@@ -116,4 +149,8 @@ def self_test():
             {"dtype": "bf16", "m": 3, "n": 2, "k": 1, "refused": "strides", "cublas": timed}]
     text = "\n".join(markdown({"rounds": 1, "runs_a_round": 3, "seed": 1, "rows": rows, "geometric_mean": 1.0, "least": 1.0, "wanted": WANTED, "refused": 1}))
     assert "| f16 | 1 x 2 x 3 | 2000.0 | 2000.0 | 2.0 | 1.000 | gemm_x |" in text and "| bf16 | 3 x 2 x 1 | - | 2000.0 | - | - | refused |" in text, text
+    narrow = {**rows[0], "dtype": "e4m3", "cublas_fast": timed, "over_cublas_fast": 0.5}
+    text = "\n".join(markdown({"rounds": 1, "runs_a_round": 3, "seed": 1, "rows": [narrow], "geometric_mean": 1.0, "least": 1.0, "wanted": WANTED, "refused": 0}))
+    assert "use_fast_accum" in text and "geometric mean 0.500, least 0.500" in text and "x0.500" in line(narrow), text
+    assert (1000, 1000, 1000) not in SHAPES_OF["e4m3"] and (1, 8192, 8192) in SHAPES_OF["e4m3"] and out_of("e4m3") == "bf16"
     assert "x1.000  gemm_x" in line(rows[0]) and "refused: strides" in line(rows[1])

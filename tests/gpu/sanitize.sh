@@ -1,28 +1,53 @@
 #!/usr/bin/env bash
-# Runs attention on small shapes under compute-sanitizer: memcheck, racecheck, synccheck.
+# Runs attention and matrix products on small shapes under compute-sanitizer: memcheck, racecheck, synccheck, and initcheck for
+# products, whose tests fill every byte that a kernel may read.
 #
-#   bash tests/gpu/sanitize.sh [folder with 01_fmha, default build/release/samples]
+#   bash tests/gpu/sanitize.sh [build folder with samples/01_fmha and tests/gpu.gemm_gpu, default build/release] [fmha|gemm]
 #
 # Exit status: 0 clean, 1 findings or a wrong result, 77 when there is no GPU or no compute-sanitizer.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
-program="${1:-build/release/samples}/01_fmha"
+folder="${1:-build/release}"
+what="${2:-fmha gemm}"
+fmha="$folder/samples/01_fmha"
+gemm="$folder/tests/gpu.gemm_gpu"
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || sanitizer=""
 if [ -z "$sanitizer" ]; then echo "skipped: compute-sanitizer was not found on PATH or in /usr/local/cuda/bin"; exit 77; fi
 if ! nvidia-smi -L >/dev/null 2>&1; then echo "skipped: no NVIDIA GPU"; exit 77; fi
-if [ ! -x "$program" ]; then echo "$program does not exist; build it: cmake --preset release && cmake --build build/release"; exit 1; fi
 
 status=0
-for shape in "--seq-q 300 --seq-k 333 --causal" "--seq-q 300 --seq-k 333" "--seq-q 200 --seq-k 417 --head-dim 64 --dtype bf16"; do
-  "$program" --heads 2 $shape --iterations 1 >/dev/null || { echo "wrong result: $shape"; status=1; }  # also fills the cache
-  for tool in memcheck racecheck synccheck; do
-    if out="$("$sanitizer" --tool "$tool" --error-exitcode 9 "$program" --heads 2 $shape --iterations 1 2>&1)"; then
-      echo "clean: $tool, $shape"
+needs() {
+  [ -x "$1" ] && return 0
+  echo "$1 does not exist; build it: cmake --preset release && cmake --build build/release"
+  exit 1
+}
+# sanitize <name> <tools> <program> <argument>...: runs it once by itself, which also fills the cache, then under each tool.
+sanitize() {
+  local name="$1" tools="$2" tool out
+  shift 2
+  "$@" >/dev/null || { echo "wrong result: $name"; status=1; }
+  for tool in $tools; do
+    if out="$("$sanitizer" --tool "$tool" --error-exitcode 9 "$@" 2>&1)"; then
+      echo "clean: $tool, $name"
     else
       status=1
-      echo "findings: $tool, $shape"
+      echo "findings: $tool, $name"
       echo "$out" | tail -n 30
     fi
   done
-done
+}
+
+case " $what " in *" fmha "*)
+  needs "$fmha"
+  for shape in "--seq-q 300 --seq-k 333 --causal" "--seq-q 300 --seq-k 333" "--seq-q 200 --seq-k 417 --head-dim 64 --dtype bf16"; do
+    # shellcheck disable=SC2086
+    sanitize "attention $shape" "memcheck racecheck synccheck" "$fmha" --heads 2 $shape --iterations 1
+  done ;;
+esac
+case " $what " in *" gemm "*)
+  needs "$gemm"
+  for cases in "shapes at the edges*" "epilogues*" "e4m3*"; do
+    sanitize "products, $cases" "memcheck racecheck synccheck initcheck" "$gemm" "--test-case=$cases"
+  done ;;
+esac
 exit $status
