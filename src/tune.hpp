@@ -19,7 +19,7 @@ namespace tj {
 
 struct TuneOptions {
   std::vector<std::string> only;  ///< names of the kernels that are measured; empty: all
-  int limit = 0;            ///< kernels that are measured, best predicted first; 0: all
+  int limit = 0;            ///< kernels that are measured, in their op's order; 0: all
   int rounds = 10;          ///< of all kernels in turn; those that are far behind after the first are left out
   std::uint64_t seed = 0;   ///< of the operands' values
 };
@@ -36,7 +36,7 @@ struct TuneReport {
   std::string problem, device, target;
   int sm_count = 0;
   double flops = 0;
-  std::vector<TunedVariant> variants;  ///< fewest predicted cycles first
+  std::vector<TunedVariant> variants;  ///< in their op's order: first what is taken unmeasured
   int chosen = -1;                     ///< in variants
   bool kept = false;                   ///< the cache has it
 };
@@ -49,7 +49,7 @@ struct TuneSteps {
   std::function<void(const void* args, const LoadedKernel&, Stream)> launch;
 };
 
-/// The kernels that are measured, best predicted first. Throws tj::Error(argument) when there is none, with those that there are.
+/// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.
 std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch, const TuneOptions& options);
 
 /// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's calls are

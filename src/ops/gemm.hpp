@@ -62,7 +62,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 /// The tile with the fewest predicted cycles. On the hot path: allocates nothing after an arch's first call. Throws
 /// tj::Error(target, unsupported) for an arch without the facts.
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// Every tile that can serve, fewest predicted cycles first: the first is the one that is chosen.
+/// Every tile that can serve: the one that is chosen, then the others, fewest predicted cycles first.
 struct RankedTile {
   int tile = 0;
   double cycles = 0;

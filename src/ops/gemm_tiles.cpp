@@ -131,10 +131,12 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
-  if (tile.blocks() > 1) return false;  // until it is measured what they gain
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
   return !too_low && gemm_tile_fits(tile, kernel);
 }
+
+/// Taken without a measurement of the problem at hand? Clusters are not, until it is known what they gain.
+bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() == 1; }
 
 /// Those of a shipped arch, computed once; else they are put into `own`.
 const Rates& known_or(const arch::Arch& arch, const GemmKernel& kernel, Rates& own) {
@@ -174,7 +176,7 @@ int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arc
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!serves(kTiles[t], sizes, kernel)) continue;
+    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel)) continue;
     const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);
@@ -190,6 +192,8 @@ std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (serves(kTiles[t], sizes, kernel)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
   std::stable_sort(ranking.begin(), ranking.end(), [](const RankedTile& x, const RankedTile& y) { return x.cycles < y.cycles; });
+  const auto chosen = std::find_if(ranking.begin(), ranking.end(), [](const RankedTile& ranked) { return taken_unmeasured(kTiles[static_cast<std::size_t>(ranked.tile)]); });
+  if (chosen != ranking.end()) std::rotate(ranking.begin(), chosen, chosen + 1);
   return ranking;
 }
 

@@ -58,7 +58,7 @@ class Tunable {
 
   virtual Request request_of(const void* args, int choice) const = 0;
   virtual ProblemKey key_of(const Problem& problem) const = 0;
-  /// Everything that can serve it, fewest predicted cycles first; the first is what is taken where nothing was measured.
+  /// Everything that can serve it: what is taken where nothing was measured, then the others, fewest predicted cycles first.
   virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
 
   /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is allowed.
