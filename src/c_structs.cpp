@@ -89,6 +89,7 @@ GemmConfig to_gemm(const tj_kernel_config& c) {
   config.bias = c.bias != 0;
   config.add_c = c.add_c != 0;
   config.activation = to_enum<Activation>(c.activation, TJ_ACTIVATION_SILU, "config.activation", kActivations);
+  config.rung = c.rung;
   return config;
 }
 
@@ -117,7 +118,6 @@ FmhaArgs to_args(const tj_fmha_args* given) {
 
 GemmArgs to_args(const tj_gemm_args* given) {
   const tj_gemm_args g = read(given, "args");
-  if (g.reserved != 0) refuse(cat("args.reserved is ", g.reserved, "; allowed: 0"), Code::unsupported);
   GemmArgs args;
   args.a = to_tensor(g.a, "a");
   args.b = to_tensor(g.b, "b");
@@ -129,11 +129,13 @@ GemmArgs to_args(const tj_gemm_args* given) {
   args.alpha = g.alpha;
   args.beta = g.beta;
   args.activation = to_enum<Activation>(g.activation, TJ_ACTIVATION_SILU, "args.activation", kActivations);
+  args.rung = g.rung;
   return args;
 }
 
 std::variant<FmhaConfig, GemmConfig> to_config(const tj_kernel_config* given) {
   const tj_kernel_config c = read(given, "config");
+  if (c.reserved != 0) refuse(cat("config.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
   if (c.op == nullptr) refuse("config.op is null; allowed: \"fmha\", \"gemm\"");
   if (std::strcmp(c.op, "fmha") == 0) return to_fmha(c);
   if (std::strcmp(c.op, "gemm") == 0) return to_gemm(c);

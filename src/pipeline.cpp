@@ -129,6 +129,10 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
       own.order_barriers = options.order_barriers && candidate.turns;
       if (own.max_stages == 0) own.max_stages = candidate.max_stages;
       if (own.max_slots == 0) own.max_slots = candidate.max_slots;
+      if (candidate.one_role) {
+        own.mixed_roles = true;
+        own.max_roles = 1;
+      }
       sched::Schedule schedule = sched::schedule(candidate.graph, own);
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops / cycles;

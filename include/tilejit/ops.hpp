@@ -58,6 +58,10 @@ struct GemmArgs {
   float alpha = 1, beta = 0;   ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
+  /// 0: the kernel that the library chooses. 1 to 10: rung v1 to v10 of a ladder that ends with that kernel; the others are that
+  /// much slower, for comparison: each holds the scheduler to less (samples/02_gemm_ladder). v1 serves M <= 64, N <= 256, K <= 64,
+  /// v2 M <= 64 and N <= 256, without a batch; the others all sizes.
+  std::int32_t rung = 0;
 };
 
 /// What decides which gemm kernel is needed, without any memory: for prepare() and warm(). Sizes decide the tile only.
@@ -69,6 +73,7 @@ struct GemmConfig {
   bool b_transposed = false;        ///< N is contiguous in b instead of K
   bool bias = false, add_c = false; ///< add_c: beta is not 0
   Activation activation = Activation::none;
+  std::int32_t rung = 0;            ///< as GemmArgs::rung
 };
 
 }  // namespace tj

@@ -101,7 +101,7 @@ typedef struct tj_gemm_args {
   float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
   float beta;
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
-  int32_t reserved;      /* 0 */
+  int32_t rung;          /* 0: the library's choice of a kernel; tj::GemmArgs::rung */
   const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
   const tj_tensor* scale_b;
 } tj_gemm_args;
@@ -120,6 +120,8 @@ typedef struct tj_kernel_config {
   int32_t a_transposed, b_transposed;
   int32_t bias, add_c;
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
+  int32_t rung;          /* tj::GemmArgs::rung */
+  int32_t reserved;      /* 0 */
 } tj_kernel_config;
 
 /* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next

@@ -12,6 +12,20 @@ inline constexpr int kSwizzleBytes = 128;
 /// What Config::kActivation means.
 enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
 
+inline constexpr int kReaders = 128;    ///< threads that read an operand where the copy engine does not
+inline constexpr int kReadsAhead = 8;   ///< 16-byte loads that each of them has under way
+
+/// An operand as ordinary loads see it: elements of its contiguous dimension, then the other one.
+struct Operand {
+  const void* data;
+  long long stride_batch, stride_down;  ///< in elements; a matrix that serves all batches has 0
+  int across, down;
+  int wide;                             ///< rows may be read 16 bytes at a time
+};
+struct Operands {
+  Operand a, b;
+};
+
 struct Params {
   TensorMap a, b;         ///< rank 4: the contiguous dimension, the other one, batch, 1
   void* d;                ///< strides below in elements; rows are contiguous
@@ -29,6 +43,7 @@ struct Params {
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
+  Operands operands;      ///< read by kernels without the copy engine
 };
 
 }  // namespace tj::ops::gemm

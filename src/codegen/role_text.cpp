@@ -158,7 +158,10 @@ class RoleWriter {
   }
   void guarded(const std::vector<Rolled::Guarded>& list, const Section& section) {
     int open = 0;
-    for (const auto& [from, event] : list) {
+    for (const auto& [first, event] : list) {
+      // A wait for all groups waits for nothing where none is under way; under a condition, it would leave the compiler in doubt whether
+      // the registers that they write may be touched.
+      const int from = event.kind == EventKind::matrix_wait && event.pending == 0 ? 0 : first;
       if (from != open && open > 0) w_.close();
       if (from != open && from > 0) w_.open("if (", section.variable, " >= ", from, ")");
       open = from;

@@ -112,6 +112,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<Value> values;
+  std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with; more than half of it keeps others off its SM
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
 
   // What codegen writes into the unit, and the launch reads back; filled by the op.

@@ -30,6 +30,16 @@ DType dtype_of(const std::string& text) {
   return DType::f16;
 }
 
+std::vector<std::string> rung_names() {
+  std::vector<std::string> names;
+  for (const GemmRung& rung : gemm_rungs()) names.emplace_back(rung.name);
+  return names;
+}
+int rung_index(const std::string& text) {
+  const std::vector<std::string> names = rung_names();
+  return static_cast<int>(std::find(names.begin(), names.end(), text) - names.begin());
+}
+
 /// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it
 /// is not given.
 struct Choice {
@@ -45,6 +55,7 @@ const std::vector<Choice>& choices() {
                                 {"b-major", {"k", "n"}, 1},
                                 {"bias", {"false", "true", "both"}, 1},
                                 {"add-c", {"false", "true", "both"}, 1},
+                                {"rung", rung_names(), 1},
                                 {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
     Choice tiles{"tile", {}, 0};
     const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.blocks() == 1; };  // made ahead when nothing is asked for
@@ -89,7 +100,26 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "bias") kernel.bias = value == "true";
   if (name == "add-c") kernel.add_c = value == "true";
   if (name == "activation") kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
-  if (name == "tile") kernel.tile = tile_index(value);
+  if (name == "tile" && kernel.rung == kNoGemmRung) kernel.tile = tile_index(value);
+  if (name == "rung") set_gemm_rung(kernel, rung_index(value));
+}
+
+/// Of the op's own kernel, and the tile that goes with it where no sizes are given: those of GemmConfig.
+int usual_tile() {
+  const GemmConfig config;
+  for (const arch::Arch* arch : arch::all())
+    if (arch::lacks(*arch, gemm_needs()).empty()) return choose_gemm_tile({config.m, config.n, config.k, config.batch}, GemmKernel{}, *arch);
+  return 0;
+}
+
+/// A rung brings its tile: flags with the one value of --tile that goes with --rung.
+Flags with_tile_of_rung(const Flags& flags) {
+  const auto rung = flags.find("rung");
+  if (rung == flags.end() || (rung->second.size() == 1 && rung->second.front() == "none")) return flags;
+  if (flags.count("tile") > 0) fail(Stage::argument, Code::invalid_argument, "--tile is given with --rung; a rung has its own tile: leave it out");
+  Flags with = flags;
+  with["tile"] = {gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(usual_tile())])};
+  return with;
 }
 
 bool fits(const GemmKernel& kernel) {
@@ -121,7 +151,8 @@ class Gemm final : public Op {
   Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(gemm_kernel(get(args), arch)); }
   std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(gemm_kernel(get(args), arch)); }
 
-  std::vector<Request> requests(const Flags& flags) const override {
+  std::vector<Request> requests(const Flags& given) const override {
+    const Flags flags = with_tile_of_rung(given);
     std::string names;
     for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
     for (const auto& flag : flags)
@@ -174,7 +205,8 @@ GemmSizes gemm_sizes(const GemmArgs& args) {
 
 GemmKernel gemm_kind(const GemmArgs& args) {
   return {args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
-          args.bias.has_value(), args.beta != 0, args.activation,       0};
+          args.bias.has_value(), args.beta != 0, args.activation,       0,
+          args.rung == kGemmOwnRung ? kNoGemmRung : args.rung};
 }
 
 GemmKernel gemm_kernel(const Request& request) {
@@ -185,14 +217,16 @@ GemmKernel gemm_kernel(const Request& request) {
 
 GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch) {
   GemmKernel kernel = gemm_kind(args);
-  kernel.tile = choose_gemm_tile(gemm_sizes(args), kernel, arch);
+  if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung);
+  else kernel.tile = choose_gemm_tile(gemm_sizes(args), kernel, arch);
   return kernel;
 }
 
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
   validate(config);
   GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation, 0};
-  kernel.tile = choose_gemm_tile({config.m, config.n, config.k, config.batch}, kernel, arch);
+  set_gemm_rung(kernel, config.rung);
+  if (kernel.rung == kNoGemmRung) kernel.tile = choose_gemm_tile({config.m, config.n, config.k, config.batch}, kernel, arch);
   return kernel;
 }
 
@@ -210,9 +244,11 @@ Request gemm_request(const GemmKernel& kernel) {
                     {"add-c", truth(kernel.add_c)},
                     {"activation", activation},
                     {"tile", tile}};
+  for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
   request.name = cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
                      kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.add_c ? "_c" : "",
-                     kernel.bias ? "_bias" : "", kernel.activation == Activation::none ? "" : cat("_", activation));
+                     kernel.bias ? "_bias" : "", kernel.activation == Activation::none ? "" : cat("_", activation),
+                     kernel.rung == kNoGemmRung ? "" : cat("_", gemm_rung(kernel).name));
   return request;
 }
 
@@ -226,6 +262,7 @@ std::uint64_t gemm_small_key(const GemmKernel& kernel) {
   add(1, kernel.right_mn);
   add(1, kernel.bias);
   add(1, kernel.add_c);
+  add(4, static_cast<std::uint64_t>(kernel.rung));
   return key;
 }
 

@@ -1,6 +1,6 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem, gemm_tune.cpp what is measured to choose it, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch
+// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch
 // parameters, gemm_validate.cpp what is legal.
 #pragma once
 
@@ -27,6 +27,7 @@ struct GemmTile {
   /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
   bool promotes() const { return element_bytes == 1; }
   int partial_sums() const { return block_k * element_bytes / 128; }
+  bool operator==(const GemmTile&) const = default;
 };
 /// All shipped ones, in the order in which equals are preferred.
 std::span<const GemmTile> gemm_tiles();
@@ -40,11 +41,33 @@ struct GemmKernel {
   bool bias = false, add_c = false;
   Activation activation = Activation::none;
   int tile = 0;  ///< in gemm_tiles()
+  int rung = 0;  ///< in gemm_rungs(); never the last, which is none
 };
 
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
 };
+
+/// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
+struct GemmRung {
+  const char* name = "none";
+  bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
+  int max_slots = 0, max_stages = 0;
+  bool one_role = false;
+  bool tile_a_block = false;   ///< no block does a second tile; row by row, in place of groups of rows
+  int max_tiles = 0, max_iterations = 0;
+  int cluster = 1;             ///< blocks that share copies; of the last rung, the choice decides
+};
+inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
+/// "none", then v1 to v10; the last has no limits, as the first.
+std::span<const GemmRung> gemm_rungs();
+const GemmRung& gemm_rung(const GemmKernel& kernel);
+/// The kernel of a rung: its number and its tile.
+void set_gemm_rung(GemmKernel& kernel, int rung);
+/// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes.
+void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
+/// Its constraints as fields of a request; none without a rung.
+std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
 
 /// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole blocks, and so do
 /// rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them.

@@ -2,7 +2,8 @@
 //
 //   load_a, load_b -> mma.c            for each consumer c
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
-//   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back
+//   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back;
+//                                      (i+1) where a rung allows two slots
 //   mma.c ==> store.c                  tile end
 // Of 8-bit operands mma.c leaves sums over one iteration, promote.c adds them to those of the tile:
 //   mma.c ==> promote.c -> store.c
@@ -29,6 +30,7 @@ using gemm::kRowsPerConsumer;
 
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
 constexpr int kMaxSlots = 10;
+constexpr int kReadBytes = 16;  // of one load of a thread
 
 // What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x 128 with
 // addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
@@ -55,12 +57,15 @@ class Builder {
     graph_.machine = machine_of(arch_);
     unit_text();
     graph_.cluster = tile_.blocks();
-    const int a = load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
-    const int b = load("load_b", "b", tile_.block_n, tile_.block_n, {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
+    const bool threads = gemm_rung(kernel_).thread_copies;
+    const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
+    const int b = threads ? read("read_b", "b", tile_.block_n)
+                          : load("load_b", "b", tile_.block_n, tile_.block_n, {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     const GemmTileCycles other = gemm_tile_cycles(tile_, size_of(kernel_.out), arch_);
     graph_.overhead_cycles = static_cast<double>(other.end);  // later tiles are loaded while the one before is stored
+    constrain();
     return std::move(graph_);
   }
 
@@ -123,6 +128,28 @@ class Builder {
     return add(std::move(n));
   }
 
+  /// The same by the threads of the role itself: as many loads as they have registers for, then a round trip until all are there.
+  int read(const char* name, const char* value, int rows) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
+    graph_.values.push_back({value, bytes, 1024, Scope::iteration, 2, kMaxSlots});
+    Node n = of_consumer(name, 0, Scope::iteration);
+    n.name = name;
+    n.context = "Reader";
+    const auto trips = static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
+    n.cycles = n.warp_cycles = n.latency =
+        cycles(trips * arch_.fact("copy_latency_cycles") + static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    return add(std::move(n));
+  }
+
+  /// What the rung takes from the scheduler; a block that is not alone on its SM would hide what its own schedule does not.
+  void constrain() {
+    const GemmRung& rung = gemm_rung(kernel_);
+    if (rung.max_slots > 0)
+      for (graph::Value& value : graph_.values) value.min_slots = std::min(value.min_slots, rung.max_slots);
+    if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm_read.cuh");
+    if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
+  }
+
   Node of_consumer(const char* body, int c, Scope scope) const {
     Node n;
     n.name = cat(body, ".", c);
@@ -150,7 +177,7 @@ class Builder {
     edge(load_b, mma, graph_.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1);
     if (tile_.promotes()) return promoted(c, mma, store);
     edge(mma, mma, matrix_, 1, false);
-    edge(mma, mma, latency_, 2, true);
+    edge(mma, mma, latency_, groups_under_way(), true);
     edge(mma, store, latency_, 0, true);
   }
   void promoted(int c, int mma, int store) {
@@ -162,6 +189,13 @@ class Builder {
     edge(promote, mma, n.latency, 1, false);
     edge(promote, promote, n.latency, 1, false);
     edge(promote, store, n.latency, 0, false);
+  }
+
+  /// With two slots, the next copy goes where the group before has read: to look for its end only after the next group is issued, which
+  /// waits for that group's operands, would hold it up.
+  int groups_under_way() const {
+    const int slots = gemm_rung(kernel_).max_slots;
+    return slots == 1 || slots == 2 ? 1 : 2;
   }
 
   GemmKernel kernel_;
@@ -179,6 +213,10 @@ Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   arch::require(arch, "gemm", gemm_needs(tile.element_bytes));
   Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
+  const GemmRung& rung = gemm_rung(kernel);
+  candidate.max_slots = rung.max_slots;
+  candidate.max_stages = rung.max_stages;
+  candidate.one_role = rung.one_role;
   candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   return candidate;
 }

@@ -41,6 +41,15 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
+gemm::Operand operand(const Tensor& tensor, bool mn_major) {
+  const int rows = tensor.rank - 2, depth = tensor.rank - 1;
+  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
+  const auto aligned = [&](long long elements) { return elements * size_of(tensor.dtype) % static_cast<long long>(kCopyAlignment) == 0; };
+  const long long batch = batch_stride(tensor, 3), row = stride(tensor, down);
+  return {tensor.data, batch, row, static_cast<int>(tensor.shape[at(across)]), static_cast<int>(tensor.shape[at(down)]),
+          reinterpret_cast<std::uintptr_t>(tensor.data) % kCopyAlignment == 0 && aligned(batch) && aligned(row)};
+}
+
 // Clusters that run together should cover about as many rows as columns of d, and groups should be alike.
 int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
   const double width = static_cast<double>(tile.block_n) * tile.cluster_n, height = static_cast<double>(tile.block_m) * tile.cluster_m;
@@ -88,9 +97,11 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   p.alpha = args.alpha;
   p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
-  const unsigned clusters = plan.sm_count == 0 ? tiles : std::min(tiles, std::max(1u, plan.sm_count / blocks));
+  const GemmRung& rung = gemm_rungs()[at(args.rung)];
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block ? tiles : std::min(tiles, std::max(1u, plan.sm_count / blocks));
   plan.blocks = clusters * blocks;
-  p.group_rows = group_rows(tile, p.row_tiles, clusters);
+  p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, clusters);
+  if (rung.thread_copies) p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
 }
 
 }  // namespace tj::ops

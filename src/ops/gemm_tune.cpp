@@ -160,6 +160,7 @@ class GemmTunable final : public Tunable {
 
   std::vector<Problem> problems(const Flags& flags) const override {
     if (flags.count("tile") > 0) fail(Stage::argument, Code::invalid_argument, "--tile is given; it is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("rung") > 0) fail(Stage::argument, Code::invalid_argument, "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");

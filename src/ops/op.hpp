@@ -37,6 +37,7 @@ struct Candidate {
   bool turns = true;              ///< hold roles that alternate on a unit to their turns
   int max_stages = 0;             ///< most iterations in flight; 0: any
   int max_slots = 0;              ///< most slots of a ring; 0: what its value allows
+  bool one_role = false;          ///< copies, products and all else in one role
 };
 
 /// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.

@@ -43,7 +43,7 @@ class FmhaArgs(Sized):
 class GemmArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("a", ctypes.POINTER(Tensor)), ("b", ctypes.POINTER(Tensor)),
                 ("d", ctypes.POINTER(Tensor)), ("c", ctypes.POINTER(Tensor)), ("bias", ctypes.POINTER(Tensor)),
-                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("alpha", ctypes.c_float), ("beta", ctypes.c_float), ("activation", ctypes.c_int32), ("rung", ctypes.c_int32),
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
@@ -52,7 +52,8 @@ class KernelConfig(Sized):
                 ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32),
                 ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
                 ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
-                ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32)]
+                ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32),
+                ("rung", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class KernelReport(Sized):
@@ -179,8 +180,9 @@ class Runtime:
             args.has_scale, args.scale = 1, scale
         self.library.check(self.library.c.tj_fmha(self.handle, ctypes.byref(args), stream))
 
-    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, scale_a=None, scale_b=None):
-        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation)
+    def gemm(self, a, b, d, c=None, bias=None, alpha=1.0, beta=0.0, activation=NO_ACTIVATION, stream=None, rung=0,
+             scale_a=None, scale_b=None):
+        args = GemmArgs(a=ctypes.pointer(a), b=ctypes.pointer(b), d=ctypes.pointer(d), alpha=alpha, beta=beta, activation=activation, rung=rung)
         if c is not None:
             args.c = ctypes.pointer(c)
         if bias is not None:

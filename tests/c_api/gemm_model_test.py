@@ -123,6 +123,8 @@ class Model(unittest.TestCase):
         self.assertEqual(report.origin, tj.COMPILED)
         self.assertTrue(report.name.startswith(b"gemm_f16_f32_kk_"), report.name)
         self.assertEqual(self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, batch=1, out=tj.F32, bias=True).origin, tj.FROM_MEMORY)
+        rung = self.runtime.prepare(CPU0, op=b"gemm", m=100, n=200, k=300, rung=4)
+        self.assertTrue(rung.name.endswith(b"_v4"), rung.name)
 
     def refused(self, *parts, status=tj.INVALID_ARGUMENT, call):
         with self.assertRaises(tj.TilejitError) as caught:
@@ -139,6 +141,8 @@ class Model(unittest.TestCase):
         self.refused("args.activation is 4", "3 (silu)", call=lambda: gemm(a.view(), b.view(), d.view(), activation=4))
         self.refused("gemm: b.shape[1] (K) is 24", "allowed: 16", call=lambda: gemm(a.view(), d.view(), Matrix(tj.F16, 8, 8).view()))
         self.refused("config.activation is -1", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, activation=-1))
+        self.refused("gemm: rung is 11", "1 (v1) to 10 (v10)", call=lambda: gemm(a.view(), b.view(), d.view(), rung=11))
+        self.refused("config.reserved is 1", status=tj.UNSUPPORTED, call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, reserved=1))
         self.refused("gemm: k is 0", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1))
 
     def test_an_older_callers_configuration(self):
