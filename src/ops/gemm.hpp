@@ -50,7 +50,7 @@ struct GemmSizes {
 
 /// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
 struct GemmRung {
-  const char* name = "none";
+  const char* name;
   bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
   int max_slots = 0, max_stages = 0;
   bool one_role = false;
