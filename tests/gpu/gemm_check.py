@@ -61,12 +61,13 @@ def random_cases(generator, count, dtypes=("f16", "bf16")):
         case["in_place"] = case["add_c"] and generator.random() < 0.3
         case["padding"] = generator.choice([0, 0, 1, 8])       # of rows of a and b, times 16 bytes, beyond the next multiple
         case["d_padding"] = generator.choice([0, 0, 0, 8, 1, 3])
+        case["batch_gap"] = generator.choice([0, 0, 1, 5])     # rows between the matrices of a batch
         case["scales"] = [round(generator.uniform(-2, 2), 3) or None for _ in range(2)] if case["dtype"] == "e4m3" and generator.random() < 0.7 else [None, None]
         cases.append(case)
     return cases
 
 
-def operand(rows, depth, transposed, batch, padding, dtype="f16"):
+def operand(rows, depth, transposed, batch, padding, dtype="f16", gap=0):
     """Shape and strides in elements of [rows, depth] (or [batch, ...]), and the elements that it takes."""
     inner, outer = (rows, depth) if transposed else (depth, rows)
     wide = 16 // ELEMENT_BYTES[dtype]
@@ -74,14 +75,14 @@ def operand(rows, depth, transposed, batch, padding, dtype="f16"):
     strides = [1, pitch] if transposed else [pitch, 1]
     if batch == 0:
         return [rows, depth], strides, outer * pitch
-    return [batch, rows, depth], [outer * pitch] + strides, batch * outer * pitch
+    return [batch, rows, depth], [(outer + gap) * pitch] + strides, batch * (outer + gap) * pitch
 
 
-def output(rows, columns, batch, padding):
+def output(rows, columns, batch, padding, gap=0):
     pitch = columns + padding
     if batch == 0:
         return [rows, columns], [pitch, 1], rows * pitch
-    return [batch, rows, columns], [rows * pitch, pitch, 1], batch * rows * pitch
+    return [batch, rows, columns], [(rows + gap) * pitch, pitch, 1], batch * (rows + gap) * pitch
 
 
 # ---- reference, for NumPy and PyTorch ----------------------------------------------------------------------------------
@@ -146,12 +147,12 @@ def run_case(torch, runtime, tj, device, case, seed):
     def bound(t, dtype):
         return tj.tensor(t.view.data_ptr(), device, codes[dtype], t.shape, list(t.strides))
 
-    a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"], case["dtype"]), True)
-    b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"], case["dtype"]), True)
-    d = make(case["out"], *output(m, n, batch, case["d_padding"]), case["in_place"])
+    a = make(case["dtype"], *operand(m, k, case["a_transposed"], batch, case["padding"], case["dtype"], case["batch_gap"]), True)
+    b = make(case["dtype"], *operand(n, k, case["b_transposed"], 0 if case["b_shared"] else batch, case["padding"], case["dtype"], case["batch_gap"]), True)
+    d = make(case["out"], *output(m, n, batch, case["d_padding"], case["batch_gap"]), case["in_place"])
     c = None
     if case["add_c"]:
-        c = d if case["in_place"] else make(case["out"], *output(m, n, batch, case["d_padding"]), True)
+        c = d if case["in_place"] else make(case["out"], *output(m, n, batch, case["d_padding"], case["batch_gap"]), True)
     bias = make(case["out"], [n], [1], n, True) if case["bias"] else None
     before = c.view.clone() if c is not None else None
     scales = [None if scale is None else torch.tensor([scale], dtype=torch.float32, device="cuda") for scale in case["scales"]]
@@ -206,6 +207,7 @@ def self_test(np):
     scaled = {"alpha": 2.0, "beta": 0.0, "activation": "none", "scales": [0.5, None]}
     assert np.allclose(reference(np, a, b, None, None, scaled), a.astype(float) @ b.astype(float).T)
     assert operand(3, 5, False, 0, 1) == ([3, 5], [16, 1], 48) and operand(3, 5, True, 2, 0) == ([2, 3, 5], [40, 1, 8], 80)
+    assert operand(3, 5, False, 2, 0, "f16", 1) == ([2, 3, 5], [32, 8, 1], 64) and output(3, 5, 2, 1, 2) == ([2, 3, 5], [30, 6, 1], 60)
     assert operand(3, 17, False, 0, 1, "e4m3") == ([3, 17], [48, 1], 144)
     for seed in range(10):
         cases = random_cases(random.Random(seed), 100, DTYPES)
