@@ -54,13 +54,14 @@ std::string dump(const std::string& directory, const std::string& file, const st
   return {};
 }
 
-compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers, const ops::Request& request, const arch::Target& target,
-                             compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
+compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers, const std::vector<std::string>& definitions,
+                             const ops::Request& request, const arch::Target& target, compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
   compile::Job job;
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
   job.headers = std::move(headers);
   job.arch = target.arch->name;
+  for (const std::string& definition : definitions) job.options.push_back("-D" + definition);
   try {
     return compiler.compile(job);
   } catch (const Error& e) {
@@ -168,7 +169,7 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, headers_for(target, &op), request, target, compiler, report.source_path, log);
+  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, request, target, compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);

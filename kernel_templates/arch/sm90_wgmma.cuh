@@ -141,13 +141,29 @@
 
 namespace tj::dev {
 
+// A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone: to read all of them takes the compiler longer
+// than to read every other file.
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_32)
 TJ_WGMMA(32)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_64)
 TJ_WGMMA(64)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_128)
 TJ_WGMMA(128)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_160)
 TJ_WGMMA(160)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_176)
 TJ_WGMMA(176)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_192)
 TJ_WGMMA(192)
+#endif
+#if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_256)
 TJ_WGMMA(256)
+#endif
 
 /// d (+)= a b, both operands in shared memory; MnMajor (kLeftMn, kRightMn or both) says which is stored so. The whole
 /// warpgroup executes it.

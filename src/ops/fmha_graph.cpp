@@ -223,6 +223,7 @@ class Builder {
 // Mean over the tiles of a square problem: iterations, and the flops that the user asked for.
 Candidate rate(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   Candidate candidate{fmha_graph(config, tile, arch), 0, 0, tile.turns};
+  candidate.definitions = matrix_widths({tile.block_n, config.head_dim});
   const double rows = kRowsPerConsumer * tile.consumers;
   const double blocks = std::ceil(kTypicalLength / rows);
   double iterations = 0, keys = 0;

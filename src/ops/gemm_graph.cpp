@@ -218,6 +218,7 @@ Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
   candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+  candidate.definitions = matrix_widths({tile.block_n});
   return candidate;
 }
 

@@ -19,4 +19,10 @@ graph::Machine machine_of(const arch::Arch& arch) {
   return machine;
 }
 
+std::vector<std::string> matrix_widths(std::initializer_list<int> widths) {
+  std::vector<std::string> definitions = {"TJ_MATRIX_WIDTHS"};
+  for (const int width : widths) definitions.push_back("TJ_MATRIX_WIDTH_" + std::to_string(width));
+  return definitions;
+}
+
 }  // namespace tj::ops

@@ -4,6 +4,10 @@
 // own. Invariant: equal archs give equal machines.
 #pragma once
 
+#include <initializer_list>
+#include <string>
+#include <vector>
+
 #include "arch/arch.hpp"
 #include "graph/graph.hpp"
 
@@ -11,5 +15,8 @@ namespace tj::ops {
 
 /// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch.
 graph::Machine machine_of(const arch::Arch& arch);
+
+/// Candidate::definitions of a unit whose matrix instructions have these numbers of columns.
+std::vector<std::string> matrix_widths(std::initializer_list<int> widths);
 
 }  // namespace tj::ops

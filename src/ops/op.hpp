@@ -38,6 +38,8 @@ struct Candidate {
   int max_stages = 0;             ///< most iterations in flight; 0: any
   int max_slots = 0;              ///< most slots of a ring; 0: what its value allows
   bool one_role = false;          ///< copies, products and all else in one role
+  /// Preprocessor names for its unit: text that it does not use is left out. It compiles to the same without.
+  std::vector<std::string> definitions = {};
 };
 
 /// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.
