@@ -33,12 +33,12 @@ std::uint32_t narrow(float value, int mantissa, int bias) {
   return sign << (exponent_bits + mantissa) | rounded;
 }
 
-std::string normal_values(DType dtype, std::uint64_t seed) {
+std::string normal_values(DType dtype, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::normal_distribution<float> normal;
   const auto size = static_cast<std::size_t>(size_of(dtype));
-  std::string bytes(kPatternValues * size, '\0');
-  for (std::size_t i = 0; i < kPatternValues; ++i) {
+  std::string bytes(count * size, '\0');
+  for (std::size_t i = 0; i < count; ++i) {
     const float value = normal(generator);
     const std::uint32_t bits = dtype == DType::f32    ? std::bit_cast<std::uint32_t>(value)
                                : dtype == DType::bf16 ? narrow(value, 7, 127)
@@ -55,7 +55,7 @@ std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps&
   for (std::size_t i = 0; i < operand.shape.size(); ++i) elements += (operand.shape[i] - 1) * operand.strides[i];
   const std::size_t bytes = static_cast<std::size_t>(elements) * static_cast<std::size_t>(size_of(operand.dtype));
   auto memory = steps.driver->allocate(steps.device.index, bytes);
-  const std::string pattern = normal_values(operand.dtype, seed);
+  const std::string pattern = normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed);
   for (std::size_t at = 0; at < bytes; at += pattern.size())
     steps.driver->copy(steps.device.index, static_cast<char*>(memory.get()) + at, true, pattern.data(), false, std::min(pattern.size(), bytes - at));
   return memory;
