@@ -112,13 +112,14 @@ TJ_DEVICE u32 cluster_rank() {
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all blocks of the cluster that have not ended; what was done before it is seen after it, barriers' initialisation included.
+/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has announced are
+/// seen after it; it orders no other memory.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
-/// has written is not ordered by it; that takes cluster_sync.
+/// has written is not ordered by it.
 // No release at the cluster's scope: it is a memory barrier before each arrival, and made products half as fast as they are.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {

@@ -114,13 +114,14 @@ TJ_DEVICE void proxy_fence() {
 // ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
-/// All threads of all blocks of the cluster that have not ended; what was done before it is seen after it, barriers' initialisation included.
+/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has announced are
+/// seen after it; it orders no other memory.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
   detail::api.cluster_sync(Site);
 }
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
-/// has written is not ordered by it; that takes cluster_sync.
+/// has written is not ordered by it.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
