@@ -119,7 +119,7 @@ class Builder {
     n.name = n.body = name;
     n.context = "Loader";
     n.async = Async::copy;
-    const int copy = cycles(static_cast<double>(bytes) / sharers.count / 1024 * arch_.fact("copy_cycles_per_kb"));
+    const int copy = cycles(static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
     n.reservations = {{graph_.machine.unit_index("TMA"), 0, copy, 1}};
     n.cycles = 1;
     n.latency = copy + cycles(arch_.fact("copy_latency_cycles"));

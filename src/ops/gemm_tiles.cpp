@@ -1,7 +1,7 @@
 // Which tile suits a problem; see gemm.hpp.
 //
 // Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix unit and
-// copies, the end of each tile, and, however the tiles are cut, what memory and the SMs' common path to it allow. Does not
+// copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the SMs' common path to it allow. Does not
 // schedule: the schedule of a tile reaches the same interval.
 // Invariant: same sizes, kernel and arch, same tile, on any machine. Operands count as dense, so that preparing by sizes and
 // calling with tensors agree.
@@ -81,21 +81,13 @@ std::vector<Rates> known_rates() {
   return list;
 }
 
-/// Rows that one block copies: its share of those of a and b.
-struct CopiedRows {
-  double a, b;
-};
-CopiedRows copied_rows(const GemmTile& tile, std::int64_t m, std::int64_t n) {
-  return {static_cast<double>(m) / tile.cluster_n, static_cast<double>(n) / tile.cluster_m};
-}
-
-/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
+/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path. Blocks that
+/// share a copy read it once.
 double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
   const auto off_lines = [&](std::int64_t row_elements) { return row_elements * tile.element_bytes % kLineBytes != 0; };
-  const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
   double rows = 0;
-  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += inside.a;
-  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += inside.b;
+  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n;
+  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
   return rows * tile.block_k * tile.element_bytes * iterations;
 }
 
@@ -105,13 +97,14 @@ double compulsory_bytes(const GemmSizes& sizes, int element_bytes, int out_bytes
   return ((m + n) * k * element_bytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
 }
 
-/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside.
+/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What another block copies
+/// arrives no faster than what this one does.
 double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
-  const CopiedRows inside = copied_rows(tile, std::min<std::int64_t>(sizes.m, tile.block_m), std::min<std::int64_t>(sizes.n, tile.block_n));
-  const CopiedRows all = copied_rows(tile, tile.block_m, tile.block_n);
-  const double outside = all.a - inside.a + all.b - inside.b;
+  const std::int64_t inside = std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n);
+  const std::int64_t outside = tile.block_m + tile.block_n - inside;
   const int row_bytes = tile.block_k * tile.element_bytes;
-  return (inside.a + inside.b) * row_bytes * rates.copy_cycles_per_byte + outside * (row_bytes / kLineBytes) * rates.copy_outside_row_cycles;
+  return static_cast<double>(inside * row_bytes) * rates.copy_cycles_per_byte +
+         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
 }
 
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
@@ -130,13 +123,11 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
 }
 
-bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel) {
+bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+  if (tile.blocks() > arch.max_cluster) return false;
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
   return !too_low && gemm_tile_fits(tile, kernel);
 }
-
-/// Taken without a measurement of the problem at hand? Clusters are not, until it is known what they gain.
-bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() == 1; }
 
 /// Those of a shipped arch, computed once; else they are put into `own`.
 const Rates& known_or(const arch::Arch& arch, const GemmKernel& kernel, Rates& own) {
@@ -158,13 +149,12 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
-  const CopiedRows rows = copied_rows(tile, tile.block_m, tile.block_n);
-  const double kb = (rows.a + rows.b) * tile.block_k * tile.element_bytes / 1024;
+  const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
   const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   const double copy = kb * arch.fact("copy_cycles_per_kb");
   result.iteration = std::max(matrix_cycles(tile, arch), whole(copy));
-  result.start = whole(arch.fact("copy_latency_cycles") + copy);
+  result.start = whole(arch.fact("copy_latency_cycles") + copy + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
   // Consumers store side by side; what they write leaves no faster than copies come.
   result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * arch.fact("copy_cycles_per_kb")));
   return result;
@@ -176,7 +166,7 @@ int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arc
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel)) continue;
+    if (!serves(kTiles[t], sizes, kernel, arch)) continue;
     const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);
@@ -190,10 +180,8 @@ std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel
   const Rates& rates = known_or(arch, kernel, own);
   std::vector<RankedTile> ranking;
   for (std::size_t t = 0; t < kTileCount; ++t)
-    if (serves(kTiles[t], sizes, kernel)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
+    if (serves(kTiles[t], sizes, kernel, arch)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
   std::stable_sort(ranking.begin(), ranking.end(), [](const RankedTile& x, const RankedTile& y) { return x.cycles < y.cycles; });
-  const auto chosen = std::find_if(ranking.begin(), ranking.end(), [](const RankedTile& ranked) { return taken_unmeasured(kTiles[static_cast<std::size_t>(ranked.tile)]); });
-  if (chosen != ranking.end()) std::rotate(ranking.begin(), chosen, chosen + 1);
   return ranking;
 }
 

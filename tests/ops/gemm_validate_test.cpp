@@ -56,7 +56,7 @@ std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_
   kernel.dtype = dtype;
   kernel.right_mn = right_mn;
   const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm_tile({m, n, k, 1}, kernel, hopper()))];
-  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n);
+  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) + (tile.blocks() > 1 ? "c" + std::to_string(tile.cluster_m) + "x" + std::to_string(tile.cluster_n) : "");
 }
 
 }  // namespace
@@ -165,7 +165,8 @@ TEST_CASE("large products get the large tile, few rows a low one, small products
   CHECK(tile_for(16384, 16384, 16384) == "128x256");
   CHECK(tile_for(2048, 2048, 2048) == "128x256");
   CHECK(tile_for(1024, 1024, 1024) == "128x64");
-  CHECK(tile_for(1000, 1000, 1000) == "128x128");     // rows off their lines: what all SMs copy together counts
+  CHECK(tile_for(1000, 1000, 1000) == "128x64c1x2");  // rows off their lines: what all SMs copy together counts, and blocks may share it
+  CHECK(tile_for(4104, 4104, 4104) == "128x256c2x1");
   CHECK(tile_for(128, 24576, 1536) == "128x64");      // memory bounds it: the shortest end
   CHECK(tile_for(64, 7168, 2048) == "64x64");
   CHECK(tile_for(16, 4096, 4096) == "16x32");  // rows outside a would cost more than those inside
@@ -202,6 +203,19 @@ TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody kno
   const Error error = error_of([&] { ops::choose_gemm_tile({1, 1, 1, 1}, {}, other); });
   CHECK(error.stage == Stage::target);
   CHECK(has(error.message, "fact 'matrix_drain_cycles'"));
+}
+
+TEST_CASE("an arch without clusters gets none, and one that is asked for by name is refused with what it has") {
+  arch::Arch without = hopper();
+  without.max_cluster = 1;
+  const ops::RankedTile chosen = ops::rank_gemm_tiles({1000, 1000, 1000, 1}, {}, without).front();
+  CHECK(ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(chosen.tile)]) == "128x128x64");
+  for (const ops::RankedTile& ranked : ops::rank_gemm_tiles({1000, 1000, 1000, 1}, {}, without))
+    CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.tile)].blocks() == 1);
+  const ops::Request request = ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x128x64c2x1"}}}).front();
+  CHECK(request.name == "gemm_f16_kk_128x128x64c2x1");
+  const graph::Graph graph = ops::gemm_op().candidates(request, without).front().graph;
+  CHECK(has(error_of([&] { graph::check(graph); }).message, "runs in clusters of 2 blocks; allowed on machine 'sm_90a' are 1 to 1"));
 }
 
 TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
