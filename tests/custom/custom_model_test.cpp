@@ -65,6 +65,33 @@ TEST_CASE("other schedules of the same graph are right too") {
   }
 }
 
+TEST_CASE("blocks of a cluster bring half of b each; a grid that they do not divide is refused") {
+  const testing::Scratch scratch;
+  Runtime runtime(options(scratch));
+  SampleKernel sample;
+  sample.edit_graph("\"machine\": \"sm_90a\",", "\"machine\": \"sm_90a\", \"cluster\": 2,");
+  sample.edit_graph("\"slot_bytes\": 32768,", "\"slot_bytes\": 32768, \"shared_by\": 2,");
+  sample.edit(
+      "template <class C>\nTJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {\n"
+      "  dev::copy_box_4d(slot, &loader.params.b, full, i * C::kBlockK, tile.column, 0, 0);",
+      "template <class C, class Share>\nTJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share) {\n"
+      "  const u32 row = share.part * C::kBlockN / Share::kParts;\n"
+      "  dev::copy_box_4d_multicast(slot + row * kRowBytes, &loader.params.b, full, share.mask, i * C::kBlockK, tile.column + static_cast<int>(row), 0, 0);");
+  const custom::Kernel kernel(runtime, sample.description);
+  SampleProblem problem(runtime, kCpu, 200, 600, 328, 13);  // 2 x 3 tiles: a cluster's are below each other
+  for (const unsigned blocks : {2u, 4u, 6u}) {
+    problem.run(kernel, blocks, 128);
+    CHECK(problem.error() < kMaxSampleError);
+  }
+  const Error error = error_of([&] { problem.run(kernel, 3, 128); });
+  CHECK(error.stage == Stage::argument);
+  CHECK_MESSAGE(has(error.message, "blocks of 'gemm_gelu' is 3; it must be a multiple of 2, the blocks of a cluster"), error.message);
+  Runtime again(options(scratch));  // from the disk: the entry keeps the cluster
+  SampleProblem other(again, kCpu, 200, 600, 328, 14);
+  other.run(custom::Kernel(again, sample.description), 2, 128);
+  CHECK(other.error() < kMaxSampleError);
+}
+
 TEST_CASE("a body that does not compile, and a parameter of another size") {
   const testing::Scratch scratch;
   Runtime runtime(options(scratch));
