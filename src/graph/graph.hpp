@@ -113,6 +113,7 @@ struct Graph {
   std::vector<Edge> edges;
   std::vector<Value> values;
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with; more than half of it keeps others off its SM
+  bool persistent = true;             ///< blocks do tile after tile; else one each, which is for the launch to see to
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
 
   // What codegen writes into the unit, and the launch reads back; filled by the op.

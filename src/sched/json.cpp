@@ -39,6 +39,8 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["proven_length"] = schedule.proven_length;
   out["certificate"] = schedule.certificate;
   out["joint"] = schedule.joint;
+  out["cluster"] = graph.cluster;
+  out["persistent"] = graph.persistent;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
   out["nodes"] = Json::array();

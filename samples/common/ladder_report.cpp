@@ -1,0 +1,141 @@
+// See ladder_report.hpp.
+#include "common/ladder_report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+namespace tj::samples {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+std::string size_text(const Rung& rung) {
+  return format("%lldx%lldx%lld", static_cast<long long>(rung.m), static_cast<long long>(rung.n), static_cast<long long>(rung.k));
+}
+
+std::string sentence(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+/// "128x256x64c2x1" of "gemm_f16_kk_128x256x64c2x1_v9": the first part that begins with a number; "" without one.
+std::string tile_of(const std::string& kernel) {
+  for (std::size_t begin = 0; begin < kernel.size(); begin = std::min(kernel.find('_', begin), kernel.size()) + 1) {
+    const std::string part = kernel.substr(begin, kernel.find('_', begin) - begin);
+    if (!part.empty() && part[0] >= '0' && part[0] <= '9') return part;
+  }
+  return {};
+}
+
+/// Every cell of a rung's row, as Markdown and the table show them.
+std::vector<std::string> cells(const Ladder& ladder, std::size_t i) {
+  const Rung& rung = ladder.rungs[i];
+  const double gain = ladder.gain(i);
+  std::string roles;
+  for (const std::string& role : rung.schedule.roles) roles += (roles.empty() ? "" : ", ") + role;
+  return {rung.name,
+          size_text(rung),
+          format("%.1f", rung.ms * 1e3),
+          format("%.4g", rung.tflops()),
+          gain > 0 ? format("%.2fx", gain) : "-",
+          std::to_string(rung.schedule.ii),
+          std::to_string(rung.schedule.stages),
+          roles,
+          rung.schedule.slots_text(),
+          format("%s %.1e", rung.right() ? "ok" : "WRONG", rung.error),
+          sentence(rung.changes)};
+}
+
+const std::vector<std::string> kColumns = {"rung", "M x N x K", "us", "TFLOP/s", "gain", "II", "stages", "roles", "slots", "error", "what the schedule changed"};
+
+}  // namespace
+
+std::vector<std::string> rung_changes(const Rung& before, const Rung& now) {
+  std::vector<std::string> changes;
+  const auto size = [&](const char* name, std::int64_t was, std::int64_t is) {
+    if (was != is) changes.push_back(format("%s %lld -> %lld", name, static_cast<long long>(was), static_cast<long long>(is)));
+  };
+  size("M", before.m, now.m);
+  size("N", before.n, now.n);
+  size("K", before.k, now.k);
+  if (const std::string was = tile_of(before.kernel), is = tile_of(now.kernel); was != is) changes.push_back("tile " + was + " -> " + is);
+  const std::vector<std::string> words = schedule_changes(before.schedule, now.schedule);
+  changes.insert(changes.end(), words.begin(), words.end());
+  if (words.empty()) changes.push_back("the same schedule");
+  return changes;
+}
+
+bool Ladder::right() const {
+  return std::all_of(rungs.begin(), rungs.end(), [](const Rung& rung) { return rung.right(); });
+}
+
+double Ladder::gain(std::size_t rung) const {
+  if (rung == 0) return 0;
+  const Rung &before = rungs[rung - 1], &now = rungs[rung];
+  const bool same = before.m == now.m && before.n == now.n && before.k == now.k;
+  return same && now.ms > 0 ? before.ms / now.ms : 0;
+}
+
+std::string Ladder::timing_text() const {
+  return (on_model ? std::string("the CPU model's, which say nothing of a GPU; ") : std::string()) +
+         format("%d call%s in a row timed together, median of %d round%s in which the rungs take turns", calls, calls == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s");
+}
+
+std::string ladder_text(const Ladder& ladder) {
+  std::vector<std::vector<std::string>> table = {kColumns};
+  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) table.push_back(cells(ladder, i));
+  std::vector<std::size_t> width(kColumns.size(), 0);
+  for (const auto& row : table)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (const auto& row : table) {
+    for (std::size_t c = 0; c + 1 < row.size(); ++c) text += row[c] + std::string(width[c] - row[c].size() + 2, ' ');
+    text += row.back() + "\n";
+  }
+  return text;
+}
+
+std::string ladder_markdown(const Ladder& ladder) {
+  std::string text = "# The ladder of a matrix product\n\n" + ladder.target + " on " + ladder.device + ", " + ladder.dtype + "; " + ladder.timing_text() + ".\n\n|";
+  for (const std::string& column : kColumns) text += " " + column + " |";
+  text += "\n|";
+  for (std::size_t c = 0; c < kColumns.size(); ++c) text += "---|";
+  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
+    text += "\n|";
+    for (const std::string& cell : cells(ladder, i)) text += " " + cell + " |";
+  }
+  return text + "\n";
+}
+
+std::string ladder_json(const Ladder& ladder) {
+  Json out;
+  out["target"] = ladder.target;
+  out["device"] = ladder.device;
+  out["dtype"] = ladder.dtype;
+  out["timing"] = {{"rounds", ladder.rounds}, {"calls", ladder.calls}, {"text", ladder.timing_text()}};
+  out["right"] = ladder.right();
+  out["rungs"] = Json::array();
+  for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
+    const Rung& rung = ladder.rungs[i];
+    Json slots = Json::object();
+    for (const auto& [value, depth] : rung.schedule.slots) slots[value] = depth;
+    out["rungs"].push_back({{"rung", rung.name}, {"kernel", rung.kernel}, {"m", rung.m}, {"n", rung.n}, {"k", rung.k}, {"ms", rung.ms}, {"tflops", rung.tflops()},
+                            {"gain", ladder.gain(i) > 0 ? Json(ladder.gain(i)) : Json(nullptr)}, {"ii", rung.schedule.ii}, {"length", rung.schedule.length},
+                            {"stages", rung.schedule.stages}, {"roles", rung.schedule.roles}, {"slots", slots}, {"cluster", rung.schedule.cluster},
+                            {"persistent", rung.schedule.persistent}, {"certificate", rung.schedule.certificate}, {"changes", rung.changes}, {"error", rung.error},
+                            {"limit", rung.limit}, {"rows_compared", rung.rows_compared}, {"right", rung.right()}});
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tj::samples

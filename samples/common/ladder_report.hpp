@@ -1,0 +1,46 @@
+// A ladder of kernels as a table, JSON and Markdown.
+//
+// Decides columns, units and keys, and what is said of sizes and tiles. Measures nothing. Invariant: the three say the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/schedule_changes.hpp"
+
+namespace tj::samples {
+
+struct Rung {
+  std::string name, kernel;  ///< "v4", what KernelReport::name says
+  std::int64_t m = 0, n = 0, k = 0;
+  double ms = 0, error = 0, limit = 0;
+  std::int64_t rows_compared = 0;
+  bool guarded = true;       ///< nothing was written beside the result
+  ScheduleFacts schedule;
+  std::vector<std::string> changes;  ///< since the rung before
+
+  double tflops() const { return ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms * 1e-9 : 0; }
+  bool right() const { return error <= limit && guarded; }  ///< false for NaN
+};
+
+struct Ladder {
+  std::string target, device, dtype;
+  bool on_model = false;     ///< times are the model's
+  int rounds = 1, calls = 1;  ///< the time of a rung is the median over rounds of the mean over calls
+  std::vector<Rung> rungs;
+
+  bool right() const;
+  /// How many times as fast as the rung before; 0 where there is none of the same size.
+  double gain(std::size_t rung) const;
+  std::string timing_text() const;
+};
+
+/// What `now` does that `before` does not: sizes, the tile in the kernel's name, then the schedules' words.
+std::vector<std::string> rung_changes(const Rung& before, const Rung& now);
+
+std::string ladder_text(const Ladder& ladder);
+std::string ladder_markdown(const Ladder& ladder);
+std::string ladder_json(const Ladder& ladder);
+
+}  // namespace tj::samples

@@ -1,0 +1,37 @@
+// Two schedules of one problem, in words: what the second does that the first does not.
+//
+// Decides what counts as a change and how it is said. Every word follows from the schedules; nothing is known of the kernels.
+// Invariant: equal schedules give no words.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tj::samples {
+
+/// What KernelReport::schedule_json says, as far as it is compared; what is missing there stays empty.
+struct ScheduleFacts {
+  struct Node {
+    std::string name, role;
+    int cycle = 0, stage = 0;
+    bool loop = true;  ///< else once a tile
+  };
+  int ii = 0, length = 0, stages = 0, cluster = 1;
+  bool persistent = true;
+  std::string certificate;
+  std::vector<Node> nodes;
+  std::vector<std::string> roles;
+  std::vector<std::pair<std::string, int>> slots;  ///< per value that has a ring
+
+  /// "a 2, b 2"; "none".
+  std::string slots_text() const;
+};
+
+/// Never throws for unexpected JSON.
+ScheduleFacts schedule_facts(const std::string& schedule_json);
+
+/// One sentence part a change, the most telling first: "II 1645 -> 823 cycles".
+std::vector<std::string> schedule_changes(const ScheduleFacts& before, const ScheduleFacts& now);
+
+}  // namespace tj::samples

@@ -1,0 +1,73 @@
+"""Protects sample 02_gemm_ladder as a user runs it on the CPU model: all rungs right, its table, JSON and Markdown, exit codes, mistakes named."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import skips  # noqa: E402
+
+BUILD = os.environ["TJ_TEST_BUILD_DIR"]
+PROGRAM = os.path.join(BUILD, "samples", "02_gemm_ladder")
+
+
+@unittest.skipUnless(os.path.exists(PROGRAM), "the samples are not built (TJ_SAMPLES)")
+class Sample(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def file(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def run_sample(self, *words):
+        environment = {**os.environ, "TJ_CACHE_DIR": self.file("cache"), "LD_LIBRARY_PATH": os.path.join(BUILD, "lib") + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
+        environment.pop("TJ_TARGET", None)
+        return subprocess.run([PROGRAM, "--target", "model:sm_90a", *words], capture_output=True, text=True, env=environment)
+
+    def test_all(self):
+        done = self.run_sample("--size", "100,300,136", "--json", self.file("l.json"), "--markdown", self.file("l.md"), "--seed", "7")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for part in ("model:sm_90a on cpu", "seed 7", "say nothing of a GPU", "what the schedule changed", "check    ok"):
+            self.assertIn(part, done.stdout)
+        with open(self.file("l.json"), encoding="utf-8") as file:
+            ladder = json.load(file)
+        rungs = {rung["rung"]: rung for rung in ladder["rungs"]}
+        self.assertEqual(list(rungs), [f"v{i}" for i in range(1, 11)])
+        self.assertTrue(ladder["right"])
+        for rung in rungs.values():
+            self.assertLessEqual(rung["error"], rung["limit"])
+            self.assertEqual(rung["rows_compared"], rung["m"])
+        self.assertEqual([rungs[v]["k"] for v in ("v1", "v2", "v3")], [64, 136, 136])
+        self.assertEqual([rungs[v]["m"] for v in ("v1", "v2", "v3")], [64, 64, 100])
+        self.assertIsNone(rungs["v3"]["gain"])
+        self.assertIsNotNone(rungs["v4"]["gain"])
+        self.assertEqual([len(rungs[v]["roles"]) for v in ("v6", "v7")], [1, 2])
+        self.assertEqual([rungs[v]["slots"]["a"] for v in ("v4", "v5", "v8")], [1, 2, 4])
+        self.assertEqual([rungs[v]["cluster"] for v in ("v8", "v9")], [1, 2])
+        self.assertGreater(rungs["v4"]["ii"], rungs["v5"]["ii"])
+        self.assertIn("load_a", rungs["v4"]["changes"][1])
+        with open(self.file("l.md"), encoding="utf-8") as file:
+            text = file.read()
+        for rung in rungs.values():
+            self.assertIn(f"| {rung['rung']} |", text)
+
+    def test_some_in_bf16(self):
+        done = self.run_sample("--rungs", "v5,v3", "--size", "70,20,64", "--dtype", "bf16")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLess(done.stdout.index("\nv5"), done.stdout.index("\nv3"))
+
+    def test_mistakes(self):
+        for words, part in ((["--rungs", "v11"], "v11"), (["--size", "1,2"], "M,N,K"), (["--size", "8,8,12"], "multiple of 8"), (["--size", "8,x,8"], "'x'"),
+                            (["--dtype", "f32"], "f16, bf16"), (["--colour"], "--colour"), (["--rungs", "v4", "--size", "8,8,8", "--json", self.file("no/l.json")], "cannot write")):
+            done = self.run_sample(*words)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn(part, done.stderr)
+
+
+if __name__ == "__main__":
+    skips.main()
