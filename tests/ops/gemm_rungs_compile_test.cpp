@@ -37,6 +37,7 @@ TEST_CASE("each rung: no spill, no serialised matrix instruction") {
       job.text = unit.text;
       job.arch = arch.name;
       for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
+      for (const std::string& definition : choice.candidate.definitions) job.options.push_back("-D" + definition);
       const compile::Binary binary = compiler->compile(job);
       INFO(binary.log);
       CHECK(binary.spill_bytes == 0);
