@@ -129,13 +129,41 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
   return !too_low && gemm_tile_fits(tile, kernel);
 }
 
-/// Those of a shipped arch, computed once; else they are put into `own`.
-const Rates& known_or(const arch::Arch& arch, const GemmKernel& kernel, Rates& own) {
-  static const std::vector<Rates> known = known_rates();
-  for (const Rates& rates : known)
-    if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return rates;
+/// Those of a shipped arch, computed once; null for another one.
+const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
+  static const std::vector<Rates> all = known_rates();
+  for (const Rates& rates : all)
+    if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return &rates;
   arch::require(arch, "gemm", gemm_needs(size_of(kernel.dtype)));
-  return own = rates_of(arch);
+  return nullptr;
+}
+
+int fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  int best = -1;
+  double best_cycles = 0;
+  for (std::size_t t = 0; t < kTileCount; ++t) {
+    if (!serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
+    const double cycles = predicted(sizes, kernel, t, rates);
+    if (best >= 0 && cycles >= best_cycles) continue;
+    best = static_cast<int>(t);
+    best_cycles = cycles;
+  }
+  return best;
+}
+
+/// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than all else that a
+/// hot call decides.
+struct Made {
+  const arch::Arch* arch = nullptr;
+  ProblemKey key{};
+  int tile = 0;
+};
+using Shelf = std::array<Made, 4>;  ///< newest first
+Shelf& shelf_of(const ProblemKey& key) {
+  thread_local std::array<Shelf, 32> shelves;
+  std::uint64_t hash = 0;
+  for (const std::int64_t value : key) hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
+  return shelves[hash >> 59];
 }
 
 }  // namespace
@@ -161,23 +189,20 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
 }
 
 int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  Rates own;
-  const Rates& rates = known_or(arch, kernel, own);
-  int best = -1;
-  double best_cycles = 0;
-  for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!serves(kTiles[t], sizes, kernel, arch)) continue;
-    const double cycles = predicted(sizes, kernel, t, rates);
-    if (best >= 0 && cycles >= best_cycles) continue;
-    best = static_cast<int>(t);
-    best_cycles = cycles;
-  }
-  return best;
+  const Rates* rates = known(arch, kernel);
+  if (rates == nullptr) return fewest_cycles(sizes, kernel, rates_of(arch));  // may change between calls, and its address be used again
+  const ProblemKey key = gemm_problem_key(sizes, kernel);
+  Shelf& shelf = shelf_of(key);
+  for (const Made& made : shelf)
+    if (made.arch == &arch && made.key == key) return made.tile;
+  std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
+  shelf.front() = {&arch, key, fewest_cycles(sizes, kernel, *rates)};
+  return shelf.front().tile;
 }
 
 std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  Rates own;
-  const Rates& rates = known_or(arch, kernel, own);
+  const Rates* shipped = known(arch, kernel);
+  const Rates rates = shipped != nullptr ? *shipped : rates_of(arch);
   std::vector<RankedTile> ranking;
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (serves(kTiles[t], sizes, kernel, arch)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
