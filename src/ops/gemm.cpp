@@ -127,8 +127,11 @@ bool fits(const GemmKernel& kernel) {
 }
 
 /// Why no tile that was asked for serves the kernel.
-[[noreturn]] void refuse_all(const GemmKernel& kernel) {
+[[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
   const bool narrow = size_of(kernel.dtype) == 1;
+  if (const auto rung = given.find("rung"); narrow && rung != given.end())
+    fail(Stage::argument, Code::unsupported,
+         cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype), ": leave it out"));
   if (narrow && (kernel.left_mn || kernel.right_mn))
     fail(Stage::argument, Code::unsupported,
          cat(kernel.left_mn ? "--a-major is 'm'" : "--b-major is 'n'", "; allowed with --dtype ", to_string(kernel.dtype), ": k"));
@@ -169,7 +172,7 @@ class Gemm final : public Op {
     std::vector<Request> list;
     for (const GemmKernel& kernel : kernels)
       if (fits(kernel)) list.push_back(gemm_request(kernel));
-    if (list.empty()) refuse_all(kernels.front());
+    if (list.empty()) refuse_all(kernels.front(), given);
     return list;
   }
 
