@@ -111,7 +111,6 @@ def row_of(dtype, name, problems, iterations, schedule, clock):
 
 def measure(library, cache_dir, dtype, name, options):
     shapes, iterations = shapes_of(parse_tile(name), options.sms, ELEMENT_BYTES[dtype])
-    tuning.tune(library, cache_dir, dtype, shapes, only=[name], rounds=1)  # compiled, and the GPU awake, before the clock is read
     clock = Clock()
     try:
         document = tuning.tune(library, cache_dir, dtype, shapes, only=[name], rounds=options.rounds)
