@@ -120,8 +120,8 @@ GemmSizes sizes_of(const Problem& problem) {
   return sizes;
 }
 
-Operand dense(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed = false) {
-  const std::int64_t aligned = 16 / size_of(dtype);  // rows of operands begin at multiples of 16 bytes
+/// A matrix whose rows (columns where it is transposed) follow each other, each at a multiple of `aligned` elements.
+Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed = false, std::int64_t aligned = 1) {
   const std::int64_t inner = transposed ? rows : columns, pitch = (inner + aligned - 1) / aligned * aligned;
   Operand operand{dtype, {rows, columns}, transposed ? std::vector<std::int64_t>{1, pitch} : std::vector<std::int64_t>{pitch, 1}};
   if (sizes.batch == 1) return operand;
@@ -190,22 +190,32 @@ class GemmTunable final : public Tunable {
   }
 
   std::vector<Operand> operands(const Problem& problem) const override {
-    const GemmKernel kernel = kind_of(problem);
-    const GemmSizes sizes = sizes_of(problem);
-    std::vector<Operand> list = {dense(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn), dense(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
-                                 dense(kernel.out, sizes, sizes.m, sizes.n)};
-    if (kernel.add_c) list.push_back(dense(kernel.out, sizes, sizes.m, sizes.n));
-    if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
-    return list;
+    std::vector<Operand> list = operands(problem, 1);
+    return taken(problem, list) ? list : operands(problem, 16 / size_of(kind_of(problem).dtype));
   }
 
   void with_args(const Problem& problem, Device device, std::span<void* const> places, const std::function<void(const void*)>& use) const override {
+    const GemmArgs args = args_of(problem, operands(problem), device, places);
+    use(&args);
+  }
+
+ private:
+  /// Dense; rows of a and b at multiples of so many elements.
+  static std::vector<Operand> operands(const Problem& problem, std::int64_t aligned) {
     const GemmKernel kernel = kind_of(problem);
-    const std::vector<Operand> own = operands(problem);
+    const GemmSizes sizes = sizes_of(problem);
+    std::vector<Operand> list = {matrix(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn, aligned),
+                                 matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned), matrix(kernel.out, sizes, sizes.m, sizes.n)};
+    if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
+    if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
+    return list;
+  }
+  static GemmArgs args_of(const Problem& problem, const std::vector<Operand>& operands, Device device, std::span<void* const> places) {
+    const GemmKernel kernel = kind_of(problem);
     std::size_t next = 0;
     const auto tensor = [&] {
       const std::size_t i = next++;
-      return view(own[i], device, places[i]);
+      return view(operands[i], device, places[i]);
     };
     GemmArgs args;
     args.a = tensor();
@@ -217,10 +227,20 @@ class GemmTunable final : public Tunable {
     }
     if (kernel.bias) args.bias = tensor();
     args.activation = kernel.activation;
-    use(&args);
+    return args;
+  }
+  /// Does the op take such tensors? Where they lie is made up; nothing looks there.
+  static bool taken(const Problem& problem, const std::vector<Operand>& operands) {
+    std::vector<void*> places;
+    for (std::size_t i = 0; i < operands.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 44));
+    try {
+      validate(args_of(problem, operands, {DeviceKind::cuda, 0}, places), false);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
   }
 
- private:
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
   static GemmKernel chosen(const void* args, int choice) {
     GemmKernel kernel = gemm_kind(get(args));

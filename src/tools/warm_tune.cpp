@@ -103,7 +103,7 @@ void print(const TuneReport& report, std::ostream& out) {
   out << std::flush;
 }
 
-Json to_json(const TuneReport& report) {
+Json to_json(const TuneReport& report, bool all) {
   Json variants = Json::array();
   for (const TunedVariant& v : report.variants) {
     Json variant = {{"name", v.name}, {"predicted_cycles", v.predicted_cycles}, {"predicted_us", v.predicted_us}};
@@ -112,8 +112,10 @@ Json to_json(const TuneReport& report) {
     variants.push_back(std::move(variant));
   }
   const TunedVariant& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
-  return {{"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}, {"predicted", report.variants.front().name},
-          {"gain", report.variants.front().measured_us / chosen.measured_us}, {"kernels", variants}};
+  Json json = {{"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}};
+  if (all) json.update({{"predicted", report.variants.front().name}, {"gain", report.variants.front().measured_us / chosen.measured_us}});
+  json["kernels"] = std::move(variants);
+  return json;
 }
 
 }  // namespace
@@ -144,7 +146,7 @@ int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bo
       const TuneReport report = runtime.tune_op(task.op->name(), task.problem, gpu, how);
       device = report.device;
       changed += report.chosen != 0 ? 1 : 0;
-      if (work.json) problems.push_back(to_json(report));
+      if (work.json) problems.push_back(to_json(report, work.only.empty()));
       else print(report, out);
       if (report.kept) continue;
       err << "failed: " << task.problem.name << ": the choice is not in the cache at '" << work.cache_dir << "'; is it writable?\n";

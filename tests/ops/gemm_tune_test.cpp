@@ -22,7 +22,7 @@ std::string refusal(const Flags& flags) {
   return error_of([&] { problems(flags); }).message;
 }
 
-const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3"}}, {"dtype", {"f16", "bf16", "e4m3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
+const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3", "33x35x37"}}, {"dtype", {"f16", "bf16", "e4m3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
                            {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}};
 
 }  // namespace
@@ -91,6 +91,7 @@ TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's k
     tunable.with_args(problem, {DeviceKind::cuda, 0}, places, [&](const void* args) {
       CHECK_NOTHROW(ops::gemm_op().validate(args, false));
       CHECK(tunable.key_of(args) == tunable.key_of(problem));
+      CHECK(static_cast<const GemmArgs*>(args)->d.strides[static_cast<std::size_t>(static_cast<const GemmArgs*>(args)->d.rank - 2)] == ops::gemm_sizes(*static_cast<const GemmArgs*>(args)).n);
       CHECK(ops::gemm_op().small_key(args, hopper()) == variants.front().small_key);
       CHECK(ops::gemm_op().request_of(args, hopper()).name == variants.front().request.name);
       for (const ops::Variant& variant : variants) {
