@@ -45,6 +45,24 @@ TEST_CASE("a flag without a value is true, and stage limits reach the scheduler"
   for (const auto& node : json["nodes"]) CHECK(node["stage"] == 0);
 }
 
+TEST_CASE("rungs of the ladder are shown as they are constrained") {
+  int ii = 1 << 30;
+  for (const char* rung : {"v3", "v4", "v5", "v8"}) {
+    CAPTURE(std::string(rung));
+    const Result result = run({"--op", "gemm", "--target", "sm_90a", "--dtype", "f16", "--rung", rung, "--json"});
+    REQUIRE(result.code == 0);
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(has(json["kernel"], std::string("_") + rung));
+    CHECK(json["roles"].size() == (std::string(rung) == "v8" ? 2 : 1));
+    CHECK(json["persistent"] == (std::string(rung) == "v8"));
+    CHECK(json["ii"].get<int>() < ii);
+    ii = json["ii"];
+  }
+  const Result unknown = run({"--op", "gemm", "--rung", "v0"});
+  CHECK(unknown.code == 2);
+  CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
+}
+
 TEST_CASE("roles from the joint search, or by the simple split") {
   const std::vector<std::string> words = {"--op", "fmha", "--target", "sm_90a", "--head-dim", "64", "--dtype", "f16", "--json"};
   for (const char* roles : {"joint", "split"}) {
