@@ -20,7 +20,7 @@ struct LoadedKernel {
   std::shared_ptr<launch::Driver> driver;  ///< before the kernel: the kernel unloads first
   std::shared_ptr<launch::Kernel> kernel;
   int device = 0;
-  unsigned sm_count = 0;
+  unsigned sm_count = 0;  ///< multiprocessors that its blocks run on at once
   unsigned threads = 0;
   unsigned cluster = 1;  ///< blocks that run together; divides every grid
   std::int64_t smem_bytes = 0;

@@ -172,6 +172,8 @@ struct Runtime::Impl {
     kernel->cluster = artifact.cluster;
     kernel->smem_bytes = artifact.smem_bytes;
     kernel->waits_itself = target.arch->overlapped_launch;  // every emitted unit does
+    if (kernel->cluster > 1)
+      kernel->sm_count = kernel->cluster * driver->resident_clusters(device.index, *kernel->kernel, {{kernel->cluster, 1, 1}, kernel->threads, kernel->smem_bytes, kernel->waits_itself, kernel->cluster});
     for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);
     kernel->report = artifact.report;
     kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

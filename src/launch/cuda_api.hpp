@@ -41,6 +41,7 @@ namespace tj::launch {
   X(graph_destroy, cuGraphDestroy)                           \
   X(graph_exec_destroy, cuGraphExecDestroy)                  \
   X(graph_launch, cuGraphLaunch)                             \
+  X(max_active_clusters, cuOccupancyMaxActiveClusters)       \
   X(stream_is_capturing, cuStreamIsCapturing)                \
   X(stream_synchronize, cuStreamSynchronize)                 \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \

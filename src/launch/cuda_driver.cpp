@@ -94,6 +94,39 @@ class Event {
   CUevent event_ = nullptr;
 };
 
+/// A launch in the driver's words; on the stack, as hot calls allocate nothing.
+class LaunchDescription {
+ public:
+  LaunchDescription(const LaunchConfig& config, Stream stream) {
+    how_.gridDimX = config.grid[0];
+    how_.gridDimY = config.grid[1];
+    how_.gridDimZ = config.grid[2];
+    how_.blockDimX = config.threads;
+    how_.blockDimY = how_.blockDimZ = 1;
+    how_.sharedMemBytes = static_cast<unsigned>(config.smem_bytes);
+    how_.hStream = static_cast<CUstream>(stream.handle);
+    how_.attrs = attributes_;
+    if (config.waits_itself) {
+      CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (config.cluster > 1) {
+      CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attribute.value.clusterDim.x = config.cluster;
+      attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+    }
+  }
+  LaunchDescription(const LaunchDescription&) = delete;
+  LaunchDescription& operator=(const LaunchDescription&) = delete;
+  const CUlaunchConfig* get() const noexcept { return &how_; }
+
+ private:
+  CUlaunchAttribute attributes_[2];
+  CUlaunchConfig how_{};
+};
+
 class CudaDriver final : public Driver {
  public:
   explicit CudaDriver(std::shared_ptr<CudaContexts> contexts) : contexts_(std::move(contexts)), api_(contexts_->api()) {}
@@ -147,29 +180,18 @@ class CudaDriver final : public Driver {
     if (loaded.context() != contexts_->context(device)) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on cuda:", device, "; load it there"));
     void* arguments[] = {const_cast<void*>(params)};
-    CUlaunchAttribute attributes[2];
-    CUlaunchConfig how{};
-    how.gridDimX = config.grid[0];
-    how.gridDimY = config.grid[1];
-    how.gridDimZ = config.grid[2];
-    how.blockDimX = config.threads;
-    how.blockDimY = how.blockDimZ = 1;
-    how.sharedMemBytes = static_cast<unsigned>(config.smem_bytes);
-    how.hStream = static_cast<CUstream>(stream.handle);
-    how.attrs = attributes;
-    if (config.waits_itself) {
-      CUlaunchAttribute& attribute = attributes[how.numAttrs++];
-      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-      attribute.value.programmaticStreamSerializationAllowed = 1;
-    }
-    if (config.cluster > 1) {
-      CUlaunchAttribute& attribute = attributes[how.numAttrs++];
-      attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-      attribute.value.clusterDim.x = config.cluster;
-      attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
-    }
+    const LaunchDescription description(config, stream);
     const ContextScope scope(api_, loaded.context(), Stage::launch);
-    api_.check(api_.launch_kernel(&how, loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
+    api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
+  }
+
+  unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) override {
+    const LaunchDescription description(config, {});
+    int count = 0;
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, contexts_->context(device), Stage::load);
+    api_.check(api_.max_active_clusters(&count, static_cast<const CudaKernel&>(kernel).function(), description.get()), "cuOccupancyMaxActiveClusters", Stage::load);
+    return static_cast<unsigned>(std::max(count, 1));
   }
 
   bool capturing(int device, Stream stream) override {

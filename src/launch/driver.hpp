@@ -66,6 +66,8 @@ class Driver {
   virtual void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) = 0;
   /// One parameter by value. Enqueues; the model runs to the end and throws tj::Error(model) on a fault or deadlock.
   virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) = 0;
+  /// Clusters of such a launch that the device runs at once, at least 1: not all its multiprocessors need fit into one.
+  virtual unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) = 0;
   /// True while the stream records a graph.
   virtual bool capturing(int device, Stream stream) = 0;
 

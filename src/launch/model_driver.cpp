@@ -32,7 +32,7 @@ constexpr unsigned kMaxCluster = 8;  // blocks that any device with clusters can
 // from taking the host's memory.
 constexpr std::int64_t kMaxSmemBytes = std::int64_t{1} << 20;
 // Few, so that persistent kernels walk several tiles even for small tensors.
-constexpr int kSmCount = 4;
+constexpr unsigned kSmCount = 4;
 
 class ModelKernel final : public Kernel {
  public:
@@ -175,6 +175,10 @@ class Model final : public ModelDriver {
     Grid(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));
   }
 
+  unsigned resident_clusters(int device, const Kernel&, const LaunchConfig& config) override {
+    check(device);
+    return std::max(1u, kSmCount / std::max(1u, config.cluster));
+  }
   bool capturing(int, Stream) override { return false; }
 
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override {

@@ -22,6 +22,8 @@ constexpr GemmTile kTiles[] = {
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 2, 1}, {128, 256, 64, 1, 2}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
+    // Of four, each of which shares a with one and b with another.
+    {128, 128, 64, 2, 2}, {128, 64, 64, 2, 2},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K an iteration
     // would share a role, where ptxas (13.0) serialises products whose sums are read while others are under way.
     {128, 192, 128, 1, 1, 1}, {128, 128, 128, 1, 1, 1}, {128, 64, 256, 1, 1, 1}, {64, 128, 128, 1, 1, 1},
@@ -129,6 +131,10 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
   return !too_low && gemm_tile_fits(tile, kernel);
 }
 
+/// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs, and how many
+/// is no fact of the arch.
+bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
+
 /// Those of a shipped arch, computed once; null for another one.
 const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   static const std::vector<Rates> all = known_rates();
@@ -142,7 +148,7 @@ int fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates&
   int best = -1;
   double best_cycles = 0;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
+    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
     const double cycles = predicted(sizes, kernel, t, rates);
     if (best >= 0 && cycles >= best_cycles) continue;
     best = static_cast<int>(t);
@@ -207,6 +213,8 @@ std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (serves(kTiles[t], sizes, kernel, arch)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
   std::stable_sort(ranking.begin(), ranking.end(), [](const RankedTile& x, const RankedTile& y) { return x.cycles < y.cycles; });
+  const auto chosen = std::find_if(ranking.begin(), ranking.end(), [](const RankedTile& ranked) { return taken_unmeasured(kTiles[static_cast<std::size_t>(ranked.tile)]); });
+  if (chosen != ranking.end()) std::rotate(ranking.begin(), chosen, chosen + 1);
   return ranking;
 }
 

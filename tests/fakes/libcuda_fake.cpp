@@ -198,6 +198,18 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   return is_live(state().executables, executable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/// Of a device whose 132 multiprocessors come in groups of 18 and a rest of 6: clusters lie within a group.
+CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction function, const CUlaunchConfig* how) {
+  TJ_ENTER();
+  TJ_NEED_CONTEXT();
+  if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
+  int cluster = 1;
+  for (unsigned i = 0; i < how->numAttrs; ++i)
+    if (how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) cluster = static_cast<int>(how->attrs[i].value.clusterDim.x);
+  *count = 7 * (18 / cluster) + 6 / cluster;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   TJ_ENTER();
   TJ_NEED_CONTEXT();

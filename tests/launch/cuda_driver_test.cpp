@@ -140,6 +140,10 @@ TEST_CASE("a launch in clusters says so, allocates nothing, and a grid that they
     CHECK(has(error, "cuLaunchKernelEx"));
     CHECK(has(error, "(912)"));
     CHECK(has(error, "a multiple of the cluster"));
+    CHECK(driver->resident_clusters(0, *kernel, {{2, 1, 1}, 384, 1000, false, 2}) == 66);
+    CHECK(driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}) == 29);
+    fake.fail("cuOccupancyMaxActiveClusters", 3, 912);
+    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}); }).stage == tj::Stage::load);
     fake.record(0);
     const long allocations = g_allocations;
     launch(66);

@@ -52,7 +52,7 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
   using Flags = std::map<std::string, std::vector<std::string>>;
   const Flags sets[] = {
       {{"dtype", {"f16"}}},
-      {{"dtype", {"f16"}}, {"tile", {"16x32x128", "16x64x128", "128x256x64c2x1", "128x256x64c1x2", "128x64x64c1x2"}}},
+      {{"dtype", {"f16"}}, {"tile", {"16x32x128", "16x64x128", "128x256x64c2x1", "128x256x64c1x2", "128x64x64c1x2", "128x64x64c2x2"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x192x64c2x1"}}, {"b-major", {"n"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"a-major", {"m"}}},
       {{"dtype", {"f16"}},

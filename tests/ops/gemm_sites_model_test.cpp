@@ -86,8 +86,8 @@ class Kernel {
 TEST_CASE("each site of a matrix product's kernel is missed when it is switched off") {
   constexpr std::uint64_t kSeeds = 12;
   int sites = 0, noticed = 0;
-  // Two consumer roles; one; clusters that share b, and a; sums that are promoted.
-  for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2", "128x128x128", "64x64x256"}) {
+  // Two consumer roles; one; clusters that share b, a, and both; sums that are promoted.
+  for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2", "128x128x64c2x2", "128x128x128", "64x64x256"}) {
     const int tile = tile_named(name);
     const graph::Graph graph = candidate_of(tile).graph;
     Kernel kernel(tile);
