@@ -20,7 +20,7 @@ struct RingPlace {
 
 struct RolePlace {
   int first_warp = 0;
-  bool single_thread = false;  ///< every node is a bulk copy or store: one thread runs the role
+  bool single_thread = false;  ///< every node copies or stores in bulk: one thread runs the role
 };
 
 /// Warps that share one register count.

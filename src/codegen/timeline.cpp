@@ -116,7 +116,7 @@ class Simulator {
     if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
   }
 
-  // One group behind: the slots of a store are handed back while the next one reads its own.
+  // One group behind: the slots that a group reads are handed back while the next one reads its own.
   void wait_for_stores(std::size_t pending) {
     if (stores_.size() <= pending) return;
     push({.kind = EventKind::store_wait, .pending = static_cast<int>(pending)});

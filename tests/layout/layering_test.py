@@ -56,6 +56,7 @@ PLANTS = [
 HARMLESS = [
     ("src/sched/planted.cpp", '// #include "ops/op.hpp" would be wrong\nconst char* k = "#include <x>";\n'),
     ("src/support/planted.cpp", 'auto* v = std::getenv("HOME");\n'),
+    ("src/codegen/planted.cpp", "bool in_bulk(const Node& node) { return node.async == Async::store; }\n"),
     ("src/launch/planted.cpp", '// getenv and printf( are not called here\nvoid f() { log.exit(); }\n'),
     ("kernel_templates/arch/planted.cuh", 'void f() { asm volatile("" ::); }\n'),
     ("kernel_templates/model/planted.hpp", "#include <vector>\n"),

@@ -174,7 +174,7 @@ def codegen_words(root):
 def check_codegen(root):
     ops, bodies = ("|".join(sorted(map(re.escape, words), key=len, reverse=True)) or "(?!)" for words in codegen_words(root))
     for path in files(root, "src/codegen"):
-        text = path.read_text()
+        text = re.sub(r"\bAsync::\w+", "", path.read_text())  # how a node ends is the graph's word, whatever an op calls its nodes
         yield from find(root, path, text, rf"(?<![A-Za-z0-9])({ops})(?![A-Za-z0-9])|\b({bodies})\b", "codegen names an op or a node: {}")
         yield from find(root, path, text, "(?i)" + HARDWARE, "codegen names an arch or its instructions: {}")
 
