@@ -85,6 +85,22 @@ TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {
     }
 }
 
+TEST_CASE("rows off their lines, whose copies the blocks of a cluster share: odd numbers of tiles, batches, no iteration") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const auto& [m, n, k] : {std::array{700, 700, 328}, {400, 900, 1000}, {260, 2050, 520}}) {
+    GemmShape shape;
+    shape.m = m;
+    shape.n = n;
+    shape.k = k;
+    shape.batch = m == 260 ? 3 : 0;
+    CAPTURE(shape.text());
+    CHECK(run(shape, seed++) == "");
+    shape.alpha = 0;
+    CHECK(run(shape, seed++) == "");
+  }
+}
+
 TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
   GemmShape shape;
   shape.m = 1100;
