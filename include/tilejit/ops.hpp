@@ -58,8 +58,8 @@ struct GemmArgs {
   float alpha = 1, beta = 0;   ///< finite; alpha 0: neither a nor b is read
   Activation activation = Activation::none;
   std::optional<Tensor> scale_a, scale_b;  ///< f32 [1] or of rank 0; with e4m3 only; 1 when absent
-  /// 0: the kernel that the library chooses. 1 to 10: rung v1 to v10 of a ladder that ends with that kernel; the others are that
-  /// much slower, for comparison: each holds the scheduler to less (samples/02_gemm_ladder). v1 serves M <= 64, N <= 256, K <= 64,
+  /// 0: the kernel that the library chooses. 1 to 10: rung v1 to v10 of a ladder that ends with that kernel; the others are there
+  /// to compare with: each leaves less to the scheduler (samples/02_gemm_ladder). v1 serves M <= 64, N <= 256, K <= 64,
   /// v2 M <= 64 and N <= 256, without a batch; the others all sizes.
   std::int32_t rung = 0;
 };

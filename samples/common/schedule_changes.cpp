@@ -2,7 +2,9 @@
 #include "common/schedule_changes.hpp"
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <map>
+#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -78,12 +80,27 @@ void add_roles(const ScheduleFacts& before, const ScheduleFacts& now, Names& cha
   changes.push_back(text);
 }
 
+/// How much of the time each unit is held; said where it differs by a point at least.
+void add_units(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
+  Names units;
+  for (const auto& [unit, percent] : now.busy)
+    for (const auto& [old, was] : before.busy)
+      if (old == unit && std::lround(was) != std::lround(percent)) units.push_back(unit + " " + std::to_string(std::lround(was)) + "% -> " + std::to_string(std::lround(percent)) + "%");
+  if (!units.empty()) changes.push_back("busy: " + joined(units));
+}
+
 void add_slots(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
   std::map<std::pair<int, int>, Names> moved;  // by (before, now)
   for (const auto& [value, slots] : now.slots)
     for (const auto& [old, was] : before.slots)
       if (old == value && was != slots) moved[{was, slots}].push_back(value);
   for (const auto& [from_to, values] : moved) changes.push_back(joined(values) + ": " + step(from_to.first, from_to.second) + " slots");
+}
+
+void add_sharers(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
+  for (const auto& [value, blocks] : now.sharers)
+    for (const auto& [old, was] : before.sharers)
+      if (old == value && was != blocks) changes.push_back(value + ": one copy for " + number(was) + " -> " + count(static_cast<std::size_t>(blocks), "block", "blocks"));
 }
 
 /// Which nodes run behind which, where that is new.
@@ -118,20 +135,30 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
     facts.nodes.push_back({value_of(node, "name", std::string("?")), value_of(node, "role", std::string("?")), value_of(node, "cycle", 0), value_of(node, "stage", 0), loop});
     facts.stages = std::max(facts.stages, facts.nodes.back().stage + 1);
   }
+  for (const Json& unit : list(root, "units")) {
+    const double cycles = value_of(unit, "cycles", 0.0), capacity = value_of(unit, "capacity", 1.0);
+    if (cycles > 0 && capacity > 0 && facts.ii > 0) facts.busy.emplace_back(value_of(unit, "name", std::string("?")), 100 * cycles / (capacity * facts.ii));
+  }
   for (const Json& role : list(root, "roles")) facts.roles.push_back(value_of(role, "name", std::string("?")));
-  for (const Json& ring : list(root, "rings")) facts.slots.emplace_back(value_of(ring, "value", std::string("?")), value_of(ring, "slots", 0));
+  for (const Json& ring : list(root, "rings")) {
+    const std::string value = value_of(ring, "value", std::string("?"));
+    facts.slots.emplace_back(value, value_of(ring, "slots", 0));
+    facts.sharers.emplace_back(value, value_of(ring, "shared_by", 1));
+  }
   return facts;
 }
 
 std::vector<std::string> schedule_changes(const ScheduleFacts& before, const ScheduleFacts& now) {
   Names changes;
   if (before.ii != now.ii) changes.push_back("II " + step(before.ii, now.ii) + " cycles");
+  add_units(before, now, changes);
   add_nodes(before, now, changes);
   add_roles(before, now, changes);
   add_slots(before, now, changes);
   add_stages(before, now, changes);
   if (before.length != now.length) changes.push_back("length " + step(before.length, now.length));
   if (before.cluster != now.cluster) changes.push_back("blocks in clusters: " + step(before.cluster, now.cluster));
+  add_sharers(before, now, changes);
   if (before.persistent != now.persistent) changes.push_back(now.persistent ? "a block a tile -> blocks that stay for several, in groups of rows" : "blocks of several tiles -> a block a tile");
   return changes;
 }

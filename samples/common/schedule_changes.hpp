@@ -4,8 +4,8 @@
 // Invariant: equal schedules give no words.
 #pragma once
 
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tj::samples {
@@ -21,8 +21,10 @@ struct ScheduleFacts {
   bool persistent = true;
   std::string certificate;
   std::vector<Node> nodes;
+  std::vector<std::pair<std::string, double>> busy;  ///< per unit that the loop uses, its part of the time in percent
   std::vector<std::string> roles;
   std::vector<std::pair<std::string, int>> slots;  ///< per value that has a ring
+  std::vector<std::pair<std::string, int>> sharers;  ///< per value, blocks that one copy serves
 
   /// "a 2, b 2"; "none".
   std::string slots_text() const;

@@ -43,6 +43,14 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["persistent"] = graph.persistent;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
+  out["units"] = Json::array();
+  for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
+    std::int64_t cycles = 0;
+    for (const graph::Node& node : graph.nodes)
+      for (const graph::Reservation& use : node.reservations)
+        if (node.scope == graph::Scope::iteration && at(use.unit) == u) cycles += std::int64_t{use.cycles} * use.count;
+    out["units"].push_back({{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
+  }
   out["nodes"] = Json::array();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const int node = static_cast<int>(i);
@@ -63,6 +71,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
     out["rings"].push_back({{"value", value.name},
                             {"slots", ring.slots},
                             {"slot_bytes", value.slot_bytes},
+                            {"shared_by", value.shared_by},
                             {"producer", schedule.roles[at(ring.producer_role)].name},
                             {"consumers", consumers}});
   }

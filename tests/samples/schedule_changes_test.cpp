@@ -21,14 +21,14 @@ using tj::samples::schedule_changes;
 using tj::samples::schedule_facts;
 using Words = std::vector<std::string>;
 
-constexpr const char* kOneRole = R"({"ii": 900, "length": 900, "cluster": 1, "persistent": false, "certificate": "why",
+constexpr const char* kOneRole = R"({"ii": 900, "length": 900, "cluster": 1, "persistent": false, "certificate": "why", "units": [{"name": "TC", "capacity": 1, "cycles": 300}, {"name": "ALU", "capacity": 2, "cycles": 0}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "all", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 0, "role": "all", "scope": "iteration"},
             {"name": "store", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
   "roles": [{"name": "all"}], "rings": [{"value": "a", "slots": 1}, {"value": "b", "slots": 1}]})";
-constexpr const char* kTwoRoles = R"({"ii": 450, "length": 950, "cluster": 2, "persistent": true,
+constexpr const char* kTwoRoles = R"({"ii": 450, "length": 950, "cluster": 2, "persistent": true, "units": [{"name": "TC", "capacity": 1, "cycles": 300}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "load", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 1, "role": "all", "scope": "iteration"},
             {"name": "write", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
-  "roles": [{"name": "load"}, {"name": "all"}], "rings": [{"value": "a", "slots": 2}, {"value": "b", "slots": 2}]})";
+  "roles": [{"name": "load"}, {"name": "all"}], "rings": [{"value": "a", "slots": 2}, {"value": "b", "slots": 2, "shared_by": 2}]})";
 
 }  // namespace
 
@@ -39,10 +39,10 @@ TEST_CASE("facts, and every kind of change once") {
   CHECK(one.slots_text() == "a 1, b 1");
   CHECK(one.certificate == "why");
   CHECK(schedule_changes(one, one).empty());
-  CHECK(schedule_changes(one, two) == Words{"II 900 -> 450 cycles", "write in the place of store", "1 role -> 2: load (load) apart", "a, b: 1 -> 2 slots",
-                                            "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2",
+  CHECK(schedule_changes(one, two) == Words{"II 900 -> 450 cycles", "busy: TC 33% -> 67%", "write in the place of store", "1 role -> 2: load (load) apart", "a, b: 1 -> 2 slots",
+                                            "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2", "b: one copy for 1 -> 2 blocks",
                                             "a block a tile -> blocks that stay for several, in groups of rows"});
-  CHECK(schedule_changes(two, one).size() == 8);
+  CHECK(schedule_changes(two, one).size() == 10);
   CHECK(schedule_facts("[]").nodes.empty());
   CHECK(schedule_facts("{\"nodes\": [3], \"rings\": 7, \"ii\": \"x\"}").ii == 0);
 }
