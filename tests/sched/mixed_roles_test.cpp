@@ -1,4 +1,4 @@
-// Protects loops of one role: copies and the rest share it, what it reads itself has slots, the II is what those slots allow,
+// Protects loops of one role: copies and the rest share it, what it reads itself has slots, II and length are what those slots allow,
 // and the verifier accepts that only where it was asked for, and still names each kind of damage.
 #include <doctest/doctest.h>
 
@@ -9,6 +9,7 @@
 #include <tilejit/error.hpp>
 
 #include "graph/graph.hpp"
+#include "random_graphs.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -143,4 +144,96 @@ TEST_CASE("damage to a loop of one role is found and named") {
   rejects("names other consumers than its readers", [](sched::Schedule& s) { s.rings[1].consumer_roles.clear(); });
   rejects("is short of", [](sched::Schedule& s) { s.cycle[2] -= 1; });
   rejects("out of the order of its cycles", [](sched::Schedule& s) { std::reverse(s.roles[0].nodes.begin(), s.roles[0].nodes.end()); });
+}
+
+namespace {
+
+graph::Graph small_product(test::Random& random) {
+  graph::Graph g = product();
+  g.machine.register_roles = false;
+  for (int i = 0; i < 3; ++i) {
+    graph::Node& n = g.nodes[static_cast<std::size_t>(i)];
+    n.registers = 0;
+    const bool copy = i < 2 && random.between(0, 2) > 0;
+    const int held = random.between(1, 3);
+    n.latency = held + random.between(0, 4);
+    n.cycles = copy ? 1 : i < 2 ? n.latency : 1;
+    n.warp_cycles = copy ? 0 : n.cycles;
+    n.reservations = {{i < 2 ? 0 : 1, 0, held, 1}};
+    if (i < 2 && !copy) {
+      n.async = Async::none;
+      n.variable_latency = false;
+      n.warps = 4;
+      n.reservations.clear();
+    }
+  }
+  const graph::Node& mma = g.nodes[2];
+  for (int i = 0; i < 2; ++i) g.edges[static_cast<std::size_t>(i)].delay = g.nodes[static_cast<std::size_t>(i)].latency;
+  g.edges[2].delay = mma.reservations[0].cycles;
+  g.edges[3].delay = mma.latency;
+  g.edges[3].distance = random.between(1, 2);
+  return g;
+}
+
+/// Everything that one role with so many slots asks of cycles at an II, from its definition; `waits`: also that nothing else is being
+/// issued where the role waits.
+bool holds(const graph::Graph& g, int slots, int ii, const int (&t)[3], bool waits) {
+  const auto modulo = [ii](int x) { return (x % ii + ii) % ii; };
+  const auto overlap = [&](int i, int length_i, int j, int length_j) {
+    if (length_i == 0 || length_j == 0) return false;
+    return length_i + length_j > ii || modulo(t[j] - t[i]) < length_i || modulo(t[i] - t[j]) < length_j;
+  };
+  for (const graph::Edge& e : g.edges) {
+    if (t[e.dst] + e.distance * ii < t[e.src] + e.delay) return false;
+    if (e.value >= 0 && t[e.src] + slots * ii < t[e.dst] + std::max(1, g.nodes[static_cast<std::size_t>(e.dst)].latency)) return false;
+  }
+  for (int i = 0; i < 3; ++i) {
+    const graph::Node& a = g.nodes[static_cast<std::size_t>(i)];
+    if (a.warp_cycles > ii || (!a.reservations.empty() && a.reservations[0].cycles > ii)) return false;
+    if (waits && i < 2 && (a.cycles >= ii || modulo(t[2] - t[i]) < a.cycles)) return false;
+    for (int j = 0; j < i; ++j) {
+      const graph::Node& b = g.nodes[static_cast<std::size_t>(j)];
+      if (overlap(i, a.warp_cycles, j, b.warp_cycles)) return false;
+      const bool one_unit = !a.reservations.empty() && !b.reservations.empty() && a.reservations[0].unit == b.reservations[0].unit;
+      if (one_unit && overlap(i, a.reservations[0].cycles, j, b.reservations[0].cycles)) return false;
+    }
+  }
+  return true;
+}
+
+/// The shortest length of at most `most` with these rules; 0 when there is none.
+int shortest(const graph::Graph& g, int slots, int ii, int most, bool waits) {
+  int best = 0;
+  for (int a = 0; a <= most; ++a)
+    for (int b = 0; b <= most; ++b)
+      for (int c = 0; c <= most; ++c) {
+        const int t[3] = {a, b, c};
+        if (std::min({a, b, c}) != 0 || !holds(g, slots, ii, t, waits)) continue;
+        int length = 0;
+        for (int i = 0; i < 3; ++i) length = std::max(length, t[i] + std::max(1, g.nodes[static_cast<std::size_t>(i)].latency));
+        if (length <= most && (best == 0 || length < best)) best = length;
+      }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("II and length of random loops of one role are those that trying all cycles finds") {
+  for (unsigned seed = 1; seed <= 120; ++seed) {
+    test::Random random(seed);
+    const graph::Graph graph = small_product(random);
+    const int slots = random.between(1, 3);
+    CAPTURE(seed);
+    CAPTURE(slots);
+    const sched::Schedule schedule = sched::schedule(graph, one_role(slots));
+    CHECK(complaints(graph, schedule) == "");
+    REQUIRE(schedule.roles.size() == 1);
+    int ii = 1, length = 0;
+    for (; length == 0 && ii < 40; ++ii) {  // no longer pipeline than the shortest schedule without waits has stages
+      const int without = shortest(graph, slots, ii, 30, false);
+      if (without > 0) length = shortest(graph, slots, ii, (without + ii - 1) / ii * ii, true);
+    }
+    CHECK(schedule.ii == ii - 1);
+    CHECK(schedule.length == length);
+  }
 }
