@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/scratch.hpp"
@@ -21,11 +22,15 @@ struct Run {
   std::string out, err;
 };
 
-Run run(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
-  words.insert(words.end(), {"--cache-dir", cache_dir, "--target", "model:sm_90a", "--op", "fmha", "--dtype", "f16", "--head-dim", "64"});
+Run run_op(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
+  words.insert(words.end(), {"--cache-dir", cache_dir, "--target", "model:sm_90a", "--dtype", "f16"});
   std::ostringstream out, err;
   const int code = tj::tools::warm(words, out, err, terminal);
   return {code, out.str(), err.str()};
+}
+Run run(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
+  words.insert(words.end(), {"--op", "fmha", "--head-dim", "64"});
+  return run_op(std::move(words), cache_dir, terminal);
 }
 
 TEST_CASE("kernels are made once, kept, and found again") {
@@ -52,6 +57,19 @@ TEST_CASE("kernels are made once, kept, and found again") {
   CHECK(terminal.code == tj::tools::kExitOk);
   CHECK(terminal.out.find("\r") != std::string::npos);
   CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") != std::string::npos);  // the last line stands alone
+}
+
+TEST_CASE("rungs of the ladder are kernels of their own; the last is the op's own") {
+  const Scratch folder;
+  const std::string dir = folder / "cache";
+  const Run rungs = run_op({"--op", "gemm", "--rung", "v1,v4,v10", "--json"}, dir);
+  REQUIRE_MESSAGE(rungs.code == tj::tools::kExitOk, rungs.err);
+  const auto json = nlohmann::json::parse(rungs.out);
+  REQUIRE(json["kernels"].size() == 3);
+  for (const auto& kernel : json["kernels"]) CHECK(kernel["origin"] == "compiled");
+  const std::string last = json["kernels"][2]["name"];  // "gemm_f16_kk_<tile>"
+  const Run own = run_op({"--op", "gemm", "--tile", last.substr(last.rfind('_') + 1)}, dir);
+  CHECK_MESSAGE(own.out.find("0 compiled, 1 already in the cache") != std::string::npos, own.out);
 }
 
 TEST_CASE("a cache that cannot be used is a failure that names it") {
