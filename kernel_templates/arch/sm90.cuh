@@ -241,11 +241,14 @@ TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes 
 /// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
 inline constexpr int kRightMn = 1, kLeftMn = 2;
 
-/// Keeps the compiler from moving accesses to registers that the matrix unit owns across this point.
+/// Keeps the compiler from moving accesses to registers that the matrix unit owns across this point. Eight a statement: the
+/// compiler's time goes by statements.
 template <int N>
-TJ_DEVICE void hold(float (&values)[N]) {
+TJ_DEVICE void hold(float (&v)[N]) {
+  static_assert(N % 8 == 0, "eight at a time");
 #pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(values[i])::"memory");
+  for (int i = 0; i < N; i += 8)
+    asm volatile("" : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
 }
 template <int N>
 TJ_DEVICE void hold(u32 (&values)[N]) {
@@ -275,6 +278,16 @@ TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff80
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
 TJ_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+/// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
+template <int Bit>
+TJ_DEVICE void trade(u32& low, u32& high) {
+  asm volatile(
+      "{\n.reg .pred upper;\n.reg .b32 bit, given, got;\nand.b32 bit, %2, %3;\nsetp.ne.b32 upper, bit, 0;\n"
+      "selp.b32 given, %0, %1, upper;\nshfl.sync.bfly.b32 got, given, %3, 31, 0xffffffff;\n"
+      "selp.b32 %0, got, %0, upper;\nselp.b32 %1, %1, got, upper;\n}\n"
+      : "+r"(low), "+r"(high)
+      : "r"(lane_index()), "n"(Bit));
+}
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
 

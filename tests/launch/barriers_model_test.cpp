@@ -60,6 +60,9 @@ static void warp_instructions(const Params& p) {
   int ok = 1;
   for (int mask = 0; mask < 32; ++mask) ok &= shuffle_xor(t * 7u, mask) == (t ^ static_cast<u32>(mask)) * 7u;
   ok &= shuffle_xor(static_cast<float>(t) + 0.5f, 9) == static_cast<float>(t ^ 9u) + 0.5f;
+  u32 low = 2u * t, high = 2u * t + 1u;  // lanes t and t ^ 2 are two rows of a 2 x 2 matrix: it is transposed
+  trade<2>(low, high);
+  ok &= (t & 2u) != 0 ? low == 2u * (t ^ 2u) + 1u && high == 2u * t + 1u : low == 2u * t && high == 2u * (t ^ 2u);
   ok &= any_in_warp(lane_index() == 17) && !any_in_warp(false);
   ok &= any_in_warp(warp_index() == 0) == (t < 32);
   p.out[t] = ok;

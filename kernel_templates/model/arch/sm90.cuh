@@ -277,6 +277,12 @@ TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return detail::api.shuffle_xor(
 TJ_DEVICE float shuffle_xor(float value, int mask) {
   return __builtin_bit_cast(float, shuffle_xor(__builtin_bit_cast(u32, value), mask));
 }
+template <int Bit>
+TJ_DEVICE void trade(u32& low, u32& high) {
+  const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
+  const u32 got = shuffle_xor(upper ? low : high, Bit);
+  (upper ? low : high) = got;
+}
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return detail::api.any_in_warp(value) != 0; }
 
