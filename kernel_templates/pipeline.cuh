@@ -53,6 +53,17 @@ TJ_DEVICE u32 empty_barrier(u32 shared, u32 sequence) {
   return shared + R::kEmpty + (sequence % R::kSlots) * 8u;
 }
 
+// Roles that do the same side by side may fill a ring each. Those lie one behind the other: R is the first, and these give what
+// stands for `shared` where the ring of the member-th role is meant.
+template <class R>
+TJ_DEVICE u32 slots_of(u32 shared, u32 member) {
+  return shared + member * (R::kSlots * R::kSlotBytes);
+}
+template <class R>
+TJ_DEVICE u32 barriers_of(u32 shared, u32 member) {
+  return shared + member * (R::kSlots * 16u);
+}
+
 template <class R>
 TJ_DEVICE void ring_init(u32 shared) {
   for (u32 slot = 0; slot < R::kSlots; ++slot) {

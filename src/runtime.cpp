@@ -18,6 +18,7 @@
 #include "cache/cache.hpp"
 #include "custom.hpp"
 #include "kernel_table.hpp"
+#include "ops/copy_rows.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "ops/op.hpp"
@@ -47,6 +48,12 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
+    const std::size_t scratch_bytes = op.scratch_bytes(args);
+    if (scratch_bytes == 0) return run_one(op, args, device, stream);
+    const auto scratch = backends.driver(device)->scratch(device.index, scratch_bytes, stream);
+    op.steps(args, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, device, stream); });
+  }
+  void run_one(const ops::Op& op, const void* args, Device device, Stream stream) {
     const int choice = tuned(op, args, device);
     const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
@@ -247,8 +254,13 @@ struct Runtime::Impl {
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
     refresh_tunings(device);
-    const int choice = tuned(op, args, device);
-    return report(op, request_of(op, args, device, choice), small_key_of(op, args, device, choice), device);
+    KernelReport last;
+    alignas(256) static std::byte nowhere[256];  // nothing is launched: any place stands for the scratch
+    op.steps(args, nowhere, [&](const ops::Op& step, const void* step_args) {
+      const int choice = tuned(step, step_args, device);
+      last = report(step, request_of(step, step_args, device, choice), small_key_of(step, step_args, device, choice), device);
+    });
+    return last;
   }
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
     if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device))) return without_times(kernel->report, KernelOrigin::memory);
@@ -295,11 +307,13 @@ KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
   impl_->refresh_tunings(device);
   const int choice = impl_->tuned(ops::gemm_op(), ops::gemm_problem_key({config.m, config.n, config.k, config.batch}, kernel), device);
   if (choice != kNotTuned) kernel.tile = choice;
+  if (ops::gemm_copies(config)) impl_->report(ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), 0, device);
   return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);
 }
 
 KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
+  if (ops::gemm_copies(config)) warm_op(ops::copy_rows_op().requests({}).front(), target);
   return warm_op(ops::gemm_request(ops::gemm_kernel(config, *arch::parse_target(target).arch)), target);
 }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {

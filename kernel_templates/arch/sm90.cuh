@@ -194,6 +194,11 @@ TJ_DEVICE float load_shared<float>(u32 address) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
   return value;
 }
+TJ_DEVICE u32 load_shared_u16(u32 address) {
+  unsigned short value;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
 TJ_DEVICE void load_shared(u32 address, float (&v)[4]) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(address) : "memory");
 }
@@ -326,6 +331,8 @@ TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
   words[2] = four.z;
   words[3] = four.w;
 }
+TJ_DEVICE u32 load_global_u8(const void* address) { return *reinterpret_cast<const unsigned char*>(address); }
+TJ_DEVICE u32 load_global_u32(const void* address) { return *reinterpret_cast<const u32*>(address); }
 TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<const unsigned short*>(address); }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<uint4*>(address) = uint4{a, b, c, d};

@@ -26,9 +26,17 @@ struct Operands {
   Operand a, b;
 };
 
+/// How d leaves.
+enum Store : int {
+  kDirect = 0,  ///< from the consumers' registers
+  kCopied = 1,  ///< through shared memory by the copy engine, which wants rows at multiples of 16 bytes
+  kRows = 2     ///< through shared memory by a warp of its own, wherever rows begin
+};
+
 struct Params {
-  TensorMap a, b;         ///< rank 4: the contiguous dimension, the other one, batch, 1
-  void* d;                ///< strides below in elements; rows are contiguous
+  /// Rank 4: the contiguous dimension, the other one, batch, 1. d's is read by kernels with Store::kCopied.
+  TensorMap a, b, d;
+  void* d_data;           ///< strides below in elements; rows are contiguous
   const void* c;          ///< read by kernels with kAddC
   const void* bias;       ///< read by kernels with kBias
   long long d_stride_batch, d_stride_row;

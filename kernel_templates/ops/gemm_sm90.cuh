@@ -107,6 +107,17 @@ struct Consumer : Partial<C_> {
         column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
 };
 
+/// Brings to d what a consumer has left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const Params& params;
+  const int copy;  ///< the consumer's
+  TJ_DEVICE Writer(const Params& p, int which) : params(p), copy(which) {
+    if constexpr (C::kStore == kCopied) dev::prefetch_map(&p.d);
+  }
+};
+
 // ---- loads ----------------------------------------------------------------------------------------------------------
 /// Rows of a that a slot has room for: those of all consumers, also where fewer are copied; sums of the others are never stored.
 template <class C>

@@ -1,14 +1,21 @@
 // The end of a matrix product's tile: scale, add, activate, round, store. Included by the family's node bodies.
 //
-// Decides how accumulator fragments become elements of d. Invariant: nothing outside d is written, nothing outside c and bias
-// is read.
+// Decides how accumulator fragments become elements of d: straight to memory, or through shared memory by bulk stores.
+// Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
 #include "fragments.cuh"
 
 namespace tj::ops::gemm {
 
-inline constexpr int kPart = 4;  ///< groups of 8 columns that are finished together
+/// A row is finished in parts of 32 columns of the tile, of which a thread has two in each group of 8: values[2b + e] belongs to group b.
+template <class C>
+struct Parts {
+  static constexpr int kCount = C::kBlockN / 32;
+  static TJ_DEVICE constexpr int sum(int part, int i, int half) { return 4 * (4 * part + i / 2) + 2 * half + i % 2; }
+  /// Of values[0].
+  static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
+};
 
 /// x times the normal distribution function. The tail by Abramowitz and Stegun 7.1.26, erfc within 1.5e-7, without a branch and
 /// without a difference of two numbers near 1.
@@ -38,11 +45,24 @@ struct Row {
   bool wide;
 };
 
+/// Eight 16-bit elements of a row as words.
+TJ_DEVICE void read_words(const Row& row, int column, u32 (&words)[4]) {
+  const unsigned short* eight = static_cast<const unsigned short*>(row.begin) + column;
+  words[0] = words[1] = words[2] = words[3] = 0;
+  if (row.wide && column + 8 <= row.columns) return dev::load_global(eight, words);
+#pragma unroll 1  // rare, and long when written out
+  for (int e = min(8, row.columns - column) - 1; e >= 0; --e) {
+    words[3] = words[3] << 16 | words[2] >> 16;
+    words[2] = words[2] << 16 | words[1] >> 16;
+    words[1] = words[1] << 16 | words[0] >> 16;
+    words[0] = words[0] << 16 | dev::load_global_u16(eight + e);
+  }
+}
 /// values[2b + e] = the row's elements at this thread's columns of group b; 0 outside.
-TJ_DEVICE void read_row(dev::F32, const Row& row, int column, float (&values)[2 * kPart]) {
+TJ_DEVICE void read_part(dev::F32, const Row& row, int column, float (&values)[8]) {
   const float* begin = static_cast<const float*>(row.begin);
 #pragma unroll
-  for (int b = 0; b < kPart; ++b) {
+  for (int b = 0; b < 4; ++b) {
     const int at = column + 8 * b;
     values[2 * b] = values[2 * b + 1] = 0.0f;
     if (row.wide && at + 2 <= row.columns) {
@@ -55,58 +75,49 @@ TJ_DEVICE void read_row(dev::F32, const Row& row, int column, float (&values)[2 
 }
 /// Lane q of a quad reads the 8 columns of group q; a transpose brings each pair to its lane.
 template <class Tag>
-TJ_DEVICE void read_row(Tag tag, const Row& row, int column, float (&values)[2 * kPart]) {
+TJ_DEVICE void read_part(Tag tag, const Row& row, int column, float (&values)[8]) {
   const int lane = static_cast<int>(dev::lane_index() & 3u);
-  const int first = column - 2 * lane + 8 * lane;
-  const unsigned short* eight = static_cast<const unsigned short*>(row.begin) + first;
-  u32 words[kPart] = {};
-  if (row.wide && first + 8 <= row.columns) {
-    dev::load_global(eight, words);
-  } else {
-#pragma unroll 1  // rare, and long when written out
-    for (int e = min(8, row.columns - first) - 1; e >= 0; --e) {
-      words[3] = words[3] << 16 | words[2] >> 16;
-      words[2] = words[2] << 16 | words[1] >> 16;
-      words[1] = words[1] << 16 | words[0] >> 16;
-      words[0] = words[0] << 16 | dev::load_global_u16(eight + e);
-    }
-  }
+  u32 words[4];
+  read_words(row, column - 2 * lane + 8 * lane, words);
   dev::transpose_quad(words);
 #pragma unroll
-  for (int b = 0; b < kPart; ++b) dev::unpack(tag, words[b], values[2 * b], values[2 * b + 1]);
+  for (int b = 0; b < 4; ++b) dev::unpack(tag, words[b], values[2 * b], values[2 * b + 1]);
 }
-
-TJ_DEVICE void write_d(dev::F32, const Params& params, long long row_start, int column, bool inside, const float (&values)[2 * kPart]) {
-  float* row = static_cast<float*>(params.d) + row_start;
+/// A row of d: how many of its elements lie in d.
+struct Target {
+  void* begin;
+  int columns;
+  bool wide;
+};
+TJ_DEVICE void write_part(dev::F32, const Target& row, int column, const float (&values)[8]) {
 #pragma unroll
-  for (int b = 0; b < kPart; ++b) {
-    const int at = column + 8 * b;
-    if (!inside) continue;
-    if (params.wide_d && at + 2 <= params.n) {
-      dev::store_global(row + at, values[2 * b], values[2 * b + 1]);
+  for (int i = 0; i < 8; i += 2) {
+    const int at = column + 4 * i;
+    float* to = static_cast<float*>(row.begin) + at;
+    if (row.wide && at + 2 <= row.columns) {
+      dev::store_global(to, values[i], values[i + 1]);
     } else {
-      if (at < params.n) dev::store_global(row + at, values[2 * b]);
-      if (at + 1 < params.n) dev::store_global(row + at + 1, values[2 * b + 1]);
+      if (at < row.columns) dev::store_global(to, values[i]);
+      if (at + 1 < row.columns) dev::store_global(to + 1, values[i + 1]);
     }
   }
 }
-/// A transpose gives lane q of a quad the 8 columns of group q: 16 bytes.
+/// A transpose gives lane q of a quad the 8 of group q: 16 bytes.
 template <class Tag>
-TJ_DEVICE void write_d(Tag tag, const Params& params, long long row_start, int column, bool inside, const float (&values)[2 * kPart]) {
-  const int lane = static_cast<int>(dev::lane_index() & 3u);
-  u32 words[kPart];
+TJ_DEVICE void write_part(Tag tag, const Target& row, int column, const float (&values)[8]) {
+  u32 words[4];
 #pragma unroll
-  for (int b = 0; b < kPart; ++b) words[b] = dev::pack(tag, values[2 * b], values[2 * b + 1]);
+  for (int b = 0; b < 4; ++b) words[b] = dev::pack(tag, values[2 * b], values[2 * b + 1]);
   dev::transpose_quad(words);
-  const int first = column - 2 * lane + 8 * lane;
-  unsigned short* eight = static_cast<unsigned short*>(params.d) + row_start + first;
-  if (!inside || first >= params.n) return;
-  if (params.wide_d && first + 8 <= params.n) return dev::store_global(eight, words[0], words[1], words[2], words[3]);
+  const int first = column + 6 * static_cast<int>(dev::lane_index() & 3u);
+  unsigned short* eight = static_cast<unsigned short*>(row.begin) + first;
+  if (first >= row.columns) return;
+  if (row.wide && first + 8 <= row.columns) return dev::store_global(eight, words[0], words[1], words[2], words[3]);
 #pragma unroll 1  // rare, and long when written out
-  for (int left = min(8, params.n - first); left > 0; --left) {
+  for (int left = min(8, row.columns - first); left > 0; --left) {
     dev::store_global_u16(eight++, words[0] & 0xffffu);
 #pragma unroll
-    for (int b = 0; b < kPart; ++b) words[b] = words[b] >> 16 | (b + 1 < kPart ? words[b + 1] << 16 : 0);
+    for (int b = 0; b < 4; ++b) words[b] = words[b] >> 16 | (b + 1 < 4 ? words[b + 1] << 16 : 0);
   }
 }
 
@@ -117,38 +128,127 @@ TJ_DEVICE const void* row_begin(Tag, const void* base, long long at) {
 }
 TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) { return static_cast<const float*>(base) + at; }
 
-/// d = activation(alpha * sums + beta * c + bias).
+/// Where a consumer's rows end, and those of one half of its thread's fragments.
+template <class C>
+struct Place {
+  int row, column;  ///< of d
+  bool inside;      ///< is the row one of d's?
+};
+template <class C>
+TJ_DEVICE Place<C> place_of(const Consumer<C>& consumer, const Tile& tile, int half) {
+  const int unit = consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
+  const int row = tile.row + unit;
+  return {row, tile.column, unit < C::kBlockM && row < consumer.params.m};
+}
+
+/// values = activation(alpha * sums + beta * c + bias) of one part of a row.
+template <class C>
+TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place<C>& place, int part, int half, const float (&bias)[8], float (&values)[8]) {
+  const typename C::Output tag{};
+  const Params& params = consumer.params;
+  const float factor = product_factor(consumer);
+  float added[8] = {};
+  if constexpr (C::kAddC) {
+    const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
+    const int column = place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
+    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column, added);
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float value = factor * consumer.sums[Parts<C>::sum(part, i, half)];
+    if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
+    values[i] = activate<C::kActivation>(value + bias[i]);
+  }
+}
+template <class C>
+TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, float (&bias)[8]) {
+  const typename C::Output tag{};
+  const Params& params = consumer.params;
+  const int column = tile.column + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
+  if constexpr (C::kBias) read_part(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, bias);
+}
+
+/// d, straight to memory.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
   dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
   const Params& params = consumer.params;
-  const float factor = product_factor(consumer);
-  const int first = tile.row + consumer.copy * kRowsPerConsumer, row = first + consumer.row0;
-  const int end = min(params.m, first + (C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer));
 #pragma unroll
-  for (int j = 0; j < C::kBlockN / 8; j += kPart) {
-    const int column = tile.column + 8 * j + consumer.column0;
-    float bias[2 * kPart] = {};
-    if constexpr (C::kBias)
-      read_row(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, bias);
+  for (int part = 0; part < Parts<C>::kCount; ++part) {
+    float bias[8] = {};
+    read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int at = row + 8 * half;
-      const bool inside = at < end;
-      float values[2 * kPart], added[2 * kPart] = {};
-      if constexpr (C::kAddC) {
-        const long long begin = tile.batch * params.c_stride_batch + at * params.c_stride_row;
-        read_row(tag, {row_begin(tag, params.c, begin), inside ? params.n : 0, params.wide_c != 0}, column, added);
-      }
-#pragma unroll
-      for (int i = 0; i < 2 * kPart; ++i) {
-        float value = factor * consumer.sums[4 * (j + i / 2) + 2 * half + i % 2];
-        if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
-        values[i] = activate<C::kActivation>(value + bias[i]);
-      }
-      write_d(tag, params, tile.batch * params.d_stride_batch + at * params.d_stride_row, column, inside, values);
+      const Place<C> place = place_of(consumer, tile, half);
+      float values[8];
+      finish_part(consumer, tile, place, part, half, bias, values);
+      const long long begin = tile.batch * params.d_stride_batch + place.row * params.d_stride_row;
+      void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
+      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index())), values);
     }
+  }
+}
+
+// ---- through shared memory ------------------------------------------------------------------------------------------
+/// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
+template <class C>
+inline constexpr int kStagedRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
+
+/// Where 8 columns of a row lie in a slot: `chunk` counts them from the left of the tile.
+template <class C>
+TJ_DEVICE u32 staged_address(u32 slot, int row, int chunk) {
+  return slot + (chunk / 8 * kStagedRows<C> + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16;
+}
+
+/// The consumer's rows of d, rounded, into shared memory as the copy engine wants them.
+template <class C>
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
+  const typename C::Output tag{};
+  dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
+  const int lane = static_cast<int>(dev::lane_index()), warp_row = consumer.row0 - lane / 4;
+  if (kStagedRows<C> < kRowsPerConsumer && warp_row >= kStagedRows<C>) return;
+#pragma unroll
+  for (int part = 0; part < Parts<C>::kCount; ++part) {
+    float bias[8] = {};
+    read_bias(consumer, tile, part, bias);
+    u32 words[2][4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float values[8];
+      finish_part(consumer, tile, place_of(consumer, tile, half), part, half, bias, values);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
+    }
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
+      const u32 address = staged_address<C>(slot, warp_row + lane % 16, 4 * part + 2 * pair + lane / 16);
+      dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+    }
+  }
+}
+
+/// A consumer's slot to d, by the copy engine: one box for each block of columns.
+template <class C>
+TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
+  const int row = tile.row + writer.copy * kRowsPerConsumer;
+#pragma unroll 1
+  for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns, slot += kStagedRows<C> * kSwizzleRowBytes)
+    dev::store_box_4d(&writer.params.d, slot, column, row, tile.batch, 0);
+}
+
+/// The same by one warp, wherever rows begin: 32 neighbouring columns at a time.
+template <class C>
+TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
+  const Params& params = writer.params;
+  const int first = tile.row + writer.copy * kRowsPerConsumer, lane = static_cast<int>(dev::lane_index());
+  const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
+#pragma unroll 1
+  for (int row = 0; row < rows; ++row) {
+    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch + (first + row) * params.d_stride_row + tile.column;
+#pragma unroll 4
+    for (int column = lane; column < columns; column += 32)
+      dev::store_global_u16(to + column, dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
   }
 }
 

@@ -90,8 +90,11 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     const auto& ring = layout.rings[r];
     const auto& value = graph.values[static_cast<std::size_t>(schedule.rings[r].value)];
     w.open("struct ", ring.type_name);
-    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, ", kCopiedBytes = ",
-           value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes, ";");
+    const bool copied = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+      return edge.value == schedule.rings[r].value && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::copy;
+    });
+    const std::string bytes = copied ? cat(", kCopiedBytes = ", value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes) : "";
+    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, bytes, ";");
     w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
     w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
     w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");

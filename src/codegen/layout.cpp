@@ -79,30 +79,31 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", offset, " bytes of shared memory, ", graph.machine.name, " has ", capacity->second, " a block"));
 }
 
-// Roles smaller than a register group share one, in order; the others start at a group's first warp.
+// Roles smaller than a register group share one with others of as many registers; the others have groups of their own.
 void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
   const int group_warps = graph.machine.warps_per_group;
-  int used = group_warps, warp = -group_warps;
+  std::vector<int> used;  // warps of each group
+  const auto rounded = [&](int warps) { return (warps + group_warps - 1) / group_warps * group_warps; };
   layout.roles.resize(schedule.roles.size());
+  int warps = 0;
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     const auto& role = schedule.roles[r];
     if (role.warps < 1 || (role.warps > group_warps && role.warps % group_warps != 0))
       fail(Stage::codegen, Code::invalid_argument, cat("role '", role.name, "' has ", role.warps, " warps; allowed are 1 to ", group_warps, " or a multiple of it"));
-    const bool joins = role.warps < group_warps && used + role.warps <= group_warps && !layout.groups.empty() &&
-                       layout.groups.back().registers == role.registers;
-    if (!joins) {
-      warp += layout.groups.empty() ? group_warps : std::max(group_warps, (used + group_warps - 1) / group_warps * group_warps);
-      used = 0;
-      layout.groups.push_back({{}, warp, role.registers});
+    std::size_t g = 0;
+    while (g < used.size() && (layout.groups[g].registers != role.registers || used[g] + role.warps > group_warps)) ++g;
+    if (g == used.size()) {
+      layout.groups.push_back({{}, warps, role.registers});
+      used.push_back(0);
+      warps += rounded(role.warps);
     }
-    layout.groups.back().roles.push_back(static_cast<int>(r));
-    layout.roles[r].first_warp = warp + used;
+    layout.groups[g].roles.push_back(static_cast<int>(r));
+    layout.roles[r].first_warp = layout.groups[g].first_warp + used[g];
     layout.roles[r].single_thread = role.warps == 1 && !role.nodes.empty() && std::all_of(role.nodes.begin(), role.nodes.end(), [&](int n) {
       return graph::issued_by_one(graph.nodes[static_cast<std::size_t>(n)].async);
     });
-    used += role.warps;
+    used[g] += role.warps;
   }
-  const int warps = warp + (used + group_warps - 1) / group_warps * group_warps;
   layout.threads = warps * graph.machine.warp_size;
   if (layout.threads > 1024) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", layout.threads, " threads a block; 1024 are allowed"));
   // A thread of a small block has no more than any thread may have: one role has that from the start.

@@ -318,6 +318,10 @@ std::optional<Rolled> roll(const Pattern& pattern) {
     const auto [before, after] = split_end(shorter.tile_end, step);
     if (after != pattern.tile_end || !without_waits(before, step, rolled.end)) return std::nullopt;
   }
+  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that the
+  // registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
+  for (auto& [from, event] : rolled.end)
+    if (event.kind == EventKind::matrix_wait && event.pending == 0) from = 0;
   return rolled;
 }
 

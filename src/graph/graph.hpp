@@ -74,6 +74,7 @@ struct Node {
   int warp_cycles = 0;///< for so long the warps of the node's role can issue no other node that has this; 0: they always can
   bool variable_latency = false;
   bool streaming = false;
+  bool drains = false;    ///< it only brings what it reads out of shared memory by ordinary accesses: a role of its own does it
   bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
   int max_fast_begin = 1 << 30;   ///< no tile's fast_begin is later than this iteration
   int warps = 4;      ///< of the role that runs it

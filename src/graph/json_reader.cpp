@@ -65,7 +65,7 @@ class Reader {
   // --- instructions ---
   void read_node(const Json& json, const std::string& place) {
     fields_.keys(json, place, {"name", "cycles", "fu", "latency", "rrt", "issue_cycles", "variable_latency", "streaming", "memory", "registers", "body", "context", "copy", "scope",
-                               "async", "warps", "warp_cycles", "fast_variant", "max_fast_begin"});
+                               "async", "drains", "warps", "warp_cycles", "fast_variant", "max_fast_begin"});
     Node node;
     node.name = fields_.name(fields_.text(fields_.required(json, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
@@ -96,6 +96,7 @@ class Reader {
     node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store"}, static_cast<int>(usual)));
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
+    node.drains = fields_.flag(json, place, "drains");
     node.has_fast_variant = fields_.flag(json, place, "fast_variant");
     node.max_fast_begin = fields_.number_or(json, place, "max_fast_begin", node.max_fast_begin, 0, node.max_fast_begin);
   }

@@ -43,6 +43,7 @@ void execution_json(const Node& node, Json& json) {
   if (node.async != (node.variable_latency ? Async::copy : Async::none)) json["async"] = kAsync[static_cast<int>(node.async)];
   if (node.warps != (issued_by_one(node.async) ? 1 : usual.warps)) json["warps"] = node.warps;
   if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
+  if (node.drains) json["drains"] = true;
   if (node.has_fast_variant) json["fast_variant"] = true;
   if (node.max_fast_begin != usual.max_fast_begin) json["max_fast_begin"] = node.max_fast_begin;
 }

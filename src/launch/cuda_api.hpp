@@ -47,6 +47,8 @@ namespace tj::launch {
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \
   X(mem_alloc, cuMemAlloc_v2)                                \
   X(mem_free, cuMemFree_v2)                                  \
+  X(mem_alloc_async, cuMemAllocAsync)                        \
+  X(mem_free_async, cuMemFreeAsync)                          \
   X(memcpy_h_to_d, cuMemcpyHtoD_v2)                          \
   X(memcpy_d_to_h, cuMemcpyDtoH_v2)                          \
   X(memcpy_d_to_d, cuMemcpyDtoD_v2)                          \

@@ -219,6 +219,20 @@ class CudaDriver final : public Driver {
             }};
   }
 
+  std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
+    const CUcontext context = contexts_->context(device);
+    const auto handle = static_cast<CUstream>(stream.handle);
+    CUdeviceptr memory = 0;
+    {
+      const ContextScope scope(api_, context, Stage::launch);
+      api_.check(api_.mem_alloc_async(&memory, std::max<std::size_t>(bytes, 1), handle), "cuMemAllocAsync", Stage::launch);
+    }
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, context, handle](void* pointer) {
+              const QuietContextScope scope(contexts->api(), context);
+              if (scope.entered()) contexts->api().mem_free_async(device_pointer(pointer), handle);
+            }};
+  }
+
   void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) override {
     if (bytes == 0) return;
     if (!dst_on_device && !src_on_device) {

@@ -21,6 +21,11 @@ const TensorMap& read_map(const Thread& thread, const void* map, int rank, const
   return found;
 }
 
+void check_first(const Thread& thread, const TensorMap& map, int first, const char* what) {
+  if (std::int64_t{first} * map.element_bytes % 16 != 0)
+    fault(thread, cat(what, ": the first coordinate is ", first, ", ", std::int64_t{first} * map.element_bytes, " bytes; the hardware takes multiples of 16"));
+}
+
 std::uint32_t box_bytes(const TensorMap& map) {
   std::uint32_t bytes = map.element_bytes;
   for (std::size_t d = 0; d < map.rank; ++d) bytes *= map.box[d];
@@ -45,6 +50,7 @@ void encode(const support::TensorMapDesc& desc, void* out) {
 
 void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
   Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}};
+  check_first(thread, copy.map, coordinates[0], "copy_box");
   copy.bytes = box_bytes(copy.map);
   if (destination % kBoxAlignment != 0)
     fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kBoxAlignment));

@@ -39,6 +39,8 @@ constexpr std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_by
 
 /// A tensor map as an instruction was given it. Throws tj::Error(model_fault) naming `what` for one of another origin or rank.
 const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what);
+/// Throws for a first coordinate that is not a multiple of 16 bytes: an illegal instruction on an H200.
+void check_first(const Thread& thread, const TensorMap& map, int first, const char* what);
 std::uint32_t box_bytes(const TensorMap& map);
 /// Shared addresses of boxes are multiples of this.
 inline constexpr std::uint32_t kBoxAlignment = 128;

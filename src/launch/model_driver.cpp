@@ -188,6 +188,7 @@ class Model final : public ModelDriver {
     if (memory == nullptr) fail(Stage::load, Code::out_of_memory, cat("cannot allocate ", bytes, " bytes of host memory for the CPU model"));
     return {memory, [](void* pointer) { std::free(pointer); }};
   }
+  std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream) override { return allocate(device, bytes); }
   void copy(int device, void* dst, bool, const void* src, bool, std::size_t bytes) override {
     check(device);
     if (bytes > 0) std::memmove(dst, src, bytes);

@@ -17,6 +17,7 @@ void StoreEngine::reset() {
 
 void StoreEngine::issue(Thread& thread, const void* map, std::uint32_t source, const int* coordinates, int rank) {
   Store store{read_map(thread, map, rank, "store_box"), source, {}, thread.index(), groups_[thread.index()]};
+  check_first(thread, store.map, coordinates[0], "store_box");
   if (source % kBoxAlignment != 0) fault(thread, cat("store_box from shared address ", hex(source), "; it must be a multiple of ", kBoxAlignment));
   shared_.at(thread, source, box_bytes(store.map), "store_box: a source");
   for (int d = 0; d < rank; ++d) store.origin[static_cast<std::size_t>(d)] = coordinates[d];
@@ -45,9 +46,11 @@ void StoreEngine::complete(std::size_t which) {
 }
 
 void StoreEngine::read_row(const Store& store, const BoxRow& row) {
-  for (std::int64_t at = row.begin; at < row.end;) {
+  // As measured on an H200: a row that ends inside 16 bytes of the tensor is stored to the end of these.
+  const std::int64_t end = row.begin == row.end ? row.end : (row.end + 15) / 16 * 16;
+  for (std::int64_t at = row.begin; at < end;) {
     const std::uint32_t address = store.source + row.offset + static_cast<std::uint32_t>(at);
-    const std::int64_t count = std::min<std::int64_t>(row.end - at, 16 - address % 16);  // a swizzle moves 16 bytes as one
+    const std::int64_t count = std::min<std::int64_t>(end - at, 16 - address % 16);  // a swizzle moves 16 bytes as one
     const std::byte* from = shared_.at(swizzled(address, store.map.swizzle_bytes), static_cast<std::uint64_t>(count), "store_box: a read");
     std::memcpy(reinterpret_cast<std::byte*>(row.global) + at, from, static_cast<std::size_t>(count));
     at += count;

@@ -1,7 +1,8 @@
 // Bulk tensor stores of the model: boxes from shared memory into a tensor, read later than they are issued.
 //
 // Decides when a store has read its source: at some time before a wait for its group returns. What it writes is what shared
-// memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor is written.
+// memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor is written but, as by
+// the hardware, the rest of 16 bytes in which a row ends.
 #pragma once
 
 #include <array>

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "ops/gemm_copies.hpp"
+#include "ops/gemm_params.cuh"
+#include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -56,6 +59,7 @@ const std::vector<Choice>& choices() {
                                 {"bias", {"false", "true", "both"}, 1},
                                 {"add-c", {"false", "true", "both"}, 1},
                                 {"rung", rung_names(), 1},
+                                {"d-aligned", {"true", "false", "both"}, 1},
                                 {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
     Choice tiles{"tile", {}, 0};
     const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.blocks() == 1; };  // made ahead when nothing is asked for
@@ -100,6 +104,7 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "bias") kernel.bias = value == "true";
   if (name == "add-c") kernel.add_c = value == "true";
   if (name == "activation") kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
+  if (name == "d-aligned") kernel.d_aligned = value == "true";
   if (name == "tile" && kernel.rung == kNoGemmRung) kernel.tile = tile_index(value);
   if (name == "rung") set_gemm_rung(kernel, rung_index(value));
 }
@@ -121,6 +126,9 @@ Flags with_tile_of_rung(const Flags& flags) {
   with["tile"] = {gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(usual_tile())])};
   return with;
 }
+
+/// The copy engine stores 16 bytes at a time, also where a tensor ends between them.
+bool rows_whole(std::int64_t columns, DType dtype) { return columns * size_of(dtype) % kCopyAlignmentBytes == 0; }
 
 bool fits(const GemmKernel& kernel) {
   return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel);
@@ -170,8 +178,11 @@ class Gemm final : public Op {
       kernels = std::move(longer);
     }
     std::vector<Request> list;
-    for (const GemmKernel& kernel : kernels)
-      if (fits(kernel)) list.push_back(gemm_request(kernel));
+    for (const GemmKernel& kernel : kernels) {
+      if (!fits(kernel)) continue;
+      const Request request = gemm_request(kernel);  // flags that make no difference give the same one
+      if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; })) list.push_back(request);
+    }
     if (list.empty()) refuse_all(kernels.front(), given);
     return list;
   }
@@ -179,9 +190,14 @@ class Gemm final : public Op {
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     return {gemm_candidate(gemm_kernel(request), arch)};
   }
-  Geometry geometry(const Request& request, const Candidate&) const override { return {{"tile", gemm_kernel(request).tile}}; }
+  std::size_t scratch_bytes(const void* args) const override { return gemm_scratch_bytes(get(args)); }
+  void steps(const void* args, void* scratch, const Step& step) const override { gemm_steps(get(args), scratch, step); }
+  Geometry geometry(const Request& request, const Candidate&) const override {
+    const GemmKernel kernel = gemm_kernel(request);
+    return {{"store", gemm_store(kernel)}, {"tile", kernel.tile}};
+  }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args), gemm_tiles()[static_cast<std::size_t>(geometry[0])], plan);
+    gemm_plan(get(args), gemm_tiles()[static_cast<std::size_t>(geometry[1])], static_cast<int>(geometry[0]), plan);
   }
   const Tunable* tunable() const override { return &gemm_tunable(); }
 
@@ -207,9 +223,14 @@ GemmSizes gemm_sizes(const GemmArgs& args) {
 }
 
 GemmKernel gemm_kind(const GemmArgs& args) {
-  return {args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
-          args.bias.has_value(), args.beta != 0, args.activation,       0,
-          args.rung == kGemmOwnRung ? kNoGemmRung : args.rung};
+  GemmKernel kernel{args.a.dtype, args.d.dtype, gemm_mn_major(args.a), gemm_mn_major(args.b), args.bias.has_value(), args.beta != 0, args.activation};
+  kernel.rung = args.rung == kGemmOwnRung ? kNoGemmRung : args.rung;
+  kernel.d_aligned = copy_aligned(args.d, args.d.rank - 1) && rows_whole(gemm_sizes(args).n, kernel.out);
+  return kernel;
+}
+
+void set_dense(GemmKernel& kernel, const GemmSizes& sizes) {
+  kernel.d_aligned = rows_whole(sizes.n, kernel.out);
 }
 
 GemmKernel gemm_kernel(const Request& request) {
@@ -227,13 +248,16 @@ GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch) {
 
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
   validate(config);
-  GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation, 0};
+  GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation};
+  const GemmSizes sizes{config.m, config.n, config.k, config.batch};
+  set_dense(kernel, sizes);
   set_gemm_rung(kernel, config.rung);
-  if (kernel.rung == kNoGemmRung) kernel.tile = choose_gemm_tile({config.m, config.n, config.k, config.batch}, kernel, arch);
+  if (kernel.rung == kNoGemmRung) kernel.tile = choose_gemm_tile(sizes, kernel, arch);
   return kernel;
 }
 
-Request gemm_request(const GemmKernel& kernel) {
+Request gemm_request(const GemmKernel& given) {
+  const GemmKernel kernel = canonical(given);
   const auto truth = [](bool value) { return value ? "true" : "false"; };
   const std::string tile = gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
   const char* activation = kActivations[static_cast<int>(kernel.activation)];
@@ -246,16 +270,18 @@ Request gemm_request(const GemmKernel& kernel) {
                     {"bias", truth(kernel.bias)},
                     {"add-c", truth(kernel.add_c)},
                     {"activation", activation},
+                    {"d-aligned", truth(kernel.d_aligned)},
                     {"tile", tile}};
   for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
   request.name = cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
-                     kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.add_c ? "_c" : "",
+                     kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.d_aligned ? "" : "_rows", kernel.add_c ? "_c" : "",
                      kernel.bias ? "_bias" : "", kernel.activation == Activation::none ? "" : cat("_", activation),
                      kernel.rung == kNoGemmRung ? "" : cat("_", gemm_rung(kernel).name));
   return request;
 }
 
-std::uint64_t gemm_small_key(const GemmKernel& kernel) {
+std::uint64_t gemm_small_key(const GemmKernel& given) {
+  const GemmKernel kernel = canonical(given);
   std::uint64_t key = static_cast<std::uint64_t>(kernel.tile);
   const auto add = [&](int bits, std::uint64_t value) { key = key << bits | value; };
   add(3, static_cast<std::uint64_t>(kernel.dtype));
@@ -263,6 +289,7 @@ std::uint64_t gemm_small_key(const GemmKernel& kernel) {
   add(2, static_cast<std::uint64_t>(kernel.activation));
   add(1, kernel.left_mn);
   add(1, kernel.right_mn);
+  add(1, kernel.d_aligned);
   add(1, kernel.bias);
   add(1, kernel.add_c);
   add(4, static_cast<std::uint64_t>(kernel.rung));

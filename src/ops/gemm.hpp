@@ -34,19 +34,28 @@ std::span<const GemmTile> gemm_tiles();
 /// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
 std::string gemm_tile_name(const GemmTile& tile);
 
+struct GemmSizes {
+  std::int64_t m = 1, n = 1, k = 1, batch = 1;
+};
+
 /// All that a kernel is made for.
 struct GemmKernel {
   DType dtype = DType::f16, out = DType::f16;
   bool left_mn = false, right_mn = false;  ///< a and b: M and N contiguous instead of K
   bool bias = false, add_c = false;
   Activation activation = Activation::none;
+  bool d_aligned = true;  ///< d and its rows begin at multiples of 16 bytes and are so long
   int tile = 0;  ///< in gemm_tiles()
   int rung = 0;  ///< in gemm_rungs(); never the last, which is none
 };
+/// The same kernel under the one name that it has: a flag that makes no difference is true.
+GemmKernel canonical(GemmKernel kernel);
 
-struct GemmSizes {
-  std::int64_t m = 1, n = 1, k = 1, batch = 1;
-};
+/// What a dense d of these sizes makes of d_aligned.
+void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
+
+/// How d leaves: gemm::Store of the device's headers.
+int gemm_store(const GemmKernel& kernel);
 
 /// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
 struct GemmRung {
@@ -92,6 +101,9 @@ struct RankedTile {
 };
 std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
+/// Do rows of dense operands of these sizes have to be copied first?
+bool gemm_copies(const GemmConfig& config);
+
 GemmSizes gemm_sizes(const GemmArgs& args);
 /// All of a kernel but its tile.
 GemmKernel gemm_kind(const GemmArgs& args);
@@ -118,7 +130,7 @@ double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan);
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates

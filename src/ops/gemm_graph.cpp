@@ -4,7 +4,7 @@
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
 //   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back;
 //                                      (i+1) where a rung allows two slots
-//   mma.c ==> store.c                  tile end
+//   mma.c ==> store.c                  tile end, from registers; or through shared memory, stage_rows.c -> put_box.c or put_rows.c
 // Of 8-bit operands mma.c leaves sums over one iteration, promote.c adds them to those of the tile:
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
@@ -36,6 +36,8 @@ constexpr int kReadBytes = 16;  // of one load of a thread
 // addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
 // bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
+// Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills.
+constexpr int kWriterRegisters = 40;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
 
@@ -44,7 +46,7 @@ int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))
 class Builder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : kernel_(kernel), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
+      : kernel_(canonical(kernel)), store_(gemm_store(kernel_)), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
     const double rows = kRowsPerConsumer;
     issue_ = cycles(arch.fact("matrix_group_cycles"));
     // Groups follow each other without a gap: the unit is busy for the flops alone.
@@ -91,6 +93,7 @@ class Builder {
     constant("kClusterN", tile_.cluster_n);
     flag("kLeftMn", kernel_.left_mn);
     flag("kRightMn", kernel_.right_mn);
+    constant("kStore", store_);
     flag("kBias", kernel_.bias);
     flag("kAddC", kernel_.add_c);
     constant("kActivation", static_cast<int>(kernel_.activation));
@@ -172,7 +175,7 @@ class Builder {
     n.registers = sums + kContextRegisters;
     if (tile_.promotes()) n.registers = std::max(n.registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = add(std::move(n));
-    const int store = add(of_consumer("store", c, Scope::tile_end));
+    const int store = end_of_tile(c);
     edge(begin, mma, 0, 0, false);
     edge(load_a, mma, graph_.nodes[static_cast<std::size_t>(load_a)].latency, 0, false, 0);
     edge(load_b, mma, graph_.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1);
@@ -180,6 +183,22 @@ class Builder {
     edge(mma, mma, matrix_, 1, false);
     edge(mma, mma, latency_, groups_under_way(), true);
     edge(mma, store, latency_, 0, true);
+  }
+  /// Of 16-bit outputs a consumer may leave its rows in shared memory, and a role of its own bring them to d under the next tile's loop.
+  int end_of_tile(int c) {
+    if (store_ == gemm::kDirect) return add(of_consumer("store", c, Scope::tile_end));
+    const int rows = std::min(kRowsPerConsumer, tile_.block_m), value = static_cast<int>(graph_.values.size());
+    graph_.values.push_back({cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), 1024, Scope::tile_end, 1, 1});
+    const int staged = add(of_consumer("stage_rows", c, Scope::tile_end));
+    Node n = of_consumer(store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);
+    n.context = "Writer";
+    n.warps = 1;
+    n.registers = kWriterRegisters;
+    if (store_ == gemm::kCopied) n.async = Async::store;
+    else n.drains = true;
+    const int put = add(std::move(n));
+    edge(staged, put, 0, 0, true, value);
+    return staged;
   }
   void promoted(int c, int mma, int store) {
     Node n = of_consumer("promote", c, Scope::iteration);
@@ -200,6 +219,7 @@ class Builder {
   }
 
   GemmKernel kernel_;
+  int store_ = 0;
   GemmTile tile_;
   const arch::Arch& arch_;
   int issue_ = 0, matrix_ = 0, latency_ = 0;

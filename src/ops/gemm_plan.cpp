@@ -60,7 +60,7 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
 
 }  // namespace
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
   auto& p = *new (plan.params.data()) gemm::Params{};
@@ -68,9 +68,11 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, LaunchPlan& plan) {
   plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
   plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
   plan.map_count = 2;
+  if (store == gemm::kCopied)
+    plan.maps[plan.map_count++] = {offsetof(gemm::Params, d), operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
   p.a_batched = args.a.rank == 3;
   p.b_batched = args.b.rank == 3;
-  p.d = args.d.data;
+  p.d_data = args.d.data;
   p.d_stride_batch = batch_stride(args.d, 3);
   p.d_stride_row = stride(args.d, args.d.rank - 2);
   p.wide_d = wide(args.d);

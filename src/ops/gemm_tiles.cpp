@@ -20,7 +20,7 @@ constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
     {16, 32, 128}, {16, 64, 128},
     // Of two blocks that share what is copied the most.
-    {128, 256, 64, 2, 1}, {128, 256, 64, 1, 2}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
+    {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
     // Of four, each of which shares a with one and b with another.
     {128, 128, 64, 2, 2}, {128, 64, 64, 2, 2},
@@ -43,7 +43,7 @@ struct Rates {
   bool narrow = false;  ///< tiles of 8-bit elements too
   double copy_cycles_per_byte = 0, copy_outside_row_cycles = 0;
   double cache_bytes = 0;
-  double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0;  ///< of all SMs together
+  double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
@@ -68,6 +68,7 @@ Rates rates_of(const arch::Arch& arch) {
   rates.cache_bytes = arch.fact("cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
+  rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
   for (std::size_t t = 0; t < kTileCount; ++t) {
     if (kTiles[t].element_bytes == 1 && !rates.narrow) continue;
     rates.matrix[t] = matrix_cycles(kTiles[t], arch);
@@ -109,6 +110,13 @@ double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& ra
          static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
 }
 
+/// An iteration of all SMs by what they read from L2 together. One wave is over before that counts.
+double shared_path_cycles(const GemmTile& tile, double waves, const Rates& rates) {
+  if (waves <= 1) return 0;
+  const double rows = static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
+  return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
+}
+
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
   const GemmTile& tile = kTiles[t];
   const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 ? 1 : 0];
@@ -116,7 +124,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   const std::int64_t tiles = clusters * tile.blocks();  // those beyond the matrix included
   const auto waves = static_cast<double>(up(clusters, std::max(1, rates.arch->sm_count / tile.blocks())));
   const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
-  const auto iteration = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
+  const auto iteration = std::max({static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates), shared_path_cycles(tile, waves, rates)});
   const auto end = static_cast<double>(cycles.end);
   const double by_sm = waves * iterations * iteration + (waves - 1) * end;
   const double compulsory = compulsory_bytes(sizes, tile.element_bytes, size_of(kernel.out));

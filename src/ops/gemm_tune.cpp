@@ -91,6 +91,7 @@ const GemmTile& tile_of(const GemmKernel& kernel) { return gemm_tiles()[static_c
 
 Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
   kernel.tile = 0;
+  set_dense(kernel, sizes);
   const Request request = gemm_request(kernel);
   Problem problem;
   std::string tile;

@@ -68,8 +68,8 @@ void check_operand(const Named& t) {
     refuse(kOp, Code::unsupported,
            cat(t.name, ".strides of ", t.axes[rows], " and ", t.axes[depth], " are ", t.stride(rows), " and ", t.stride(depth),
                "; allowed: 1 for one of them (make a contiguous copy)"));
-  check_strides(t, kCopyAlignmentBytes, gemm_mn_major(t.tensor) ? rows : depth);
-  check_alignment(t, kCopyAlignmentBytes);
+  check_strides(t, size_of(t.tensor.dtype), gemm_mn_major(t.tensor) ? rows : depth);
+  check_alignment(t, size_of(t.tensor.dtype));
 }
 
 void check_row_contiguous(const Named& t) {

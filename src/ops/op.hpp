@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -93,6 +94,12 @@ class Op : public Maker {
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
+
+  /// Device memory that serving args takes besides their tensors; 0: one launch serves them.
+  virtual std::size_t scratch_bytes(const void* /*args*/) const { return 0; }
+  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args) at a multiple of 256.
+  using Step = std::function<void(const Op& op, const void* args)>;
+  virtual void steps(const void* args, void* /*scratch*/, const Step& step) const { step(*this, args); }
 
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;

@@ -5,6 +5,7 @@
 #define TJ_OPS(OP) \
   OP(fmha)         \
   OP(gemm)         \
+  OP(copy_rows)    \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

@@ -98,6 +98,15 @@ void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
   }
 }
 
+bool copy_aligned(const Tensor& tensor, int contiguous) {
+  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % kCopyAlignmentBytes == 0;
+  for (int i = 0; i < tensor.rank; ++i) {
+    const auto axis = static_cast<std::size_t>(i);
+    aligned = aligned && (i == contiguous || tensor.shape[axis] == 1 || tensor.strides[axis] * size_of(tensor.dtype) % kCopyAlignmentBytes == 0);
+  }
+  return aligned;
+}
+
 void check_alignment(const Named& t, int alignment_bytes) {
   if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0)
     refuse(t.op, Code::unsupported,

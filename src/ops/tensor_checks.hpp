@@ -53,6 +53,8 @@ void check_same(const Named& t, int axis, Size wanted, const char* like);
 /// Strides that a kernel can address: positive, bounded, aligned, and 1 for axis `contiguous` (-1: none).
 void check_strides(const Named& t, int alignment_bytes, int contiguous);
 void check_alignment(const Named& t, int alignment_bytes);
+/// Does the copy engine take it as it is: base and all strides but that of axis `contiguous` multiples of 16 bytes?
+bool copy_aligned(const Tensor& tensor, int contiguous);
 /// The bytes from the first to the last element. Strides are positive here.
 Range range_of(const Named& t);
 /// An output must give every element a place of its own: each stride steps over everything below it.

@@ -1,7 +1,9 @@
 // A joint result as a schedule: tile-scope nodes, orders, registers, rings (see joint.hpp, joint_tile.hpp).
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "sched/joint.hpp"
 #include "sched/joint_tile.hpp"
@@ -20,21 +22,39 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
   const int count = 1 + *std::max_element(result.role.begin(), result.role.end());
   schedule.roles.assign(at(count), {});
-  std::vector<bool> producer(at(count), true);
+  std::vector<RoleKind> kinds(at(count), RoleKind::store);
   for (Role& role : schedule.roles) role.warps = 1;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Role& role = schedule.roles[at(result.role[i])];
     role.warps = std::max(role.warps, graph.nodes[i].warps);
-    producer[at(result.role[i])] = producer[at(result.role[i])] && completes_by_itself(graph.nodes[i]);
+    RoleKind& kind = kinds[at(result.role[i])];
+    const RoleKind own = kind_of(graph.nodes[i]);
+    if (kind == RoleKind::store || own == RoleKind::compute) kind = own;  // a role that mixes kinds computes
   }
-  const auto loads = std::count(producer.begin(), producer.end(), true);
-  int load = 0, compute = 0;
-  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
-    if (producer[r])
-      schedule.roles[r].name = loads == 1 ? "load" : cat("load", load++);
-    else
-      schedule.roles[r].name = cat("compute", compute++);
+  for (const auto& [kind, name] : {std::pair{RoleKind::load, "load"}, {RoleKind::store, "store"}, {RoleKind::compute, "compute"}}) {
+    const bool numbered = kind == RoleKind::compute || std::count(kinds.begin(), kinds.end(), kind) > 1;
+    int number = 0;
+    for (std::size_t r = 0; r < schedule.roles.size(); ++r)
+      if (kinds[r] == kind) schedule.roles[r].name = numbered ? cat(name, number++) : name;
   }
+}
+
+bool is_compute(const Role& role) { return role.name.rfind("compute", 0) == 0; }
+
+/// Roles that load or store and are smaller than a group of warps sit in one group, and have one count of registers.
+bool shares_group(const graph::Machine& machine, const Role& role) { return !is_compute(role) && role.warps < machine.warps_per_group; }
+
+/// Groups of warps that each role opens; those that join another's open none.
+std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedule) {
+  const auto up = [&](int warps) { return (warps + machine.warps_per_group - 1) / machine.warps_per_group; };
+  std::vector<int> groups;
+  int sharing = 0;  // warps so far
+  for (const Role& role : schedule.roles) {
+    const int before = shares_group(machine, role) ? sharing : 0;
+    groups.push_back(up(before + role.warps) - up(before));
+    if (shares_group(machine, role)) sharing += role.warps;
+  }
+  return groups;
 }
 
 /// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest to those
@@ -43,9 +63,8 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
   const graph::Machine& machine = graph.machine;
   const int step = std::max(1, machine.register_step);
   const int most = machine.max_registers_per_thread / step * step;
-  const auto groups = [&](const Role& role) { return (role.warps + machine.warps_per_group - 1) / machine.warps_per_group; };
-  int all = 0;
-  for (const Role& role : schedule.roles) all += groups(role);
+  const std::vector<int> groups = groups_of(machine, schedule);
+  const int all = std::accumulate(groups.begin(), groups.end(), 0);
   const std::int64_t threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
   std::int64_t left = std::min<std::int64_t>(most, machine.registers / (threads * all) / step * step) * all;
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
@@ -55,7 +74,12 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
       if (graph.nodes[i].scope != graph::Scope::iteration && at(schedule.role[i]) == r)
         role.registers = std::max(role.registers, (graph.nodes[i].registers + step - 1) / step * step);
-    left -= std::int64_t{role.registers} * groups(role);
+  }
+  int shared = 0;  // what roles in one group have
+  for (const Role& role : schedule.roles) shared = std::max(shared, shares_group(machine, role) ? role.registers : 0);
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
+    if (shares_group(machine, schedule.roles[r])) schedule.roles[r].registers = shared;
+    left -= std::int64_t{schedule.roles[r].registers} * groups[r];
   }
   if (left < 0)
     support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the roles lack ", -left * threads, " registers; use a smaller tile"));
@@ -64,10 +88,10 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
     for (bool more = true; more;) {  // all at the lowest level together
       int level = top;
       for (const Role& role : schedule.roles)
-        if ((role.name.rfind("compute", 0) == 0) == computes) level = std::min(level, role.registers);
+        if (is_compute(role) == computes) level = std::min(level, role.registers);
       std::int64_t cost = 0;
-      const auto rises = [&](const Role& role) { return (role.name.rfind("compute", 0) == 0) == computes && role.registers == level && level + step <= top; };
-      for (const Role& role : schedule.roles) cost += rises(role) ? std::int64_t{step} * groups(role) : 0;
+      const auto rises = [&](const Role& role) { return is_compute(role) == computes && role.registers == level && level + step <= top; };
+      for (std::size_t r = 0; r < schedule.roles.size(); ++r) cost += rises(schedule.roles[r]) ? std::int64_t{step} * groups[r] : 0;
       more = cost > 0 && cost <= left;
       left -= more ? cost : 0;
       for (Role& role : schedule.roles)
@@ -100,7 +124,7 @@ int warps_of_bodies(const graph::Graph& graph, const std::vector<int>& role, int
 
 }  // namespace
 
-bool completes_by_itself(const graph::Node& node) { return node.async == graph::Async::copy || node.variable_latency; }
+bool completes_by_itself(const graph::Node& node) { return kind_of(node) != RoleKind::compute; }
 
 void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result) {
   int roles = result.roles;
@@ -128,7 +152,7 @@ void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result
     int same_kind = -1, same_copy = -1;
     for (std::size_t k = 0; k < graph.nodes.size(); ++k) {
       const int role = result.role[k];
-      if (role < 0 || (!mixed && completes_by_itself(graph.nodes[k]) != completes_by_itself(graph.nodes[i]))) continue;
+      if (role < 0 || (!mixed && kind_of(graph.nodes[k]) != kind_of(graph.nodes[i]))) continue;
       if (const int others = mixed ? 0 : warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
       if (same_kind < 0) same_kind = role;
       if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = role;

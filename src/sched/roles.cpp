@@ -18,16 +18,17 @@ using graph::Scope;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-bool produces(const Node& node) { return node.async == Async::copy || node.variable_latency; }
-
 /// Registers move between groups of warps inside what the block was launched with.
 void share_registers(const Graph& graph, Schedule& schedule, const std::vector<bool>& producer) {
   const graph::Machine& machine = graph.machine;
-  int producers = 0, computes = 0;
+  const auto up = [&](int warps) { return (warps + machine.warps_per_group - 1) / machine.warps_per_group; };
+  int producers = 0, computes = 0, sharing = 0;  // warps of roles that load or store and sit in one group
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
-    const int groups = (schedule.roles[r].warps + machine.warps_per_group - 1) / machine.warps_per_group;
-    (producer[r] ? producers : computes) += groups;
+    const int warps = schedule.roles[r].warps;
+    if (producer[r] && warps < machine.warps_per_group) sharing += warps;
+    else (producer[r] ? producers : computes) += up(warps);
   }
+  producers += up(sharing);
   const int step = machine.register_step;
   const auto down = [&](std::int64_t count) { return static_cast<int>(count / step * step); };
   const std::int64_t threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
@@ -72,14 +73,21 @@ std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int
 
 }  // namespace
 
+RoleKind kind_of(const Node& node) {
+  if (node.async == Async::store || node.drains) return RoleKind::store;
+  return node.async == Async::copy || node.variable_latency ? RoleKind::load : RoleKind::compute;
+}
+
 void assign_roles(const Graph& graph, Schedule& schedule) {
   schedule.roles.clear();
   schedule.role.assign(graph.nodes.size(), -1);
   std::vector<bool> producer;
   std::map<int, std::vector<int>> by_copy;
-  std::vector<int> loads;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    (produces(graph.nodes[i]) ? loads : by_copy[graph.nodes[i].copy]).push_back(static_cast<int>(i));
+  std::vector<int> loads, stores;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const RoleKind kind = kind_of(graph.nodes[i]);
+    (kind == RoleKind::load ? loads : kind == RoleKind::store ? stores : by_copy[graph.nodes[i].copy]).push_back(static_cast<int>(i));
+  }
   const auto add = [&](std::string name, const std::vector<int>& nodes, bool is_producer) {
     if (nodes.empty()) return;
     Role role;
@@ -93,6 +101,7 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
     producer.push_back(is_producer);
   };
   add("load", loads, true);
+  add("store", stores, true);
   for (const auto& [copy, nodes] : by_copy) add("compute" + std::to_string(copy), nodes, false);
   for (const graph::Edge& edge : graph.edges)
     if (edge.same_role && schedule.role[at(edge.src)] != schedule.role[at(edge.dst)])

@@ -16,8 +16,12 @@ inline constexpr int kMinRegisters = 24;
 /// More than this a role that only starts copies has no use for.
 inline constexpr int kMaxProducerRegisters = 40;
 
+/// What a role is for. Loads and stores complete by themselves, and neither may hold up the other or a product.
+enum class RoleKind { load, store, compute };
+RoleKind kind_of(const graph::Node& node);
+
 /// Fills `roles` (name, warps, registers) and `role`; node lists stay empty. "load" holds what completes by itself
-/// (asynchronous copies, variable latency), "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that
+/// (asynchronous copies, variable latency), "store" what stores by itself, "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that
 /// must stay in one role would cross, or a role lacks registers.
 void assign_roles(const graph::Graph& graph, Schedule& schedule);
 

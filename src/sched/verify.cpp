@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/roles.hpp"
 #include "sched/schedule.hpp"
 #include "sched/verify_limits.hpp"
 #include "sched/verify_period.hpp"
@@ -125,7 +126,7 @@ class Verifier {
     for (std::size_t r = 0; r < s_.roles.size(); ++r) {
       if (s_.roles[r].origin < 0 || s_.roles[r].origin >= s_.ii)
         report("role ", s_.roles[r].name, " begins its steps at cycle ", s_.roles[r].origin, ", allowed are 0 to ", s_.ii - 1);
-      bool producer = false, consumer = false;
+      std::set<RoleKind> kinds;
       for (const int n : s_.roles[r].nodes) {
         if (n < 0 || n >= nodes()) {
           report("role ", s_.roles[r].name, " lists node ", n, ", which does not exist");
@@ -133,11 +134,11 @@ class Verifier {
         }
         ++seen[static_cast<std::size_t>(n)];
         if (role(n) != static_cast<int>(r)) report("node ", name(n), " is listed in role ", s_.roles[r].name, " but belongs to role ", role(n));
-        (node(n).async == Async::copy || node(n).variable_latency ? producer : consumer) = true;
+        kinds.insert(kind_of(node(n)));
         if (node(n).warps > s_.roles[r].warps)
           report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ", node(n).warps);
       }
-      if (producer && consumer && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency with others");
+      if (kinds.size() > 1 && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency, or bulk stores, with others");
     }
     for (int i = 0; i < nodes(); ++i)
       if (seen[static_cast<std::size_t>(i)] != 1) report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");

@@ -105,12 +105,12 @@ TEST_CASE("boxes land where the swizzle says, zeros outside the tensor on every 
     CAPTURE(to);
     check_box(128, {128, 100, 3, 2}, {64, 40, 1, 1}, {64, 7, 2, 1}, to);
     check_box(128, {72, 20, 1, 1}, {64, 32, 1, 1}, {64, 5, 0, 0}, to);    // right and lower edge
-    check_box(128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-3, -5, 1, 0}, to);    // left and upper edge
+    check_box(128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-8, -5, 1, 0}, to);    // left and upper edge
     check_box(128, {64, 20, 2, 1}, {64, 8, 2, 1}, {0, 4, 1, 0}, to);      // a whole head outside
     check_box(128, {64, 20, 2, 1}, {64, 8, 1, 1}, {0, 0, -1, 0}, to);
     check_box(128, {64, 20, 2, 1}, {64, 8, 1, 1}, {1000000, 0, 0, 5}, to);
     check_box(64, {128, 30, 2, 2}, {32, 10, 2, 2}, {16, 2, 0, 0}, to);
-    check_box(32, {128, 30, 2, 2}, {16, 10, 2, 2}, {21, 2, 0, 0}, to);
+    check_box(32, {128, 30, 2, 2}, {16, 10, 2, 2}, {24, 2, 0, 0}, to);
     check_box(0, {128, 30, 2, 2}, {24, 10, 2, 2}, {120, 25, 1, 1}, to);
   }
 }
@@ -147,6 +147,8 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(0, source.map, kBarrier, 4), "out of bounds"));
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier + 8, 4), "no mbarrier was initialised"));
   CHECK(contains(message(SharedMemory::kBase, empty, kBarrier, 4), "was not encoded"));
+  const int between[4] = {4, 0, 0, 0};
+  CHECK(contains(error_of([&] { bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4); }).message, "first coordinate is 4, 8 bytes"));
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the instruction 3"));
 }
 

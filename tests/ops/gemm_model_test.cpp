@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
 
 #include <tilejit/tilejit.hpp>
 
@@ -42,42 +43,51 @@ std::string run(const GemmShape& shape, std::uint64_t seed) {
   return problem.problem();
 }
 
-/// One kernel of a tile that a test names, launched with as many blocks as it likes.
-class Kernel {
+/// The kernel of a tile that a test names, launched with as many blocks as it likes.
+class Kernels {
  public:
-  Kernel(const GemmShape& shape, int tile) : tile_(tile) {
-    const arch::Arch& arch = *arch::find("sm_90a");
-    const ops::GemmKernel kernel{shape.dtype, shape.out,       shape.a_transposed, shape.b_transposed,
-                                 shape.bias,  shape.beta != 0, shape.activation,   tile};
-    const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
-    sched::Options options;
-    options.order_barriers = candidate.turns;
-    unit_ = codegen::emit(candidate.graph, sched::schedule(candidate.graph, options), "sm90");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = unit_.text;
-    job.headers = headers_for({&arch, true});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit_.symbol, unit_.smem_bytes);
-  }
+  explicit Kernels(int tile) : tile_(tile) {}
 
   std::string run(const GemmShape& shape, std::uint64_t seed, unsigned blocks) {
     driver_->set_options({seed, {}, 2, {}});
     GemmProblem problem(shape, seed);
+    ops::GemmKernel kernel = ops::gemm_kind(problem.args);
+    kernel.tile = tile_;
+    const Made& made = make(kernel);
     ops::LaunchPlan plan;
     plan.sm_count = blocks;
-    ops::gemm_plan(problem.args, ops::gemm_tiles()[static_cast<std::size_t>(tile_)], plan);
+    ops::gemm_plan(problem.args, ops::gemm_tiles()[static_cast<std::size_t>(tile_)], ops::gemm_store(kernel), plan);
     for (std::size_t m = 0; m < plan.map_count; ++m)
       driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
-    driver_->launch(0, *kernel_, {{plan.blocks, 1, 1}, static_cast<unsigned>(unit_.threads), unit_.smem_bytes, false, static_cast<unsigned>(unit_.cluster)}, plan.params.data(),
-                    plan.params_bytes, {});
+    driver_->launch(0, *made.kernel, {{plan.blocks, 1, 1}, static_cast<unsigned>(made.unit.threads), made.unit.smem_bytes, false, static_cast<unsigned>(made.unit.cluster)},
+                    plan.params.data(), plan.params_bytes, {});
     return problem.problem();
   }
 
  private:
+  struct Made {
+    codegen::Unit unit;
+    std::shared_ptr<launch::Kernel> kernel;
+  };
+  const Made& make(const ops::GemmKernel& kernel) {
+    Made& made = made_[ops::gemm_request(kernel).name];
+    if (made.kernel) return made;
+    const arch::Arch& arch = *arch::find("sm_90a");
+    const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
+    sched::Options options;
+    options.order_barriers = candidate.turns;
+    made.unit = codegen::emit(candidate.graph, sched::schedule(candidate.graph, options), "sm90");
+    compile::Job job;
+    job.name = "unit.cpp";
+    job.text = made.unit.text;
+    job.headers = headers_for({&arch, true});
+    made.kernel = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, made.unit.symbol, made.unit.smem_bytes);
+    return made;
+  }
+
   int tile_;
-  codegen::Unit unit_;
+  std::map<std::string, Made> made_;
   std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
-  std::shared_ptr<launch::Kernel> kernel_;
 };
 
 }  // namespace
@@ -120,7 +130,7 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
     shape.alpha = 0.75f;
     shape.bias = t % 3 != 1;
     shape.activation = static_cast<Activation>(t % 4);
-    Kernel kernel(shape, t);
+    Kernels kernels(t);
     std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
     // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks.
     for (const auto& [rows, columns, k, blocks] : {std::array{2, 2, 2, 1}, {5, 3, 1, 3}, {3, 1, 13, 1}}) {
@@ -131,9 +141,30 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
       shape.padding = ragged ? 3 : 0;
       CAPTURE(shape.text());
       CAPTURE(t);
-      CHECK(kernel.run(shape, seed++, static_cast<unsigned>(blocks)) == "");
+      CHECK(kernels.run(shape, seed++, static_cast<unsigned>(blocks)) == "");
     }
   }
+}
+
+TEST_CASE("operands that begin anywhere, in every order: their rows are copied first") {
+  std::uint64_t seed = 500;
+  for (int order = 0; order < 4; ++order)
+    for (const auto& [m, n, k, shift] : {std::array{131, 261, 201, 0}, {5, 3, 3, 1}, {70, 11, 65, 3}, {64, 64, 64, 1}}) {
+      GemmShape shape;
+      shape.dtype = order % 2 == 0 ? DType::f16 : DType::bf16;
+      shape.out = order == 3 ? DType::f32 : shape.dtype;
+      shape.a_transposed = order / 2 == 1;
+      shape.b_transposed = order % 2 == 1;
+      shape.any_stride = true;
+      shape.m = m;
+      shape.n = n;
+      shape.k = k;
+      shape.shift = shift;
+      shape.batch = shift == 3 ? 2 : 0;  // the second matrix begins elsewhere than the first
+      shape.alpha = shift == 3 ? 0.5f : 1.0f;
+      CAPTURE(shape.text());
+      CHECK(run(shape, seed++) == "");
+    }
 }
 
 TEST_CASE("batches: strided, with one b for all, in place") {
@@ -209,6 +240,8 @@ TEST_CASE("random shapes, strides and scalars") {
     shape.alpha = static_cast<float>(between(-8, 8)) / 4;
     shape.in_place = between(0, 1) == 1;
     shape.padding = between(0, 9);
+    shape.any_stride = between(0, 1) == 1;
+    shape.shift = between(0, 7);
     CAPTURE(shape.text());
     CHECK(run(shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
   }

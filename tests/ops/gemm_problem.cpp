@@ -73,10 +73,10 @@ double limit(DType in, DType out) {
 std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out), a_transposed ? " a^T" : "",
                       b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "", in_place ? " in place" : "",
-                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), scales ? " scales" : "", " padding ", padding);
+                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), scales ? " scales" : "", " padding ", padding, any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
-Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) {
+Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) const {
   const std::size_t rank = shape.size(), size = static_cast<std::size_t>(size_of(dtype));
   Tensor& t = memory.tensor;
   t.device = kCpu;
@@ -91,9 +91,9 @@ Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t>
     t.strides[axis] = step;
     step *= shape[axis] + (i == 0 && rank > 1 ? padding : 0);
   }
-  memory.bytes.assign(static_cast<std::size_t>(step) * size + 2 * kGuardBytes + 16, kPoison);
+  memory.bytes.assign((static_cast<std::size_t>(step) + static_cast<std::size_t>(shape_.shift)) * size + 2 * kGuardBytes + 16, kPoison);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.bytes.data() + kGuardBytes);
-  t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16);
+  t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16 + static_cast<std::size_t>(shape_.shift) * size);
   return t;
 }
 
@@ -125,7 +125,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     return inner;
   };
   const int wide = 16 / size_of(shape.dtype);  // rows of a and b begin at multiples of 16 bytes
-  const auto to_wide = [&](int size) { return (wide - size % wide) % wide + wide * shape.padding; };
+  const auto to_wide = [&](int size) { return shape.any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding; };
   const bool batched = shape.batch > 0;
   args.a = place(a_, shape.dtype, sizes(batched, {shape.m, shape.k}), shape.a_transposed,
                  to_wide(shape.a_transposed ? shape.m : shape.k));

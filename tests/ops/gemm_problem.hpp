@@ -19,6 +19,8 @@ struct GemmShape {
   Activation activation = Activation::none;
   bool scales = false;  ///< of e4m3: both
   int padding = 0;  ///< elements between the rows of d (and c); of a and b as many times 16 bytes
+  bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
+  int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
   std::string text() const;
 };
 
@@ -38,7 +40,7 @@ class GemmProblem {
     std::vector<unsigned char> bytes;
     Tensor tensor;
   };
-  Tensor place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding);
+  Tensor place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) const;
   void fill(Memory& memory, std::uint64_t seed);
   std::vector<double> reference() const;
 

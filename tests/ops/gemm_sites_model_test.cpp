@@ -17,6 +17,7 @@ namespace {
 
 constexpr test::Excuse kExcused[] = {
     {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
+    {"proxy fence after", "the model's memory is one: what ordinary stores wrote, the copy engine reads"},
     {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
 };
 /// Of the two rings' waits for a free slot the later one may go unnoticed as well: a slot of either is handed back when the
@@ -26,7 +27,7 @@ bool excused(const graph::Graph& graph, const codegen::Unit& unit, const codegen
     if (site.what.find(excuse.what) != std::string::npos) return true;
   int last_empty = 0;
   for (const codegen::Site& each : unit.sites)
-    if (each.what.find("wait ring") != std::string::npos && each.what.ends_with(" empty")) last_empty = each.id;
+    if (each.what.starts_with("role load") && each.what.ends_with(" empty")) last_empty = each.id;
   for (const graph::Value& value : graph.values)
     if (value.shared_by > 1 && site.what.find("ring " + value.name + " empty") != std::string::npos) return false;
   return site.id == last_empty;
@@ -41,12 +42,13 @@ int tile_named(const std::string& name) {
 
 DType dtype_of(const ops::GemmTile& tile) { return tile.element_bytes == 1 ? DType::e4m3 : DType::f16; }
 
-ops::Candidate candidate_of(int tile) {
+ops::GemmKernel kernel_of(int tile) {
   ops::GemmKernel kernel;
   kernel.tile = tile;
   kernel.dtype = dtype_of(ops::gemm_tiles()[static_cast<std::size_t>(tile)]);
-  return ops::gemm_candidate(kernel, *arch::find("sm_90a"));
+  return kernel;
 }
+ops::Candidate candidate_of(int tile) { return ops::gemm_candidate(kernel_of(tile), *arch::find("sm_90a")); }
 
 sched::Options short_rings(bool turns) {
   sched::Options options;
@@ -57,7 +59,7 @@ sched::Options short_rings(bool turns) {
 
 class Kernel {
  public:
-  explicit Kernel(int tile) : tile_(ops::gemm_tiles()[static_cast<std::size_t>(tile)]), emitted_(candidate_of(tile).graph, short_rings(candidate_of(tile).turns)) {}
+  explicit Kernel(int tile) : store_(ops::gemm_store(kernel_of(tile))), tile_(ops::gemm_tiles()[static_cast<std::size_t>(tile)]), emitted_(candidate_of(tile).graph, short_rings(candidate_of(tile).turns)) {}
 
   /// "" when the run was right; else the fault, or what is wrong with the result.
   std::string run(std::uint64_t seed, std::vector<int> disabled) {
@@ -70,13 +72,14 @@ class Kernel {
     test::GemmProblem problem(shape, 900 + seed);
     ops::LaunchPlan plan;
     plan.sm_count = 1;
-    ops::gemm_plan(problem.args, tile_, plan);
+    ops::gemm_plan(problem.args, tile_, store_, plan);
     const std::string fault = emitted_.launch(plan, plan.blocks, seed, std::move(disabled));
     return fault.empty() ? problem.problem() : fault;
   }
   const codegen::Unit& unit() const { return emitted_.unit; }
 
  private:
+  int store_;
   ops::GemmTile tile_;
   test::EmittedKernel emitted_;
 };
@@ -97,7 +100,9 @@ TEST_CASE("each site of a matrix product's kernel is missed when it is switched 
       CAPTURE(site.id);
       CAPTURE(site.what);
       bool missed = false;
-      const std::uint64_t seeds = excused(graph, kernel.unit(), site) ? 1 : kSeeds;
+      // A slot of d that is handed back too early is filled again a whole tile later: few orders of events show it.
+      const bool late = site.what.find("stores") != std::string::npos || site.what.find("ring d") != std::string::npos;
+      const std::uint64_t seeds = excused(graph, kernel.unit(), site) ? 1 : late ? 8 * kSeeds : kSeeds;
       for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
       ++sites;
       noticed += missed;

@@ -33,7 +33,7 @@ TEST_CASE("every combination of sizes and kinds is a problem") {
   CHECK(list.front().name == "gemm_f16_kk 1x4096x512");
   CHECK(list.back().name == "gemm_f16_kk_bias 4096x4096x1024");
   CHECK(list.front().flops == 2.0 * 4096 * 512);
-  CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name == "gemm_bf16_kk 4x5x6x7");
+  CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name == "gemm_bf16_kk_rows 4x5x6x7");
   const auto narrow = problems({{"sizes", {"64"}}, {"dtype", {"f16", "e4m3"}}, {"out", {"f32"}}});
   REQUIRE(narrow.size() == 2);
   CHECK(narrow.back().name == "gemm_e4m3_f32_kk 64x64x64");

@@ -177,6 +177,11 @@ TJ_DEVICE T load_shared(u32 address) {
   detail::api.shared_load(address, &value, 4);
   return value;
 }
+TJ_DEVICE u32 load_shared_u16(u32 address) {
+  unsigned short value;
+  detail::api.shared_load(address, &value, 2);
+  return value;
+}
 TJ_DEVICE void load_shared(u32 address, float (&values)[4]) { detail::api.shared_load(address, values, 16); }
 TJ_DEVICE void store_shared(u32 address, u32 value) { detail::api.shared_store(address, &value, 4); }
 TJ_DEVICE void store_shared(u32 address, float value) { detail::api.shared_store(address, &value, 4); }
@@ -326,6 +331,11 @@ TJ_DEVICE void load_global(const float* address, float& a, float& b) {
 TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
   detail::check_aligned(address, 16);
   __builtin_memcpy(words, address, sizeof(words));
+}
+TJ_DEVICE u32 load_global_u8(const void* address) { return *static_cast<const unsigned char*>(address); }
+TJ_DEVICE u32 load_global_u32(const void* address) {
+  detail::check_aligned(address, 4);
+  return *static_cast<const u32*>(address);
 }
 TJ_DEVICE u32 load_global_u16(const void* address) {
   detail::check_aligned(address, 2);

@@ -1,0 +1,76 @@
+// Operands of a matrix product that the copy engine cannot read as they are; see gemm.hpp.
+//
+// Decides which are copied and how the copies lie. Invariant: a product of copies is the same product.
+#include "ops/copy_rows.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_copies.hpp"
+#include "ops/tensor_checks.hpp"
+
+namespace tj::ops {
+namespace {
+
+constexpr std::int64_t kLineBytes = 128;  // of L2: rows of whole lines are read the fastest
+constexpr std::size_t kPlace = 256;
+
+/// The operand as rows: its contiguous dimension last.
+Tensor as_rows(const Tensor& operand, bool mn_major) {
+  Tensor rows = operand;
+  const auto outer = static_cast<std::size_t>(operand.rank - 2), depth = outer + 1;
+  if (mn_major) {
+    std::swap(rows.shape[outer], rows.shape[depth]);
+    std::swap(rows.strides[outer], rows.strides[depth]);
+  }
+  return rows;
+}
+
+std::int64_t pitch_of(const Tensor& rows) {
+  const std::int64_t line = kLineBytes / size_of(rows.dtype);
+  return (rows.shape[static_cast<std::size_t>(rows.rank - 1)] + line - 1) / line * line;
+}
+std::int64_t matrix_of(const Tensor& rows) { return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)]; }
+
+bool copied(const Tensor& operand) { return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1); }
+
+std::size_t bytes_of(const Tensor& operand) {
+  if (!copied(operand)) return 0;
+  const Tensor rows = as_rows(operand, gemm_mn_major(operand));
+  const std::int64_t batch = rows.rank == 3 ? rows.shape[0] : 1;
+  const auto bytes = static_cast<std::size_t>(matrix_of(rows) * batch * size_of(rows.dtype));
+  return (bytes + kPlace - 1) / kPlace * kPlace;
+}
+
+/// Copies it there if it must be, and gives what to read instead.
+Tensor aligned(const Tensor& operand, std::byte*& scratch, const Op::Step& step) {
+  if (!copied(operand)) return operand;
+  const bool mn = gemm_mn_major(operand);
+  CopyRowsArgs copy{as_rows(operand, mn), {}};
+  copy.destination = copy.source;
+  copy.destination.data = scratch;
+  scratch += bytes_of(operand);
+  const auto down = static_cast<std::size_t>(operand.rank - 2);
+  copy.destination.strides[down + 1] = 1;
+  copy.destination.strides[down] = pitch_of(copy.source);
+  if (operand.rank == 3) copy.destination.strides[0] = matrix_of(copy.source);
+  step(copy_rows_op(), &copy);
+  return as_rows(copy.destination, mn);
+}
+
+}  // namespace
+
+std::size_t gemm_scratch_bytes(const GemmArgs& args) { return bytes_of(args.a) + bytes_of(args.b); }
+
+void gemm_steps(const GemmArgs& args, void* scratch, const Op::Step& step) {
+  GemmArgs of_copies = args;
+  auto* next = static_cast<std::byte*>(scratch);
+  of_copies.a = aligned(args.a, next, step);
+  of_copies.b = aligned(args.b, next, step);
+  step(gemm_op(), &of_copies);
+}
+
+bool gemm_copies(const GemmConfig& config) {
+  const auto off = [&](std::int64_t rows, std::int64_t row) { return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0; };
+  const auto operand = [&](std::int64_t outer, bool mn) { return mn ? off(config.k, outer) : off(outer, config.k); };
+  return operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,29 @@
+// How a matrix product's tile ends; see gemm.hpp.
+//
+// Decides the way of d out of the registers. Invariant: canonical() is idempotent and keeps gemm_store().
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+
+namespace tj::ops {
+namespace {
+
+// What d may take of shared memory: with more, the rings of the operands lose a slot that the loop needs. 64 KB for tiles of 128 x 256
+// left 3 of 4, and 2048^3 and 8192^3 took 4% longer than with stores from registers (H200, 2026-11-21).
+constexpr int kMostStagedBytes = 32 * 1024;
+
+}  // namespace
+
+int gemm_store(const GemmKernel& kernel) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  const bool may_stage = kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 && kernel.rung == kNoGemmRung;
+  if (may_stage && !kernel.d_aligned) return gemm::kRows;
+  return may_stage && tile.block_m * tile.block_n * size_of(kernel.out) <= kMostStagedBytes ? gemm::kCopied : gemm::kDirect;
+}
+
+GemmKernel canonical(GemmKernel kernel) {
+  GemmKernel aligned = kernel;
+  aligned.d_aligned = true;
+  return gemm_store(kernel) == gemm_store(aligned) ? aligned : kernel;
+}
+
+}  // namespace tj::ops
