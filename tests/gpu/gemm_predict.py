@@ -11,11 +11,14 @@ tj-schedule beside it (lib/, bin/). Exit codes: 0 measured, 1 a tile could not b
 import argparse
 import json
 import os
+import pty
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -59,21 +62,39 @@ def shapes_of(tile, sms, element_bytes):
 
 # ---- the clock ----------------------------------------------------------------------------------------------------------
 class Clock:
-    """Reads the SM clock and the power while it lives."""
+    """Reads the SM clock and the power while it lives. Through a terminal: into a pipe, lines would wait in a buffer that dies with the process."""
 
-    def __init__(self):
+    COMMAND = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0", "--loop-ms=20"]
+
+    def __init__(self, command=None):
+        self.samples, self._process = [], None  # pieces of text
+        ours, theirs = pty.openpty()
         try:
-            self._process = subprocess.Popen(["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0", "--loop-ms=20"],
-                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self._process = subprocess.Popen(command or self.COMMAND, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL)
         except OSError:
-            self._process = None
+            os.close(ours)
+            return
+        finally:
+            os.close(theirs)
+        self._reader = threading.Thread(target=self._read, args=(ours,))
+        self._reader.start()
+
+    def _read(self, terminal):
+        with open(terminal, "rb", buffering=0) as file:
+            try:
+                while block := file.read(4096):
+                    self.samples.append(block.decode(errors="replace"))
+            except OSError:  # how a terminal ends
+                pass
 
     def stop(self):
         """GHz under load, and watts; None when nothing could be read."""
         if self._process is None:
             return None
         self._process.terminate()
-        return loaded_clock(self._process.communicate()[0])
+        self._process.wait()
+        self._reader.join()
+        return loaded_clock("".join(self.samples))
 
 
 def loaded_clock(text):
@@ -164,6 +185,12 @@ def self_test():
         assert shapes[0][:2] == shapes[1][:2] and iterations[0] < iterations[1] and shapes[1][2] == iterations[1] * parse_tile(name)[2]
         assert sum(shapes[1][:2]) * shapes[1][2] * 2 <= OPERAND_BYTES, shapes
     assert loaded_clock("1980, 90.5\n1980, 91\n1500, 690\n1520, 700\n1510, 705\ncut") == (1.51, 700.0) and loaded_clock("[N/A], [N/A]\n") is None
+    endless = "import time\nwhile True: print('1750, 600.5'); time.sleep(0.01)"
+    clock = Clock([sys.executable, "-c", endless])
+    while not clock.samples:
+        time.sleep(0.01)
+    assert clock.stop() == (1.75, 600.5)
+    assert Clock(["/nowhere/nvidia-smi"]).stop() is None
     problems = [{"kernels": [{"measured_us": 20.0, "predicted_cycles": 20000.0}]}, {"kernels": [{"measured_us": 50.0, "predicted_cycles": 68000.0}]}]
     row = row_of("f16", "128x256x64", problems, (16, 64), {"ii": 1024}, (1.5, 650.0))
     assert abs(row["measured_cycles"] - 937.5) < 1e-9 and row["predicted_cycles"] == 1000.0, row
