@@ -54,7 +54,7 @@ struct Runtime::Impl {
     op.steps(args, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, device, stream); });
   }
   void run_one(const ops::Op& op, const void* args, Device device, Stream stream) {
-    const int choice = tuned(op, args, device);
+    const int choice = tunings.choice(op, args, device);
     const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
     if (kernel == nullptr) kernel = &get(op, request_of(op, args, device, choice), small_key, device, stream);
@@ -67,28 +67,6 @@ struct Runtime::Impl {
     return choice == kNotTuned ? op.request_of(args, backends.arch(device)) : op.tunable()->request_of(args, choice);
   }
 
-  // ---- choices that were measured -------------------------------------------------------------------------------------
-  /// Of these arguments; the first look-up on a device reads its records.
-  int tuned(const ops::Op& op, const void* args, Device device) {
-    const ops::Tunable* tunable = op.tunable();
-    if (tunable == nullptr || !settings.use_tuning) return kNotTuned;
-    const TunedTable& found = tuned_table(device);
-    return found.empty() ? kNotTuned : found.find(op, tunable->key_of(args));
-  }
-  int tuned(const ops::Op& op, const ops::ProblemKey& key, Device device) { return settings.use_tuning ? tuned_table(device).find(op, key) : kNotTuned; }
-  const TunedTable& tuned_table(Device device) {
-    const TunedTable* known = tunings.table(device);
-    return known != nullptr ? *known : tunings.load(device, tuned_machine(device));
-  }
-  TunedMachine tuned_machine(Device device) {
-    const launch::DeviceInfo info = backends.driver(device)->device_info(device.index);
-    return {&backends.arch(device), info.name, info.sm_count};
-  }
-  /// prepare() is where records of other processes are noticed.
-  void refresh_tunings(Device device) {
-    if (settings.use_tuning && device.kind != DeviceKind::cpu) tunings.load(device, tuned_machine(device));
-  }
-
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
     if (device.kind != DeviceKind::cuda)
       fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
@@ -97,8 +75,13 @@ struct Runtime::Impl {
       const LoadedKernel* present = table.find(hot_key(op, variant.small_key, device));
       return present != nullptr ? *present : load(op, variant.request, variant.small_key, device);
     };
-    steps.launch = [&](const void* args, const LoadedKernel& kernel, Stream stream) { launch(op, args, kernel, stream); };
-    return tj::tune(op, problem, tuned_machine(device), options, steps, tunings);
+    steps.launch = [&](const void* args, void* scratch, const LoadedKernel& kernel, Stream stream) {
+      op.steps(args, scratch, [&](const ops::Op& step, const void* step_args) {
+        if (&step == &op) launch(op, step_args, kernel, stream);
+        else run_one(step, step_args, device, stream);
+      });
+    };
+    return tj::tune(op, problem, options, steps, tunings);
   }
 
   static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) { return {&maker, small_key, device}; }
@@ -253,11 +236,11 @@ struct Runtime::Impl {
   KernelReport prepare(const ops::Op& op, const void* args) {
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    refresh_tunings(device);
+    tunings.refresh(device);
     KernelReport last;
     alignas(256) static std::byte nowhere[256];  // nothing is launched: any place stands for the scratch
     op.steps(args, nowhere, [&](const ops::Op& step, const void* step_args) {
-      const int choice = tuned(step, step_args, device);
+      const int choice = tunings.choice(step, step_args, device);
       last = report(step, request_of(step, step_args, device, choice), small_key_of(step, step_args, device, choice), device);
     });
     return last;
@@ -273,7 +256,7 @@ struct Runtime::Impl {
   support::Log log;
   Backends backends;
   std::unique_ptr<cache::Store> store;  ///< absent: the disk is not wanted
-  Tunings tunings{store.get(), log};
+  Tunings tunings{store.get(), log, backends, settings.use_tuning};
   KernelTable table;
   std::mutex turns_mutex;
   std::map<std::string, Turn> turns;
@@ -304,8 +287,8 @@ KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops:
 KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
   ops::GemmKernel kernel = ops::gemm_kernel(config, impl_->backends.arch(device));
-  impl_->refresh_tunings(device);
-  const int choice = impl_->tuned(ops::gemm_op(), ops::gemm_problem_key({config.m, config.n, config.k, config.batch}, kernel), device);
+  impl_->tunings.refresh(device);
+  const int choice = impl_->tunings.choice(ops::gemm_op(), ops::gemm_problem_key({config.m, config.n, config.k, config.batch}, kernel), device);
   if (choice != kNotTuned) kernel.tile = choice;
   if (ops::gemm_copies(config)) impl_->report(ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), 0, device);
   return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);

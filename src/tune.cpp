@@ -118,10 +118,11 @@ std::vector<const LoadedKernel*> load_all(const std::vector<ops::Variant>& varia
   return kernels;
 }
 
-void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<const LoadedKernel*>& kernels, const TuneOptions& options,
+void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<const LoadedKernel*>& kernels, const TuneOptions& options,
              const TuneSteps& steps, TuneReport& report) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<void*> places;
+  const ops::Tunable& tunable = *op.tunable();
   for (const ops::Operand& operand : tunable.operands(problem)) {
     memory.push_back(make_operand(operand, steps, options.seed + memory.size()));
     places.push_back(memory.back().get());
@@ -129,10 +130,14 @@ void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std
   const int calls = calls_of(report);
   std::vector<Entrant> entrants;
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
+    const std::size_t scratch_bytes = op.scratch_bytes(args);
+    if (scratch_bytes > 0) memory.push_back(steps.driver->allocate(steps.device.index, scratch_bytes));
+    void* const scratch = scratch_bytes > 0 ? memory.back().get() : nullptr;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (kernels[i] == nullptr) continue;
+      steps.launch(args, scratch, *kernels[i], {});  // what else the call launches is loaded before it is recorded
       auto recording = steps.driver->record(steps.device.index, [&](Stream stream) {
-        for (int call = 0; call < calls; ++call) steps.launch(args, *kernels[i], stream);
+        for (int call = 0; call < calls; ++call) steps.launch(args, scratch, *kernels[i], stream);
       });
       entrants.push_back({i, std::move(recording), {}});
     }
@@ -165,8 +170,8 @@ std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Pr
   return variants;
 }
 
-TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachine& machine, const TuneOptions& options, const TuneSteps& steps,
-                Tunings& tunings) {
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps, Tunings& tunings) {
+  const TunedMachine machine = tunings.machine(steps.device);
   const ops::Tunable* tunable = op.tunable();
   if (tunable == nullptr) support::fail(Stage::argument, Code::unsupported, cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
   const std::vector<ops::Variant> variants = variants_of(*tunable, problem, *machine.arch, options);
@@ -177,9 +182,9 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachi
   report.sm_count = machine.sm_count;
   report.target = machine.arch->name;
   for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
-  measure(*tunable, problem, load_all(variants, steps, report), options, steps, report);
+  measure(op, problem, load_all(variants, steps, report), options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
-  report.kept = tunings.keep(steps.device, machine, op, problem, variants[chosen], report.variants[chosen].measured_us);
+  report.kept = tunings.keep(steps.device, op, problem, variants[chosen], report.variants[chosen].measured_us);
   return report;
 }
 

@@ -46,7 +46,8 @@ struct TuneSteps {
   std::shared_ptr<launch::Driver> driver;
   Device device;
   std::function<const LoadedKernel&(const ops::Variant&)> load;
-  std::function<void(const void* args, const LoadedKernel&, Stream)> launch;
+  /// scratch: as many bytes as the op wants for these arguments.
+  std::function<void(const void* args, void* scratch, const LoadedKernel&, Stream)> launch;
 };
 
 /// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.
@@ -55,7 +56,6 @@ std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Pr
 /// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's calls are
 /// recorded once and replayed; kernels take turns, in an order that rotates. The fastest is kept. Throws tj::Error when none of them
 /// could be measured.
-TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TunedMachine& machine, const TuneOptions& options, const TuneSteps& steps,
-                Tunings& tunings);
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps, Tunings& tunings);
 
 }  // namespace tj

@@ -89,14 +89,33 @@ bool Tunings::served(Device device) const noexcept {
   return device.kind == DeviceKind::cuda && device.index >= 0 && static_cast<std::size_t>(device.index) < kDevices;
 }
 
-const TunedTable* Tunings::table(Device device) const noexcept {
-  static const TunedTable none({});
-  if (!served(device)) return &none;
-  return known_[static_cast<std::size_t>(device.index)].table.load(std::memory_order_acquire);
+int Tunings::choice(const ops::Op& op, const void* args, Device device) {
+  const ops::Tunable* tunable = op.tunable();
+  if (tunable == nullptr || !used_) return kNotTuned;
+  const TunedTable& found = table(device);
+  return found.empty() ? kNotTuned : found.find(op, tunable->key_of(args));
 }
 
-const TunedTable& Tunings::load(Device device, const TunedMachine& machine) {
-  if (!served(device)) return *table(device);
+int Tunings::choice(const ops::Op& op, const ops::ProblemKey& key, Device device) { return used_ ? table(device).find(op, key) : kNotTuned; }
+
+void Tunings::refresh(Device device) {
+  if (used_ && served(device)) load(device);
+}
+
+TunedMachine Tunings::machine(Device device) {
+  const launch::DeviceInfo info = backends_.driver(device)->device_info(device.index);
+  return {&backends_.arch(device), info.name, info.sm_count};
+}
+
+const TunedTable& Tunings::table(Device device) {
+  static const TunedTable none({});
+  if (!served(device)) return none;
+  const TunedTable* known = known_[static_cast<std::size_t>(device.index)].table.load(std::memory_order_acquire);
+  return known != nullptr ? *known : load(device);
+}
+
+const TunedTable& Tunings::load(Device device) {
+  const TunedMachine machine = this->machine(device);
   const std::lock_guard lock(mutex_);
   Known& known = known_[static_cast<std::size_t>(device.index)];
   const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
@@ -127,7 +146,8 @@ std::vector<Tuned> Tunings::read(const TunedMachine& machine) {
   return list;
 }
 
-bool Tunings::keep(Device device, const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us) {
+bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us) {
+  const TunedMachine machine = this->machine(device);
   cache::Entry entry;
   entry.metadata = {{"name", problem.name},      {"target", machine.arch->name}, {"kind", kKind},
                     {"op", std::string(op.name())}, {"device", machine.device},   {"choice", chosen.name},

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "arch/arch.hpp"
+#include "backends.hpp"
 #include "cache/cache.hpp"
 #include "ops/tunable.hpp"
 #include "support/log.hpp"
@@ -51,15 +52,18 @@ class TunedTable {
 
 class Tunings {
  public:
-  /// store: null keeps what is measured in memory only. Both outlive this.
-  Tunings(cache::Store* store, const support::Log& log) : store_(store), log_(log) {}
+  /// store: null keeps what is measured in memory only. All of them outlive this. used: false leaves every choice to the op.
+  Tunings(cache::Store* store, const support::Log& log, Backends& backends, bool used) : store_(store), log_(log), backends_(backends), used_(used) {}
 
-  /// Null until load() was called for the device.
-  const TunedTable* table(Device device) const noexcept;
-  /// Reads the device's records, anew where the directory changed since; other devices than GPUs have none.
-  const TunedTable& load(Device device, const TunedMachine& machine);
+  /// kNotTuned when nothing was measured; the first look-up on a device reads its records.
+  int choice(const ops::Op& op, const void* args, Device device);
+  int choice(const ops::Op& op, const ops::ProblemKey& key, Device device);
+  /// Notices records of other runtimes and processes; other devices than GPUs have none.
+  void refresh(Device device);
+
+  TunedMachine machine(Device device);
   /// From now on the problem's choice on this device. False when the record could not be written (already logged).
-  bool keep(Device device, const TunedMachine& machine, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us);
+  bool keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us);
 
  private:
   static constexpr std::size_t kDevices = 64;
@@ -70,11 +74,15 @@ class Tunings {
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
   };
   bool served(Device device) const noexcept;
+  const TunedTable& table(Device device);
+  const TunedTable& load(Device device);
   std::vector<Tuned> read(const TunedMachine& machine);
   const TunedTable& publish(Known& known, std::vector<Tuned> list);
 
   cache::Store* store_;
   const support::Log& log_;
+  Backends& backends_;
+  bool used_;
   std::mutex mutex_;
   std::set<std::string> reported_;  ///< records that were said to be of no use
   std::array<Known, kDevices> known_;

@@ -72,7 +72,7 @@ def time_shape(torch, runtime, binding, device, shape, dtype, options, generator
         ours()
         torch.cuda.synchronize()
         row["kernel"] = runtime.prepare(device, op=b"gemm", dtype=code, out=out_code, m=m, n=n, k=k).name.decode()
-        if options.tile and not row["kernel"].endswith(options.tile):
+        if options.tile and options.tile not in row["kernel"].split("_"):
             raise binding.TilejitError(binding.INTERNAL, "internal", "argument", f"{row['kernel']} ran; are library and tj-warm of one build?", "")
         candidates["tilejit"] = ours
     except binding.TilejitError as error:

@@ -246,6 +246,21 @@ TEST_CASE("nothing is measured without a GPU or for an op with one kernel a prob
   CHECK(has(error_of([&] { none.tune_op("gemm", problem("64"), kGpu, {}); }).message, "no device"));
 }
 
+TEST_CASE("what a call does beside its kernel is measured with it: operands that begin anywhere are copied first") {
+  TuneMachine machine;
+  machine.cuda.set_param_bytes(0);  // two kinds of kernels
+  Runtime runtime(machine.options());
+  const TuneReport report = tune(runtime, "1001x1003x1007");
+  const auto& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
+  CHECK(has(chosen.name, "128x256x64"));
+  GemmConfig config;
+  config.m = 1001;
+  config.n = 1003;
+  config.k = 1007;
+  CHECK(has(kernel_of(runtime, config), chosen.name));
+  CHECK(machine.warnings.empty());
+}
+
 TEST_CASE("measuring leaves nothing on the device") {
   TuneMachine machine;
   {
