@@ -286,12 +286,10 @@ TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffff
 /// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
-  asm volatile(
-      "{\n.reg .pred upper;\n.reg .b32 bit, given, got;\nand.b32 bit, %2, %3;\nsetp.ne.b32 upper, bit, 0;\n"
-      "selp.b32 given, %0, %1, upper;\nshfl.sync.bfly.b32 got, given, %3, 31, 0xffffffff;\n"
-      "selp.b32 %0, got, %0, upper;\nselp.b32 %1, %1, got, upper;\n}\n"
-      : "+r"(low), "+r"(high)
-      : "r"(lane_index()), "n"(Bit));
+  const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
+  const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, Bit);
+  if (upper) low = got;
+  else high = got;
 }
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }

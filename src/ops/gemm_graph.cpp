@@ -37,7 +37,7 @@ constexpr int kReadBytes = 16;  // of one load of a thread
 // bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
 // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills.
-constexpr int kWriterRegisters = 40;
+constexpr int kWriterRegisters = 48;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
 

@@ -110,9 +110,8 @@ double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& ra
          static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
 }
 
-/// An iteration of all SMs by what they read from L2 together. One wave is over before that counts.
-double shared_path_cycles(const GemmTile& tile, double waves, const Rates& rates) {
-  if (waves <= 1) return 0;
+/// An iteration of all SMs by what they read from L2 together: where the matrix unit is what is waited for, over several waves.
+double shared_path_cycles(const GemmTile& tile, const Rates& rates) {
   const double rows = static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
   return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
 }
@@ -124,11 +123,13 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   const std::int64_t tiles = clusters * tile.blocks();  // those beyond the matrix included
   const auto waves = static_cast<double>(up(clusters, std::max(1, rates.arch->sm_count / tile.blocks())));
   const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
-  const auto iteration = std::max({static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates), shared_path_cycles(tile, waves, rates)});
   const auto end = static_cast<double>(cycles.end);
-  const double by_sm = waves * iterations * iteration + (waves - 1) * end;
+  const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
+  const double own = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
   const double compulsory = compulsory_bytes(sizes, tile.element_bytes, size_of(kernel.out));
   const double by_memory = compulsory > rates.cache_bytes ? compulsory / rates.memory_bytes_per_cycle : 0;
+  const bool sustained = waves > 1 && by_iterations(own) > by_memory;
+  const double by_sm = by_iterations(sustained ? std::max(own, shared_path_cycles(tile, rates)) : own);
   const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
   return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
 }
