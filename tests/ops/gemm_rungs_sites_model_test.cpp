@@ -56,7 +56,7 @@ class Kernel {
     problem.args.rung = rung_;
     ops::LaunchPlan plan;
     plan.sm_count = 1;
-    ops::gemm_plan(problem.args, tile, plan);
+    ops::gemm_plan(problem.args, tile, ops::gemm_store(kernel_), plan);
     const std::string fault = emitted_.launch(plan, 1, seed, std::move(disabled));
     return fault.empty() ? problem.problem() : fault;
   }
