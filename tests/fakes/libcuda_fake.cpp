@@ -243,8 +243,14 @@ CUresult cuMemFree(CUdeviceptr memory) {
   TJ_NEED_CONTEXT();
   return destroy(state().memory, reinterpret_cast<void*>(memory), result);
 }
-CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) { return cuMemAlloc(memory, bytes); }
-CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream) { return cuMemFree(memory); }
+CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) {
+  TJ_ENTER(std::to_string(bytes));
+  return cuMemAlloc(memory, bytes);
+}
+CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream) {
+  TJ_ENTER();
+  return cuMemFree(memory);
+}
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   TJ_ENTER(std::to_string(bytes));
   TJ_NEED_CONTEXT();

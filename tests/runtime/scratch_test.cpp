@@ -1,0 +1,61 @@
+// Protects calls that take several launches: scratch memory of the stream, given back whatever happens.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "runtime/runtime_fixture.hpp"
+
+namespace {
+
+using namespace tj::test;
+using tj::GemmArgs;
+using tj::Runtime;
+
+/// Rows of a at odd addresses, those of b at multiples of 16 bytes.
+GemmArgs product() {
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
+    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns}, {pitch, 1});
+  };
+  GemmArgs args;
+  args.a = matrix(0, 100, 511, 511);
+  args.b = matrix(1, 64, 511, 512);
+  args.d = matrix(2, 100, 64, 64);
+  return args;
+}
+
+TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory that goes back at once") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    runtime.gemm(product());
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
+    CHECK(std::string(machine.cuda.log()).find("cuMemAllocAsync 102400\n") != std::string::npos);  // 100 rows of 512 elements
+    runtime.prepare(product());
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);  // nothing is launched, nothing is needed
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+TEST_CASE("without scratch memory nothing is launched; when a launch fails it goes back") {
+  constexpr int kOutOfMemory = 2, kUnknownError = 999;
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    runtime.prepare(product());
+    machine.cuda.fail("cuMemAllocAsync", 1, kOutOfMemory);
+    const tj::Error memory = error_of([&] { runtime.gemm(product()); });
+    CHECK(memory.code == tj::Code::out_of_memory);
+    CHECK(memory.message.find("cuMemAllocAsync") != std::string::npos);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
+    machine.cuda.fail("cuLaunchKernelEx", 2, kUnknownError);
+    CHECK(error_of([&] { runtime.gemm(product()); }).code == tj::Code::driver_error);
+    CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
+    runtime.gemm(product());
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+}  // namespace
