@@ -1,7 +1,7 @@
 // The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch.
 //
 // Decides the order of look-ups and who makes a kernel when several ask at once. The steps themselves are pipeline.cpp.
-// Invariant: a hot call takes no lock, allocates nothing and does no I/O; nothing is made inside a graph capture.
+// Invariant: a hot call takes no lock, allocates nothing and does no I/O, unless it needs scratch memory; nothing is made inside a graph capture.
 #include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
 
@@ -50,15 +50,25 @@ struct Runtime::Impl {
     op.validate(args, backends.on_model(device));
     const std::size_t scratch_bytes = op.scratch_bytes(args);
     if (scratch_bytes == 0) return run_one(op, args, device, stream);
+    // All kernels first: what is refused leaves nothing in the stream.
+    op.steps(args, nowhere(), [&](const ops::Op& step, const void* step_args) {
+      step.validate(step_args, backends.on_model(device));
+      kernel_of(step, step_args, device, stream);
+    });
     const auto scratch = backends.driver(device)->scratch(device.index, scratch_bytes, stream);
     op.steps(args, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, device, stream); });
   }
-  void run_one(const ops::Op& op, const void* args, Device device, Stream stream) {
+  void run_one(const ops::Op& op, const void* args, Device device, Stream stream) { launch(op, args, kernel_of(op, args, device, stream), stream); }
+  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, Device device, Stream stream) {
     const int choice = tunings.choice(op, args, device);
     const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
-    if (kernel == nullptr) kernel = &get(op, request_of(op, args, device, choice), small_key, device, stream);
-    launch(op, args, *kernel, stream);
+    return kernel != nullptr ? *kernel : get(op, request_of(op, args, device, choice), small_key, device, stream);
+  }
+  /// Stands for scratch memory where nothing is launched.
+  static void* nowhere() {
+    alignas(256) static std::byte place[256];
+    return place;
   }
   std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
     return choice == kNotTuned ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
@@ -238,8 +248,7 @@ struct Runtime::Impl {
     op.validate(args, backends.on_model(device));
     tunings.refresh(device);
     KernelReport last;
-    alignas(256) static std::byte nowhere[256];  // nothing is launched: any place stands for the scratch
-    op.steps(args, nowhere, [&](const ops::Op& step, const void* step_args) {
+    op.steps(args, nowhere(), [&](const ops::Op& step, const void* step_args) {
       const int choice = tunings.choice(step, step_args, device);
       last = report(step, request_of(step, step_args, device, choice), small_key_of(step, step_args, device, choice), device);
     });

@@ -42,9 +42,9 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// Shapes: a [M, K], b [N, K], c and d [M, N], bias [N]; sizes are 1 to 2^30. With a batch, d is [B, M, N], and each of the
 /// others has a leading B too or, one rank lower, serves the whole batch.
 /// a and b share a dtype, f16, bf16 or e4m3; d is f16, bf16 or f32, and c and bias are as d. All are on one device.
-/// One of the last two dimensions of a, and of b, is contiguous: K, or M (N) for a matrix that is stored transposed. Their
-/// other strides and base addresses are multiples of 16 bytes, on the model as on GPUs. The last dimension of c, d and bias is
-/// contiguous.
+/// One of the last two dimensions of a, and of b, is contiguous: K, or M (N) for a matrix that is stored transposed. Where its
+/// other strides or its address are not multiples of 16 bytes it is copied first, to memory from the stream's pool (inside a graph
+/// capture that becomes nodes of the graph). The last dimension of c, d and bias is contiguous.
 /// d may be c (same address and strides); else its memory meets no other tensor's.
 ///
 /// e4m3: K is contiguous in a and in b (the matrix unit takes no other order of 8-bit elements), and the product may be scaled:

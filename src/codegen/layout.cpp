@@ -109,6 +109,11 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   // A thread of a small block has no more than any thread may have: one role has that from the start.
   const auto share = std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / layout.threads);
   layout.entry_registers = static_cast<int>(share) / graph.machine.register_step * graph.machine.register_step;
+  std::int64_t wanted = 0;  // moved, registers are neither made nor lost: what no group gives another waits for ever
+  for (std::size_t g = 0; g < used.size(); ++g)
+    wanted += std::int64_t{rounded(used[g])} * (layout.groups[g].registers == 0 ? layout.entry_registers : layout.groups[g].registers);
+  if (wanted > std::int64_t{warps} * layout.entry_registers)
+    fail(Stage::codegen, Code::unsupported, cat("the roles of '", graph.name, "' take ", wanted, " registers a lane of all ", warps, " warps, the launch gives ", layout.entry_registers, " a thread; use fewer or smaller roles"));
 }
 
 }  // namespace

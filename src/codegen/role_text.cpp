@@ -354,6 +354,7 @@ bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int f
       if (edge.dst == b.nodes[i]) also_reads.insert(edge.value);
     }
     if (reads != also_reads) return false;
+    if (graph::issued_by_one(m.async)) return false;  // by a thread of the first role alone
     const std::vector<int> fills = filled_by(graph, schedule, a.nodes[i]), also_fills = filled_by(graph, schedule, b.nodes[i]);
     if (fills.size() != also_fills.size()) return false;
     for (std::size_t r = 0; r < fills.size(); ++r)

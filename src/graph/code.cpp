@@ -56,12 +56,14 @@ void check_node_code(const Graph& graph, const Node& node) {
 void check_value_code(const Graph& graph, std::size_t index) {
   const Value& value = graph.values[index];
   if (!is_plain(value.name)) reject(graph, "value '", value.name, "' has a name that code cannot show; use letters, digits, '_', '-' and '.'");
-  if (value.scope == Scope::tile_end) reject(graph, "value '", value.name, "' has scope tile_end; allowed are tile_begin and iteration");
   for (const Edge& edge : graph.edges) {
     if (edge.value != static_cast<int>(index)) continue;
     const Node& source = graph.nodes[static_cast<std::size_t>(edge.src)];
     if (source.scope != value.scope)
       reject(graph, "value '", value.name, "' and node '", source.name, "', which fills it, differ in scope; give both the same");
+    const Node& reader = graph.nodes[static_cast<std::size_t>(edge.dst)];
+    if (value.scope == Scope::iteration && reader.scope != Scope::iteration)
+      reject(graph, "value '", value.name, "' is filled in every iteration and read by node '", reader.name, "' once a tile; hand over what is left at the end in a value of the tile's end");
     if (value.shared_by > 1 && source.async != Async::copy)
       reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks, but node '", source.name, "', which fills it, is no copy; allowed is 1, or a node with async copy");
   }

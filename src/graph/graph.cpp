@@ -87,6 +87,8 @@ void check_nodes(const Graph& graph) {
     if (node.name.empty()) reject(graph, "a node has no name; give every node one");
     if (!names.insert(node.name).second) reject(graph, "node '", node.name, "' is given twice; node names must be unique");
     check_node(graph, node);
+    if (node.drains && node.scope != Scope::tile_end)
+      reject(graph, "node '", node.name, "' drains shared memory in the loop; allowed is the tile's end");
     if (node.async == Async::store && node.scope != Scope::tile_end)
       reject(graph, "node '", node.name, "' stores out of shared memory in the loop; allowed is the tile's end");
     check_own_use(graph, node);

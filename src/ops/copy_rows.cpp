@@ -29,10 +29,22 @@ class CopyRows final : public Op {
 
   void validate(const void* args, bool) const override {
     const auto& [source, destination] = get(args);
-    const bool alike = source.rank == destination.rank && (source.rank == 2 || source.rank == 3) && source.shape == destination.shape && source.dtype == destination.dtype;
-    if (!alike || source.data == nullptr || destination.data == nullptr || !copy_aligned(destination, destination.rank - 1))
+    if (source.rank != destination.rank || (source.rank != 2 && source.rank != 3))
+      fail(Stage::argument, Code::invalid_argument, cat("copy_rows: source and destination have ranks ", source.rank, " and ", destination.rank, "; allowed: 2 or 3, the same"));
+    std::int64_t rows = 1;
+    bool sized = true;
+    for (int i = 0; i < source.rank; ++i) {
+      const std::int64_t size = source.shape[static_cast<std::size_t>(i)];
+      sized = sized && size >= 1 && size <= kMaxSize && (i == source.rank - 1 || rows <= kMaxSize / size);
+      if (sized && i < source.rank - 1) rows *= size;
+    }
+    const auto last = static_cast<std::size_t>(source.rank - 1);
+    const bool alike = source.shape == destination.shape && source.dtype == destination.dtype && source.device == destination.device;
+    const bool dense = (source.shape[last] == 1 || source.strides[last] == 1) && copy_aligned(destination, destination.rank - 1);
+    if (!alike || !sized || !dense || source.data == nullptr || destination.data == nullptr)
       fail(Stage::argument, Code::invalid_argument,
-           cat("copy_rows: source and destination are ", shape_text(source), " and ", shape_text(destination), "; allowed: equal shapes of rank 2 or 3 and types, the destination's rows at multiples of 16 bytes"));
+           cat("copy_rows: source and destination are ", shape_text(source), " and ", shape_text(destination), "; allowed: equal shapes, types and devices, sizes from 1, at most ",
+               kMaxSize, " rows, the last dimension dense, the destination's rows at multiples of 16 bytes"));
   }
   Device device_of(const void* args) const override { return get(args).destination.device; }
 

@@ -40,7 +40,9 @@ std::vector<std::string> rung_names() {
 }
 int rung_index(const std::string& text) {
   const std::vector<std::string> names = rung_names();
-  return static_cast<int>(std::find(names.begin(), names.end(), text) - names.begin());
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) fail(Stage::argument, Code::invalid_argument, cat("--rung is '", text, "', which is none"));
+  return static_cast<int>(found - names.begin());
 }
 
 /// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it

@@ -24,8 +24,9 @@ Tensor as_rows(const Tensor& operand, bool mn_major) {
 }
 
 std::int64_t pitch_of(const Tensor& rows) {
-  const std::int64_t line = kLineBytes / size_of(rows.dtype);
-  return (rows.shape[static_cast<std::size_t>(rows.rank - 1)] + line - 1) / line * line;
+  const std::int64_t columns = rows.shape[static_cast<std::size_t>(rows.rank - 1)], element = size_of(rows.dtype);
+  const std::int64_t step = (columns * element < kLineBytes ? kCopyAlignmentBytes : kLineBytes) / element;
+  return (columns + step - 1) / step * step;
 }
 std::int64_t matrix_of(const Tensor& rows) { return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)]; }
 
@@ -57,7 +58,8 @@ Tensor aligned(const Tensor& operand, std::byte*& scratch, const Op::Step& step)
 
 }  // namespace
 
-std::size_t gemm_scratch_bytes(const GemmArgs& args) { return bytes_of(args.a) + bytes_of(args.b); }
+// With alpha 0 neither is read: the plan makes legal maps of them.
+std::size_t gemm_scratch_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
 
 void gemm_steps(const GemmArgs& args, void* scratch, const Op::Step& step) {
   GemmArgs of_copies = args;

@@ -33,6 +33,12 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
   return desc;
 }
 
+/// Of an operand that is not read: a map that the copy engine takes, whatever the operand's address and strides.
+void make_legal(support::TensorMapDesc& desc) {
+  desc.base = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(desc.base) / kCopyAlignment * kCopyAlignment);
+  for (std::size_t i = 1; i < 4; ++i) desc.stride_bytes[i] = (desc.stride_bytes[i] + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
 /// Can all rows be accessed 16 bytes (f32: 8) at a time?
 bool wide(const Tensor& tensor) {
   const int bytes = tensor.dtype == DType::f32 ? 8 : 16;
@@ -68,6 +74,8 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
   plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
   plan.map_count = 2;
+  if (args.alpha == 0)
+    for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
   if (store == gemm::kCopied)
     plan.maps[plan.map_count++] = {offsetof(gemm::Params, d), operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
   p.a_batched = args.a.rank == 3;

@@ -235,8 +235,11 @@ class GemmTunable final : public Tunable {
     std::vector<void*> places;
     for (std::size_t i = 0; i < operands.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 44));
     try {
-      validate(args_of(problem, operands, {DeviceKind::cuda, 0}, places), false);
-      return true;
+      const GemmArgs args = args_of(problem, operands, {DeviceKind::cuda, 0}, places);
+      validate(args, false);
+      // With one row or column either order may be meant: the one that is taken must be the problem's.
+      const GemmKernel kernel = kind_of(problem);
+      return gemm_mn_major(args.a) == kernel.left_mn && gemm_mn_major(args.b) == kernel.right_mn;
     } catch (const Error&) {
       return false;
     }

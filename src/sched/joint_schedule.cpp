@@ -41,22 +41,6 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
 
 bool is_compute(const Role& role) { return role.name.rfind("compute", 0) == 0; }
 
-/// Roles that load or store and are smaller than a group of warps sit in one group, and have one count of registers.
-bool shares_group(const graph::Machine& machine, const Role& role) { return !is_compute(role) && role.warps < machine.warps_per_group; }
-
-/// Groups of warps that each role opens; those that join another's open none.
-std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedule) {
-  const auto up = [&](int warps) { return (warps + machine.warps_per_group - 1) / machine.warps_per_group; };
-  std::vector<int> groups;
-  int sharing = 0;  // warps so far
-  for (const Role& role : schedule.roles) {
-    const int before = shares_group(machine, role) ? sharing : 0;
-    groups.push_back(up(before + role.warps) - up(before));
-    if (shares_group(machine, role)) sharing += role.warps;
-  }
-  return groups;
-}
-
 /// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest to those
 /// that load, as long as they have use for it.
 void share_registers(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {

@@ -21,14 +21,9 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 /// Registers move between groups of warps inside what the block was launched with.
 void share_registers(const Graph& graph, Schedule& schedule, const std::vector<bool>& producer) {
   const graph::Machine& machine = graph.machine;
-  const auto up = [&](int warps) { return (warps + machine.warps_per_group - 1) / machine.warps_per_group; };
-  int producers = 0, computes = 0, sharing = 0;  // warps of roles that load or store and sit in one group
-  for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
-    const int warps = schedule.roles[r].warps;
-    if (producer[r] && warps < machine.warps_per_group) sharing += warps;
-    else (producer[r] ? producers : computes) += up(warps);
-  }
-  producers += up(sharing);
+  int producers = 0, computes = 0;
+  const std::vector<int> groups = groups_of(machine, schedule);
+  for (std::size_t r = 0; r < schedule.roles.size(); ++r) (producer[r] ? producers : computes) += groups[r];
   const int step = machine.register_step;
   const auto down = [&](std::int64_t count) { return static_cast<int>(count / step * step); };
   const std::int64_t threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
@@ -76,6 +71,25 @@ std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int
 RoleKind kind_of(const Node& node) {
   if (node.async == Async::store || node.drains) return RoleKind::store;
   return node.async == Async::copy || node.variable_latency ? RoleKind::load : RoleKind::compute;
+}
+
+bool shares_group(const graph::Machine& machine, const Role& role) {
+  return role.name.rfind("compute", 0) != 0 && role.warps < machine.warps_per_group;
+}
+
+std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedule) {
+  std::vector<int> groups, used;  // used: warps of each group that is shared
+  for (const Role& role : schedule.roles) {
+    if (!shares_group(machine, role)) {
+      groups.push_back((role.warps + machine.warps_per_group - 1) / machine.warps_per_group);
+      continue;
+    }
+    const auto place = std::find_if(used.begin(), used.end(), [&](int warps) { return warps + role.warps <= machine.warps_per_group; });
+    groups.push_back(place == used.end() ? 1 : 0);
+    if (place == used.end()) used.push_back(role.warps);
+    else *place += role.warps;
+  }
+  return groups;
 }
 
 void assign_roles(const Graph& graph, Schedule& schedule) {

@@ -20,6 +20,11 @@ inline constexpr int kMaxProducerRegisters = 40;
 enum class RoleKind { load, store, compute };
 RoleKind kind_of(const graph::Node& node);
 
+/// Roles that load or store and are smaller than a group of warps sit in one group, and have one count of registers.
+bool shares_group(const graph::Machine& machine, const Role& role);
+/// Groups of warps that each role opens, in order; a role that fits into one that is there opens none.
+std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedule);
+
 /// Fills `roles` (name, warps, registers) and `role`; node lists stay empty. "load" holds what completes by itself
 /// (asynchronous copies, variable latency), "store" what stores by itself, "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that
 /// must stay in one role would cross, or a role lacks registers.

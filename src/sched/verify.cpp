@@ -170,17 +170,17 @@ class Verifier {
   /// All threads are launched with the same count; machines that move registers move them from role to role in whole steps.
   void registers() {
     const graph::Machine& m = g_.machine;
-    const auto groups = [&](const Role& each) { return std::int64_t{(each.warps + m.warps_per_group - 1) / m.warps_per_group}; };
     std::int64_t all = 0, total = 0;
-    for (const Role& each : s_.roles) {
+    for (const Role& each : s_.roles)
       if (each.warps < 1) return report("role ", each.name, " has ", each.warps, " warps");
-      all += groups(each);
-    }
+    const std::vector<int> groups = groups_of(m, s_);
+    for (const int each : groups) all += each;
     const std::int64_t threads = std::int64_t{m.warps_per_group} * m.warp_size;
     const std::int64_t most = std::min<std::int64_t>(m.max_registers_per_thread, m.registers / (threads * all));
     const std::int64_t step = std::max(1, m.register_step), launched = most / step * step;
-    for (const Role& each : s_.roles) {
-      total += groups(each) * (each.registers == 0 ? launched : each.registers);
+    for (std::size_t r = 0; r < s_.roles.size(); ++r) {
+      const Role& each = s_.roles[r];
+      total += groups[r] * (each.registers == 0 ? launched : each.registers);
       if (each.registers == 0) continue;
       if (!m.register_roles) report("role ", each.name, " has ", each.registers, " registers, but the machine cannot move any; must be 0");
       if (each.registers < kLeastRegisters || each.registers > m.max_registers_per_thread || each.registers % step != 0)

@@ -39,6 +39,25 @@ TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory tha
   CHECK(std::string(machine.cuda.leaks()) == "");
 }
 
+TEST_CASE("with alpha 0 nothing is copied") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  GemmArgs args = product();
+  args.alpha = 0;
+  runtime.gemm(args);
+  CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
+}
+
+TEST_CASE("a cold call inside a capture leaves nothing in the graph") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  machine.cuda.set_capture(1);
+  CHECK(error_of([&] { runtime.gemm(product()); }).code == tj::Code::cold_in_capture);
+  CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+  machine.cuda.set_capture(0);
+}
+
 TEST_CASE("without scratch memory nothing is launched; when a launch fails it goes back") {
   constexpr int kOutOfMemory = 2, kUnknownError = 999;
   Machine machine;
