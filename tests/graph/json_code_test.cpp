@@ -160,6 +160,34 @@ TEST_CASE("a written and read graph of an op gives the same kernel") {
   }
 }
 
+TEST_CASE("a kernel that stores out of shared memory survives being written and read, and verifies") {
+  const arch::Arch& hopper = *arch::find("sm_90a");
+  for (const char* aligned : {"true", "false"}) {
+    CAPTURE(aligned);
+    const ops::Request request = ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"d-aligned", {aligned}}}).front();
+    const graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
+    const graph::Graph again = graph::read_json(graph::to_json(graph));
+    CHECK(unit_text(graph) == unit_text(again));
+    const auto problems = sched::verify(graph, sched::schedule(graph));
+    CHECK_MESSAGE(problems.empty(), problems.front());
+  }
+}
+
+TEST_CASE("what leaves shared memory does so at the tile's end, from what is filled there") {
+  const arch::Arch& hopper = *arch::find("sm_90a");
+  const ops::Request request = ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}).front();
+  graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
+  const int put = graph.node_index("put_box.0");
+  REQUIRE(put >= 0);
+  const auto message = [&](graph::Graph changed) { return testing::error_of([&] { graph::check(changed); graph::check_code(changed); }).message; };
+  graph::Graph changed = graph;
+  changed.nodes[static_cast<std::size_t>(put)].scope = graph::Scope::iteration;
+  CHECK_MESSAGE(has(message(changed), "in the loop"), message(changed));
+  changed = graph;
+  changed.edges.push_back({graph.node_index("load_a"), put, 0, 0, false, 0, 0, false});
+  CHECK_MESSAGE(has(message(changed), "filled in every iteration"), message(changed));
+}
+
 TEST_CASE("a machine that the caller brings has a name") {
   graph::Machine real;
   real.name = "sm_real";
