@@ -128,14 +128,13 @@ TJ_DEVICE const void* row_begin(Tag, const void* base, long long at) {
 }
 TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) { return static_cast<const float*>(base) + at; }
 
-/// Where a consumer's rows end, and those of one half of its thread's fragments.
-template <class C>
+/// Where a row of a thread's fragments lies.
 struct Place {
   int row, column;  ///< of d
   bool inside;      ///< is the row one of d's?
 };
 template <class C>
-TJ_DEVICE Place<C> place_of(const Consumer<C>& consumer, const Tile& tile, int half) {
+TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int half) {
   const int unit = consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
   const int row = tile.row + unit;
   return {row, tile.column, unit < C::kBlockM && row < consumer.params.m};
@@ -143,7 +142,7 @@ TJ_DEVICE Place<C> place_of(const Consumer<C>& consumer, const Tile& tile, int h
 
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
-TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place<C>& place, int part, int half, const float (&bias)[8], float (&values)[8]) {
+TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int part, int half, const float (&bias)[8], float (&values)[8]) {
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const float factor = product_factor(consumer);
@@ -180,7 +179,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Place<C> place = place_of(consumer, tile, half);
+      const Place place = place_of(consumer, tile, half);
       float values[8];
       finish_part(consumer, tile, place, part, half, bias, values);
       const long long begin = tile.batch * params.d_stride_batch + place.row * params.d_stride_row;

@@ -8,7 +8,7 @@ namespace tj::ops {
 namespace {
 
 // What d may take of shared memory: with more, the rings of the operands lose a slot that the loop needs. 64 KB for tiles of 128 x 256
-// left 3 of 4, and 2048^3 and 8192^3 took 4% longer than with stores from registers (H200, 2026-11-21).
+// left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200, 2026-11-21).
 constexpr int kMostStagedBytes = 32 * 1024;
 constexpr int kMostPromotedColumns = 128;
 

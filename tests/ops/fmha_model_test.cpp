@@ -9,7 +9,7 @@
 
 #include "common/random.hpp"
 #include "ops/fmha_problem.hpp"
-#include "support/scratch.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::FmhaProblem;
@@ -17,21 +17,10 @@ using test::FmhaShape;
 
 namespace {
 
-Runtime& runtime() {
-  static testing::Scratch cache;
-  static Runtime instance([] {
-    Options options;
-    options.target = "model:sm_90a";
-    options.cache_dir = cache.path();
-    return options;
-  }());
-  return instance;
-}
-
 std::string run(const FmhaShape& shape, std::uint64_t seed, std::optional<float> scale = {}) {
   FmhaProblem problem(shape, seed);
   problem.args.scale = scale;
-  runtime().fmha(problem.args);
+  testing::model_runtime().fmha(problem.args);
   return problem.problem();
 }
 
@@ -111,7 +100,7 @@ TEST_CASE("a NaN or an infinity in a query makes its row NaN, output and lse, an
     auto* q = static_cast<std::uint16_t*>(problem.args.q.data);
     q[3 * 64 + 5] = 0x7e00;   // NaN
     q[68 * 64 + 1] = 0x7c00;  // infinity
-    runtime().fmha(problem.args);
+    testing::model_runtime().fmha(problem.args);
     const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
     const auto* lse = static_cast<const float*>(problem.args.lse->data);
     for (int row = 0; row < 70; ++row) {
@@ -132,7 +121,7 @@ TEST_CASE("huge scales pick the largest score and stay finite") {
     FmhaProblem problem(shape, 9200);
     problem.args.scale = scale;
     problem.args.lse.reset();  // beyond the range of f32
-    runtime().fmha(problem.args);
+    testing::model_runtime().fmha(problem.args);
     const auto comparison = samples::compare_fmha(problem.args);
     CHECK(comparison.o_error < 1e-3);
   }

@@ -2,53 +2,26 @@
 // matrix instructions: every tile, every order of the operands, every kind of output and epilogue.
 #include <doctest/doctest.h>
 
-#include <cstdio>
-#include <cstdlib>
-
-#include "arch/arch.hpp"
-#include "codegen/emit.hpp"
-#include "codegen/templates.hpp"
-#include "compile/compiler.hpp"
+#include "codegen/device_kernel.hpp"
 #include "ops/gemm.hpp"
-#include "pipeline.hpp"
 
 using namespace tj;
 
 namespace {
 
 void check(compile::Compiler& compiler, const ops::Request& request) {
-  const arch::Arch& arch = *arch::find("sm_90a");
-  CAPTURE(request.name);
-  const Choice choice = choose(ops::gemm_op(), request, arch);
-  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
-  compile::Job job;
-  job.name = request.name + ".cu";
-  job.text = unit.text;
-  job.arch = arch.name;
-  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-  for (const std::string& definition : choice.candidate.definitions) job.options.push_back("-D" + definition);
-  const compile::Binary binary = compiler.compile(job);
+  test::DeviceKernel kernel = test::check_compiles(compiler, ops::gemm_op(), request);
   if (request.name == "gemm_f16_kk_64x32x128") {  // definitions leave out what is not used, nothing else
-    REQUIRE(!job.options.empty());
-    job.options.clear();
-    CHECK(compiler.compile(job).bytes == binary.bytes);
+    REQUIRE(!kernel.job.options.empty());
+    kernel.job.options.clear();
+    CHECK(compiler.compile(kernel.job).bytes == kernel.binary.bytes);
   }
-  INFO(binary.log);
-  CHECK(binary.spill_bytes == 0);
-  CHECK(binary.warnings.empty());
-  CHECK(binary.registers * unit.threads <= arch.registers_per_sm);
-  std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(), choice.schedule.ii,
-              binary.milliseconds, binary.registers, unit.threads, static_cast<long long>(unit.smem_bytes));
 }
 
 }  // namespace
 
 TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule gives") {
-  const auto compiler = compile::make_compiler("nvrtc", {});
-  if (!compiler->identity().present()) {
-    std::puts("skipped: no NVRTC on this machine");
-    std::exit(77);
-  }
+  const auto compiler = test::nvrtc_or_skip();
   using Flags = std::map<std::string, std::vector<std::string>>;
   const Flags sets[] = {
       {{"dtype", {"f16"}}},

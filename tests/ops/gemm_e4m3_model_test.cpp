@@ -14,24 +14,13 @@
 #include "common/random.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_problem.hpp"
-#include "support/scratch.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
 using test::GemmShape;
 
 namespace {
-
-Runtime& runtime() {
-  static testing::Scratch cache;
-  static Runtime instance([] {
-    Options options;
-    options.target = "model:sm_90a";
-    options.cache_dir = cache.path();
-    return options;
-  }());
-  return instance;
-}
 
 GemmShape shape_of(int m, int n, int k, DType out = DType::f32) {
   GemmShape shape;
@@ -45,7 +34,7 @@ GemmShape shape_of(int m, int n, int k, DType out = DType::f32) {
 
 std::string run(const GemmShape& shape, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.run(runtime(), {DeviceKind::cpu, 0});
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   return problem.problem();
 }
 
@@ -125,7 +114,7 @@ TEST_CASE("alpha 0 reads neither operand nor scale") {
   const GemmArgs with_nan = problem.args;
   problem.args.scale_a.reset();  // what is compared with; its scale plays no part
   GemmArgs args = with_nan;
-  runtime().run_op("gemm", &args);
+  testing::model_runtime().run_op("gemm", &args);
   CHECK(problem.problem() == "");
 }
 
@@ -134,7 +123,7 @@ TEST_CASE("a NaN of either sign in a row of a makes that row NaN and no other") 
     const GemmShape shape = shape_of(130, 70, 200, DType::f16);
     GemmProblem problem(shape, 31);
     static_cast<std::uint8_t*>(problem.args.a.data)[problem.args.a.strides[0] * 65 + 199] = nan;
-    problem.run(runtime(), {DeviceKind::cpu, 0});
+    problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
     const auto* d = static_cast<const std::uint16_t*>(problem.args.d.data);
     for (int row = 0; row < shape.m; ++row) {
       CAPTURE(row);
@@ -159,6 +148,8 @@ TEST_CASE("random shapes, strides and scalars") {
     shape.alpha = static_cast<float>(between(1, 8)) / 4;
     shape.scales = between(0, 1) == 1;
     shape.padding = between(0, 9);
+    shape.any_stride = between(0, 1) == 1;  // rows between multiples of 16 bytes are copied first
+    shape.shift = between(0, 15);
     CAPTURE(shape.text());
     CHECK(run(shape, seed + 100 + static_cast<std::uint64_t>(i)) == "");
   }

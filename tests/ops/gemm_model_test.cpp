@@ -18,7 +18,7 @@
 #include "ops/gemm.hpp"
 #include "ops/gemm_problem.hpp"
 #include "pipeline.hpp"
-#include "support/scratch.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
@@ -26,20 +26,9 @@ using test::GemmShape;
 
 namespace {
 
-Runtime& runtime() {
-  static testing::Scratch cache;
-  static Runtime instance([] {
-    Options options;
-    options.target = "model:sm_90a";
-    options.cache_dir = cache.path();
-    return options;
-  }());
-  return instance;
-}
-
 std::string run(const GemmShape& shape, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.run(runtime(), {DeviceKind::cpu, 0});
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   return problem.problem();
 }
 
@@ -194,15 +183,15 @@ TEST_CASE("alpha 0 reads neither a nor b, beta 0 not c") {
   shape.beta = 1.5f;
   GemmProblem problem(shape, 21);
   std::memset(problem.args.a.data, 0xff, 2);  // NaN
-  problem.run(runtime(), {DeviceKind::cpu, 0});
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   CHECK(problem.problem() == "");
   shape.beta = 0;  // c is all NaN then
   GemmProblem zeros(shape, 22);
   std::memset(zeros.args.b.data, 0xff, 2);
-  zeros.run(runtime(), {DeviceKind::cpu, 0});
+  zeros.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   CHECK(zeros.problem() == "");
   zeros.args.c.reset();
-  zeros.run(runtime(), {DeviceKind::cpu, 0});
+  zeros.run(testing::model_runtime(), {DeviceKind::cpu, 0});
 }
 
 TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
@@ -213,7 +202,7 @@ TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
   shape.activation = Activation::relu;
   GemmProblem problem(shape, 31);
   static_cast<std::uint16_t*>(problem.args.a.data)[problem.args.a.strides[0] * 65 + 99] = 0x7e00;
-  problem.run(runtime(), {DeviceKind::cpu, 0});
+  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   const auto* d = static_cast<const std::uint16_t*>(problem.args.d.data);
   for (int row = 0; row < shape.m; ++row) {
     CAPTURE(row);

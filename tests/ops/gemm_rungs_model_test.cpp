@@ -13,7 +13,7 @@
 #include "ops/gemm_problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
-#include "support/scratch.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
@@ -21,22 +21,11 @@ using test::GemmShape;
 
 namespace {
 
-Runtime& runtime() {
-  static testing::Scratch cache;
-  static Runtime instance([] {
-    Options options;
-    options.target = "model:sm_90a";
-    options.cache_dir = cache.path();
-    return options;
-  }());
-  return instance;
-}
-
 std::string run(const GemmShape& shape, int rung, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
   problem.args.rung = rung;
   try {
-    problem.run(runtime(), {DeviceKind::cpu, 0});
+    problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
   } catch (const Error& e) {
     return e.message + e.log;
   }

@@ -1,0 +1,57 @@
+// A request's kernel compiled for sm_90a by NVRTC, and what every shipped kernel must hold: no spill, no warning (the compiler says so
+// when it serialises matrix instructions), registers as the schedule gives. Skips the test where there is no NVRTC.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "arch/arch.hpp"
+#include "codegen/emit.hpp"
+#include "codegen/templates.hpp"
+#include "compile/compiler.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+
+namespace tj::test {
+
+inline auto nvrtc_or_skip() {
+  auto compiler = compile::make_compiler("nvrtc", {});
+  if (!compiler->identity().present()) {
+    std::puts("skipped: no NVRTC on this machine");
+    std::exit(77);
+  }
+  return compiler;
+}
+
+struct DeviceKernel {
+  codegen::Unit unit;
+  compile::Job job;
+  compile::Binary binary;
+};
+
+inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& op, const ops::Request& request) {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  CAPTURE(request.name);
+  const Choice choice = choose(op, request, arch);
+  DeviceKernel made;
+  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
+  made.job.name = request.name + ".cu";
+  made.job.text = made.unit.text;
+  made.job.arch = arch.name;
+  for (const auto& file : codegen::templates()) made.job.headers.push_back({std::string(file.name), file.text});
+  for (const std::string& definition : choice.candidate.definitions) made.job.options.push_back("-D" + definition);
+  made.binary = compiler.compile(made.job);
+  INFO(made.binary.log);
+  CHECK(made.binary.spill_bytes == 0);
+  CHECK(made.binary.warnings.empty());
+  CHECK(made.binary.registers * made.unit.threads <= arch.registers_per_sm);
+  std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(), choice.schedule.ii,
+              made.binary.milliseconds, made.binary.registers, made.unit.threads, static_cast<long long>(made.unit.smem_bytes));
+  return made;
+}
+
+}  // namespace tj::test
