@@ -133,13 +133,20 @@ GemmArgs to_args(const tj_gemm_args* given) {
   return args;
 }
 
-std::variant<FmhaConfig, GemmConfig> to_config(const tj_kernel_config* given) {
+ChunkIndicesArgs to_args(const tj_chunk_indices_args* given) {
+  const tj_chunk_indices_args c = read(given, "args");
+  return {to_tensor(c.cu_seqlens, "cu_seqlens"), to_tensor(c.chunk_indices, "chunk_indices"), to_tensor(c.total_chunks, "total_chunks")};
+}
+
+std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig> to_config(const tj_kernel_config* given) {
   const tj_kernel_config c = read(given, "config");
   if (c.reserved != 0) refuse(cat("config.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
-  if (c.op == nullptr) refuse("config.op is null; allowed: \"fmha\", \"gemm\"");
+  constexpr const char* kOps = "\"fmha\", \"gemm\", \"chunk_indices\"";
+  if (c.op == nullptr) refuse(cat("config.op is null; allowed: ", kOps));
   if (std::strcmp(c.op, "fmha") == 0) return to_fmha(c);
   if (std::strcmp(c.op, "gemm") == 0) return to_gemm(c);
-  refuse(cat("config.op is \"", c.op, "\"; allowed: \"fmha\", \"gemm\""), Code::unsupported);
+  if (std::strcmp(c.op, "chunk_indices") == 0) return ChunkIndicesConfig{};
+  refuse(cat("config.op is \"", c.op, "\"; allowed: ", kOps), Code::unsupported);
 }
 
 Options to_options(const tj_options* given) {

@@ -18,6 +18,7 @@
 #include "cache/cache.hpp"
 #include "custom.hpp"
 #include "kernel_table.hpp"
+#include "ops/chunk_indices.hpp"
 #include "ops/copy_rows.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
@@ -285,6 +286,7 @@ Runtime& Runtime::instance() {
 void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
 void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run("fmha", &args, stream); }
 void Runtime::gemm(const GemmArgs& args, Stream stream) { impl_->run("gemm", &args, stream); }
+void Runtime::chunk_indices(const ChunkIndicesArgs& args, Stream stream) { impl_->run("chunk_indices", &args, stream); }
 
 KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
 KernelReport Runtime::prepare(const FmhaConfig& config) { return prepare(config, impl_->backends.default_device()); }
@@ -303,11 +305,16 @@ KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
   return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);
 }
 
+KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
+KernelReport Runtime::prepare(const ChunkIndicesConfig& config) { return prepare(config, impl_->backends.default_device()); }
+KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) { return impl_->report(ops::chunk_indices_op(), ops::chunk_indices_request(), 0, device); }
+
 KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
   if (ops::gemm_copies(config)) warm_op(ops::copy_rows_op().requests({}).front(), target);
   return warm_op(ops::gemm_request(ops::gemm_kernel(config, *arch::parse_target(target).arch)), target);
 }
+KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) { return warm_op(ops::chunk_indices_request(), target); }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }
@@ -375,11 +382,15 @@ void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, 
 
 void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
 void gemm(const GemmArgs& args, Stream stream) { Runtime::instance().gemm(args, stream); }
+void chunk_indices(const ChunkIndicesArgs& args, Stream stream) { Runtime::instance().chunk_indices(args, stream); }
 KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
 KernelReport prepare(const FmhaConfig& config) { return Runtime::instance().prepare(config); }
 KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 KernelReport prepare(const GemmArgs& args) { return Runtime::instance().prepare(args); }
 KernelReport prepare(const GemmConfig& config) { return Runtime::instance().prepare(config); }
 KernelReport prepare(const GemmConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
+KernelReport prepare(const ChunkIndicesArgs& args) { return Runtime::instance().prepare(args); }
+KernelReport prepare(const ChunkIndicesConfig& config) { return Runtime::instance().prepare(config); }
+KernelReport prepare(const ChunkIndicesConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 
 }  // namespace tj

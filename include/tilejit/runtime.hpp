@@ -77,9 +77,10 @@ class TJ_API Runtime {
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
-  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs and GemmArgs for shapes.
+  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs, GemmArgs, ... for shapes.
   void fmha(const FmhaArgs& args, Stream stream = {});
   void gemm(const GemmArgs& args, Stream stream = {});
+  void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
 
   /// The same for any op by name; `args` points at its descriptor (FmhaArgs for "fmha"). Typed calls are made of this.
   void run_op(std::string_view op, const void* args, Stream stream = {});
@@ -87,15 +88,19 @@ class TJ_API Runtime {
   /// Gets the kernel ready (compiled, cached and loaded) without launching. Throws tj::Error.
   KernelReport prepare(const FmhaConfig& config, Device device);
   KernelReport prepare(const GemmConfig& config, Device device);
+  KernelReport prepare(const ChunkIndicesConfig& config, Device device);
   /// On default_device().
   KernelReport prepare(const FmhaConfig& config);
   KernelReport prepare(const GemmConfig& config);
+  KernelReport prepare(const ChunkIndicesConfig& config);
   KernelReport prepare(const FmhaArgs& args);
   KernelReport prepare(const GemmArgs& args);
+  KernelReport prepare(const ChunkIndicesArgs& args);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
   KernelReport warm(const FmhaConfig& config, std::string_view target);
   KernelReport warm(const GemmConfig& config, std::string_view target);
+  KernelReport warm(const ChunkIndicesConfig& config, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
   /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of the same sizes on a
@@ -127,9 +132,10 @@ class TJ_API Runtime {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runtime::instance().fmha(args, stream), gemm(args, stream).
+/// Runtime::instance().fmha(args, stream), gemm(args, stream), ...
 TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
 TJ_API void gemm(const GemmArgs& args, Stream stream = {});
+TJ_API void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
 /// Runtime::instance().prepare(...).
 TJ_API KernelReport prepare(const FmhaArgs& args);
 TJ_API KernelReport prepare(const FmhaConfig& config);
@@ -137,6 +143,9 @@ TJ_API KernelReport prepare(const FmhaConfig& config, Device device);
 TJ_API KernelReport prepare(const GemmArgs& args);
 TJ_API KernelReport prepare(const GemmConfig& config);
 TJ_API KernelReport prepare(const GemmConfig& config, Device device);
+TJ_API KernelReport prepare(const ChunkIndicesArgs& args);
+TJ_API KernelReport prepare(const ChunkIndicesConfig& config);
+TJ_API KernelReport prepare(const ChunkIndicesConfig& config, Device device);
 
 /// "0.1.0".
 TJ_API const char* version() noexcept;

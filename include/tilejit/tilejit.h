@@ -106,10 +106,18 @@ typedef struct tj_gemm_args {
   const tj_tensor* scale_b;
 } tj_gemm_args;
 
+/* The list of all chunks of sequences that follow each other; all i32, as tj::ChunkIndicesArgs (ops.hpp) says. */
+typedef struct tj_chunk_indices_args {
+  uint64_t size;
+  const tj_tensor* cu_seqlens;    /* [N + 1] */
+  const tj_tensor* chunk_indices; /* [C, 2], written */
+  const tj_tensor* total_chunks;  /* [1], written */
+} tj_chunk_indices_args;
+
 /* Which kernel to make ready, without any memory. The fields of other ops will follow. */
 typedef struct tj_kernel_config {
   uint64_t size;
-  const char* op;        /* "fmha", "gemm" */
+  const char* op;        /* "fmha", "gemm"; "chunk_indices", which has no fields */
   int32_t dtype;         /* TJ_F16, TJ_BF16; gemm: TJ_E4M3 too */
   int32_t head_dim;      /* fmha: 64, 128 */
   int32_t causal;        /* fmha */
@@ -175,6 +183,8 @@ TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
 /* Enqueues a matrix product in the same way. */
 TJ_C_API tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream);
+/* Enqueues the listing of chunks in the same way. */
+TJ_C_API tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* args, void* stream);
 /* Gets a kernel compiled, cached and loaded for a device. report may be null. */
 TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report);
 /* Compiles into the disk cache for a target, without any device. report may be null. */

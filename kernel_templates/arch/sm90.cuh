@@ -283,6 +283,8 @@ TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff80
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
 TJ_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+/// The value of lane `lane`; all lanes of the warp take part.
+TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 /// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
@@ -335,6 +337,7 @@ TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<co
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
   *reinterpret_cast<uint4*>(address) = uint4{a, b, c, d};
 }
+TJ_DEVICE void store_global(void* address, u32 a, u32 b) { *reinterpret_cast<uint2*>(address) = uint2{a, b}; }
 TJ_DEVICE void store_global(void* address, u32 value) { *reinterpret_cast<u32*>(address) = value; }
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
   *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);

@@ -2,10 +2,11 @@
 #include "ops/op.hpp"
 
 // One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
-#define TJ_OPS(OP) \
-  OP(fmha)         \
-  OP(gemm)         \
-  OP(copy_rows)    \
+#define TJ_OPS(OP)  \
+  OP(fmha)          \
+  OP(gemm)          \
+  OP(copy_rows)     \
+  OP(chunk_indices) \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

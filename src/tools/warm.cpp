@@ -72,6 +72,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
       "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
       "        --activation none,relu,gelu,silu  --tile 128x256x64,...\n"
+      "  chunk_indices, copy_rows: none\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
       "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"

@@ -47,6 +47,11 @@ class GemmArgs(Sized):
                 ("scale_a", ctypes.POINTER(Tensor)), ("scale_b", ctypes.POINTER(Tensor))]
 
 
+class ChunkIndicesArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64), ("cu_seqlens", ctypes.POINTER(Tensor)), ("chunk_indices", ctypes.POINTER(Tensor)),
+                ("total_chunks", ctypes.POINTER(Tensor))]
+
+
 class KernelConfig(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("op", ctypes.c_char_p), ("dtype", ctypes.c_int32),
                 ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32),
@@ -90,6 +95,7 @@ def _declare(library):
         "tj_runtime_instance": (status, [ctypes.POINTER(handle)]),
         "tj_fmha": (status, [handle, ctypes.POINTER(FmhaArgs), ctypes.c_void_p]),
         "tj_gemm": (status, [handle, ctypes.POINTER(GemmArgs), ctypes.c_void_p]),
+        "tj_chunk_indices": (status, [handle, ctypes.POINTER(ChunkIndicesArgs), ctypes.c_void_p]),
         "tj_prepare": (status, [handle, ctypes.POINTER(KernelConfig), Device, ctypes.POINTER(KernelReport)]),
         "tj_warm": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
         "tj_default_device": (status, [handle, ctypes.POINTER(Device)]),
@@ -192,6 +198,10 @@ class Runtime:
         if scale_b is not None:
             args.scale_b = ctypes.pointer(scale_b)
         self.library.check(self.library.c.tj_gemm(self.handle, ctypes.byref(args), stream))
+
+    def chunk_indices(self, cu_seqlens, chunk_indices, total_chunks, stream=None):
+        args = ChunkIndicesArgs(cu_seqlens=ctypes.pointer(cu_seqlens), chunk_indices=ctypes.pointer(chunk_indices), total_chunks=ctypes.pointer(total_chunks))
+        self.library.check(self.library.c.tj_chunk_indices(self.handle, ctypes.byref(args), stream))
 
 
 def tensor(address, device, dtype, shape, strides=None):

@@ -282,6 +282,8 @@ TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return detail::api.shuffle_xor(
 TJ_DEVICE float shuffle_xor(float value, int mask) {
   return __builtin_bit_cast(float, shuffle_xor(__builtin_bit_cast(u32, value), mask));
 }
+/// The value of lane `lane`; all lanes of the warp take part.
+TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return detail::api.shuffle(value, static_cast<u32>(lane)); }
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
   const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
@@ -346,6 +348,11 @@ TJ_DEVICE u32 load_global_u16(const void* address) {
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
   detail::check_aligned(address, 16);
   const u32 words[4] = {a, b, c, d};
+  __builtin_memcpy(address, words, sizeof(words));
+}
+TJ_DEVICE void store_global(void* address, u32 a, u32 b) {
+  detail::check_aligned(address, 8);
+  const u32 words[2] = {a, b};
   __builtin_memcpy(address, words, sizeof(words));
 }
 TJ_DEVICE void store_global(void* address, u32 value) {
