@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """tilejit beside its peers on one GPU: correctness, speed in one interleaved run, cold starts. Attention beside cuDNN and
-FlashAttention-2, matrix products beside cuBLAS (of e4m3: torch._scaled_mm).
+FlashAttention-2, matrix products beside cuBLAS (of e4m3: torch._scaled_mm), chunk output of the gated delta rule beside a copy, Triton and PyTorch.
 
     python3 tests/gpu/compare.py --op fmha --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --dtype e4m3 --json out.json --markdown out.md
     python3 tests/gpu/compare.py --op gemm --tile 128x256x64 --sizes 4096,64x7168x2048       (only that tile)
+    python3 tests/gpu/compare.py --op chunk_o --json out.json --markdown out.md
     python3 tests/gpu/compare.py --self-test        (no GPU: the metric and the tables, with NumPy)
 
 Needs libtilejit.so (--library, else the newest one below build/), PyTorch with CUDA, and a GPU. Exit codes: 0 done and
@@ -27,12 +28,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "c_api")]
 import binding  # noqa: E402
+import chunk_check  # noqa: E402
+import chunk_speed  # noqa: E402
 import fmha_check  # noqa: E402
 import gemm_check  # noqa: E402
 import gemm_speed  # noqa: E402
 import timing  # noqa: E402
 
 SKIPPED = 77
+CHECKS, SPEEDS = {"fmha": fmha_check, "gemm": gemm_check, "chunk_o": chunk_check}, {"gemm": gemm_speed, "chunk_o": chunk_speed}
 WANTED_RATIO = {"causal": 1.0, "full": 1.03}  # over cuDNN, geometric mean
 
 
@@ -147,9 +151,9 @@ def markdown(document):
         worst = ", ".join(f"{name} {w[name]:.2e} (limit {c['limits'][name]:.0e})" for name in w)
         lines += ["## Correctness against f64", "",
                   f"{c['cases']} random shapes (seed {c['seed']}), {c['failed']} failed. Worst relative error: {worst}. "
-                  "Outputs poisoned, guard bands checked.", ""]
-    if "speed" in document and document["what"] == "gemm":
-        lines += gemm_speed.markdown(document["speed"])
+                  "Outputs poisoned, guard bands checked." + chunk_check.largest_text(c), ""]
+    if "speed" in document and document["what"] in SPEEDS:
+        lines += SPEEDS[document["what"]].markdown(document["speed"])
     elif "speed" in document:
         s = document["speed"]
         p = s["problem"]
@@ -187,6 +191,8 @@ def self_test():
     fmha_check.self_test(numpy)
     gemm_check.self_test(numpy)
     gemm_speed.self_test()
+    chunk_check.self_test(numpy)
+    chunk_speed.self_test()
     assert abs(timing.geometric_mean([1.0, 4.0]) - 2.0) < 1e-12 and timing.geometric_mean([]) is None
     timed = timing.summary([1.0, 2.0, 9.0], 4e9)
     assert timed["median_ms"] == 2.0 and timed["tflops"] == 2.0, timed
@@ -204,13 +210,16 @@ def self_test():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(word) for word in text.split(",")]  # noqa: E731
-    parser.add_argument("--op", "--what", dest="what", choices=["fmha", "gemm"], default="fmha")
+    parser.add_argument("--op", "--what", dest="what", choices=sorted(CHECKS), default="fmha")
     parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
-    parser.add_argument("--shapes", type=int, default=200, help="random shapes of the correctness part; 0 leaves it out")
+    parser.add_argument("--shapes", type=int, help="random shapes of the correctness part, 200 by default (chunk_o: 100); 0 leaves it out")
     parser.add_argument("--seed", type=int, help="default: fresh, and printed")
     parser.add_argument("--sizes", type=gemm_speed.parse_shapes, dest="gemm_shapes", metavar="S,MxNxK,...",
                         help="gemm: problems of the speed part")
     parser.add_argument("--seq", type=numbers, default=[4096, 16384], help="lengths of the speed part, separated by commas")
+    parser.add_argument("--chunk-heads", type=chunk_speed.parse_heads, default=chunk_speed.HEADS, metavar="H/HV,...", help="chunk_o: heads of the speed part")
+    parser.add_argument("--chunk-tokens", type=numbers, default=chunk_speed.TOKENS, help="chunk_o: tokens of the speed part")
+    parser.add_argument("--skip-triton", action="store_true", help="chunk_o: leave Triton's kernel out")
     parser.add_argument("--causal", choices=["true", "false", "both"], default="both")
     for name, value in (("--batch", 4), ("--heads", 32), ("--kv-heads", 0), ("--head-dim", 128)):
         parser.add_argument(name, type=int, default=value)
@@ -228,6 +237,14 @@ def parse():
     parser.add_argument("--cold-child", metavar="CACHE_DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.masks = {"true": [True], "false": [False], "both": [True, False]}[options.causal]
+    if options.shapes is None:
+        options.shapes = 100 if options.what == "chunk_o" else 200
+    if options.what == "chunk_o" and (options.dtype or "bf16") != "bf16":
+        parser.error("--dtype of chunk_o: allowed is bf16")
+    if any(tokens < 1 or tokens % (chunk_speed.SEQUENCES * chunk_speed.CHUNK) for tokens in options.chunk_tokens):
+        parser.error(f"--chunk-tokens: allowed are multiples of {chunk_speed.SEQUENCES * chunk_speed.CHUNK}")
+    if options.what == "chunk_o":
+        options.dtype = "bf16"
     options.dtypes = [options.dtype] if options.dtype else ["f16", "bf16"]
     options.dtype = options.dtypes[0]
     options.unserved = {}
@@ -265,6 +282,8 @@ def cold_fields(options):
     code = gemm_speed.code_of(binding, options.dtype)
     if options.what == "gemm":
         return {"op": b"gemm", "dtype": code, "out": gemm_speed.code_of(binding, gemm_speed.out_of(options.dtype)), "m": 4096, "n": 4096, "k": 4096}
+    if options.what == "chunk_o":
+        return {"op": b"chunk_o", "dtype": code}
     return {"dtype": code, "head_dim": options.head_dim, "causal": options.masks[0]}
 
 
@@ -290,10 +309,10 @@ def main():
     with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
         device = binding.Device(binding.CUDA, 0)
         if options.shapes > 0:
-            check, more = (gemm_check, {"dtypes": ["e4m3"] if options.dtype == "e4m3" else ["f16", "bf16"]}) if options.what == "gemm" else (fmha_check, {})
-            document["correctness"] = check.run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print, **more)
+            more = {"dtypes": ["e4m3"] if options.dtype == "e4m3" else ["f16", "bf16"]} if options.what == "gemm" else {}
+            document["correctness"] = CHECKS[options.what].run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print, **more)
         if not options.skip_speed:
-            speed = gemm_speed.run if options.what == "gemm" else run_speed
+            speed = SPEEDS[options.what].run if options.what in SPEEDS else run_speed
             document["speed"] = speed(torch, runtime, binding, device, options)
     if own_cache:
         own_cache.cleanup()

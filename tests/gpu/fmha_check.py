@@ -142,10 +142,10 @@ def compare(xp, q, k, v, o, lse, scale, causal):
 class Guarded:
     """A strided tensor inside a larger buffer of poison (a NaN with a payload no arithmetic makes)."""
 
-    def __init__(self, torch, dtype, shape, strides, elements):
+    def __init__(self, torch, dtype, shape, strides, elements, place="cuda"):
         bits, self.poison = {1: (torch.uint8, 0x7F), 2: (torch.int16, 0x7FA5), 4: (torch.int32, 0x7FC5A5A5)}[dtype.itemsize]
         self.torch, self.shape, self.strides = torch, shape, strides
-        self.buffer = torch.full((elements + 2 * GUARD_ELEMENTS,), self.poison, dtype=bits, device="cuda")
+        self.buffer = torch.full((elements + 2 * GUARD_ELEMENTS,), self.poison, dtype=bits, device=place)
         self.bits = self.buffer.as_strided(shape, strides, GUARD_ELEMENTS)
         self.view = self.buffer.view(dtype).as_strided(shape, strides, GUARD_ELEMENTS)
 

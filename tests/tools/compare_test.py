@@ -37,6 +37,8 @@ class Compare(unittest.TestCase):
         self.assertEqual(run(sys.executable, "--what", "nothing").returncode, 2)
         self.assertEqual(run(sys.executable, "--op", "fmha", "--tile", "128x256x64").returncode, 2)
         self.assertEqual(run(sys.executable, "--op", "gemm", "--tune", "--tile", "128x256x64").returncode, 2)
+        for words in (["--dtype", "f16"], ["--chunk-heads", "16/33"], ["--chunk-tokens", "1000"]):
+            self.assertEqual(run(sys.executable, "--op", "chunk_o", *words).returncode, 2, words)
 
 
 class Predict(unittest.TestCase):
