@@ -19,9 +19,9 @@
 #include "custom.hpp"
 #include "kernel_table.hpp"
 #include "ops/chunk_indices.hpp"
-#include "ops/copy_rows.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_steps.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
@@ -49,22 +49,31 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const std::size_t scratch_bytes = op.scratch_bytes(args);
-    if (scratch_bytes == 0) return run_one(op, args, device, stream);
+    const int choice = choice_of(op, args, device);
+    if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
     // All kernels first: what is refused leaves nothing in the stream.
-    op.steps(args, nowhere(), [&](const ops::Op& step, const void* step_args) {
+    op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
       step.validate(step_args, backends.on_model(device));
-      kernel_of(step, step_args, device, stream);
+      kernel_of(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
     });
-    const auto scratch = backends.driver(device)->scratch(device.index, scratch_bytes, stream);
-    op.steps(args, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, device, stream); });
+    const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
+    const auto scratch = scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
+    run_steps(op, args, choice, scratch.get(), device, stream);
   }
-  void run_one(const ops::Op& op, const void* args, Device device, Stream stream) { launch(op, args, kernel_of(op, args, device, stream), stream); }
-  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, Device device, Stream stream) {
-    const int choice = tunings.choice(op, args, device);
+  void run_steps(const ops::Op& op, const void* args, int choice, void* scratch, Device device, Stream stream) {
+    op.steps(args, choice, scratch, [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream); });
+  }
+  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) { launch(op, args, kernel_of(op, args, choice, device, stream), stream); }
+  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
     const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
     return kernel != nullptr ? *kernel : get(op, request_of(op, args, device, choice), small_key, device, stream);
+  }
+  /// What was measured for the call, else what is predicted.
+  int choice_of(const ops::Op& op, const void* args, Device device) {
+    if (op.tunable() == nullptr) return ops::kNoChoice;
+    const int tuned = tunings.choice(op, args, device);
+    return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device));
   }
   /// Stands for scratch memory where nothing is launched.
   static void* nowhere() {
@@ -72,26 +81,18 @@ struct Runtime::Impl {
     return place;
   }
   std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == kNotTuned ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
+    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
   }
   ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == kNotTuned ? op.request_of(args, backends.arch(device)) : op.tunable()->request_of(args, choice);
+    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device)) : op.tunable()->request_of(args, choice);
   }
 
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
     if (device.kind != DeviceKind::cuda)
       fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
     TuneSteps steps{backends.driver(device), device, {}, {}};
-    steps.load = [&](const ops::Variant& variant) -> const LoadedKernel& {
-      const LoadedKernel* present = table.find(hot_key(op, variant.small_key, device));
-      return present != nullptr ? *present : load(op, variant.request, variant.small_key, device);
-    };
-    steps.launch = [&](const void* args, void* scratch, const LoadedKernel& kernel, Stream stream) {
-      op.steps(args, scratch, [&](const ops::Op& step, const void* step_args) {
-        if (&step == &op) launch(op, step_args, kernel, stream);
-        else run_one(step, step_args, device, stream);
-      });
-    };
+    steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
+    steps.launch = [&](const void* args, int choice, void* scratch, Stream stream) { run_steps(op, args, choice, scratch, device, stream); };
     return tj::tune(op, problem, options, steps, tunings);
   }
 
@@ -248,11 +249,25 @@ struct Runtime::Impl {
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
     tunings.refresh(device);
-    KernelReport last;
-    op.steps(args, nowhere(), [&](const ops::Op& step, const void* step_args) {
-      const int choice = tunings.choice(step, step_args, device);
-      last = report(step, request_of(step, step_args, device, choice), small_key_of(step, step_args, device, choice), device);
+    return load_steps(op, args, choice_of(op, args, device), device);
+  }
+  /// The report is that of the kernel that bears the op's name.
+  KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device) {
+    KernelReport own;
+    op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
+      const int step_choice = &step == &op ? choice : ops::kNoChoice;
+      KernelReport how = report(step, request_of(step, step_args, device, step_choice), small_key_of(step, step_args, device, step_choice), device);
+      if (step.name() == op.name()) own = std::move(how);
     });
+    return own;
+  }
+  KernelReport prepare(const GemmConfig& config, Device device) {
+    const ops::GemmKernel kind = ops::gemm_kind(config);
+    tunings.refresh(device);
+    const int tuned = tunings.choice(ops::gemm_op(), ops::gemm_problem_key(ops::gemm_sizes(config), kind), device);
+    const ops::GemmChoice choice = tuned != kNotTuned ? ops::GemmChoice::of(tuned) : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device));
+    KernelReport last;
+    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) last = report(*needed.op, needed.request, needed.small_key, device);
     return last;
   }
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
@@ -297,12 +312,7 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
 KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
 KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
-  ops::GemmKernel kernel = ops::gemm_kernel(config, impl_->backends.arch(device));
-  impl_->tunings.refresh(device);
-  const int choice = impl_->tunings.choice(ops::gemm_op(), ops::gemm_problem_key({config.m, config.n, config.k, config.batch}, kernel), device);
-  if (choice != kNotTuned) kernel.tile = choice;
-  if (ops::gemm_copies(config)) impl_->report(ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), 0, device);
-  return impl_->report(ops::gemm_op(), ops::gemm_request(kernel), ops::gemm_small_key(kernel), device);
+  return impl_->prepare(config, device);
 }
 
 KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
@@ -311,8 +321,11 @@ KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) { return
 
 KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
-  if (ops::gemm_copies(config)) warm_op(ops::copy_rows_op().requests({}).front(), target);
-  return warm_op(ops::gemm_request(ops::gemm_kernel(config, *arch::parse_target(target).arch)), target);
+  const ops::GemmKernel kind = ops::gemm_kind(config);
+  const ops::GemmChoice choice = ops::predicted_gemm(ops::gemm_sizes(config), kind, *arch::parse_target(target).arch);
+  KernelReport last;
+  for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) last = warm_op(needed.request, target);
+  return last;
 }
 KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) { return warm_op(ops::chunk_indices_request(), target); }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
@@ -379,18 +392,5 @@ void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, 
 }
 
 }  // namespace custom
-
-void fmha(const FmhaArgs& args, Stream stream) { Runtime::instance().fmha(args, stream); }
-void gemm(const GemmArgs& args, Stream stream) { Runtime::instance().gemm(args, stream); }
-void chunk_indices(const ChunkIndicesArgs& args, Stream stream) { Runtime::instance().chunk_indices(args, stream); }
-KernelReport prepare(const FmhaArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const FmhaConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const FmhaConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
-KernelReport prepare(const GemmArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const GemmConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const GemmConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
-KernelReport prepare(const ChunkIndicesArgs& args) { return Runtime::instance().prepare(args); }
-KernelReport prepare(const ChunkIndicesConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const ChunkIndicesConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 
 }  // namespace tj

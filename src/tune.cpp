@@ -102,23 +102,27 @@ void leave_out_slow(std::vector<Entrant>& entrants, TuneReport& report) {
   });
 }
 
-/// Loads each kernel; those that there are none of say why.
-std::vector<const LoadedKernel*> load_all(const std::vector<ops::Variant>& variants, const TuneSteps& steps, TuneReport& report) {
-  std::vector<const LoadedKernel*> kernels(variants.size());
+/// Loads the kernels of each variant; those that there are none of say why.
+void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneSteps& steps, TuneReport& report) {
+  std::vector<void*> places;  // made up: nothing looks there
+  for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 44));
   std::optional<Error> reason;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    try {
-      kernels[i] = &steps.load(variants[i]);
-    } catch (const Error& error) {  // another one may do
-      report.variants[i].refused = error.message;
-      reason = error;
+  std::size_t refused = 0;
+  tunable.with_args(problem, steps.device, places, [&](const void* args) {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      try {
+        steps.load(args, variants[i].choice);
+      } catch (const Error& error) {  // another one may do
+        report.variants[i].refused = error.message;
+        reason = error;
+        ++refused;
+      }
     }
-  }
-  if (std::all_of(kernels.begin(), kernels.end(), [](const LoadedKernel* kernel) { return kernel == nullptr; })) throw *reason;
-  return kernels;
+  });
+  if (refused == variants.size()) throw *reason;
 }
 
-void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<const LoadedKernel*>& kernels, const TuneOptions& options,
+void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneOptions& options,
              const TuneSteps& steps, TuneReport& report) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<void*> places;
@@ -130,14 +134,15 @@ void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<c
   const int calls = calls_of(report);
   std::vector<Entrant> entrants;
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
-    const std::size_t scratch_bytes = op.scratch_bytes(args);
+    std::size_t scratch_bytes = 0;  // one piece for all: a call's own is the memory of the call before
+    for (const ops::Variant& variant : variants) scratch_bytes = std::max(scratch_bytes, op.scratch_bytes(args, variant.choice));
     if (scratch_bytes > 0) memory.push_back(steps.driver->allocate(steps.device.index, scratch_bytes));
     void* const scratch = scratch_bytes > 0 ? memory.back().get() : nullptr;
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      if (kernels[i] == nullptr) continue;
-      steps.launch(args, scratch, *kernels[i], {});  // what else the call launches is loaded before it is recorded
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (!report.variants[i].refused.empty()) continue;
+      steps.launch(args, variants[i].choice, scratch, {});
       auto recording = steps.driver->record(steps.device.index, [&](Stream stream) {
-        for (int call = 0; call < calls; ++call) steps.launch(args, scratch, *kernels[i], stream);
+        for (int call = 0; call < calls; ++call) steps.launch(args, variants[i].choice, scratch, stream);
       });
       entrants.push_back({i, std::move(recording), {}});
     }
@@ -182,7 +187,8 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   report.sm_count = machine.sm_count;
   report.target = machine.arch->name;
   for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
-  measure(op, problem, load_all(variants, steps, report), options, steps, report);
+  load_all(*tunable, problem, variants, steps, report);
+  measure(op, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
   report.kept = tunings.keep(steps.device, op, problem, variants[chosen], report.variants[chosen].measured_us);
   return report;

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "kernel_table.hpp"
 #include "launch/driver.hpp"
 #include "ops/tunable.hpp"
 #include "tunings.hpp"
@@ -45,9 +44,10 @@ struct TuneReport {
 struct TuneSteps {
   std::shared_ptr<launch::Driver> driver;
   Device device;
-  std::function<const LoadedKernel&(const ops::Variant&)> load;
-  /// scratch: as many bytes as the op wants for these arguments.
-  std::function<void(const void* args, void* scratch, const LoadedKernel&, Stream)> launch;
+  /// All kernels that serving args with that choice takes; launches nothing.
+  std::function<void(const void* args, int choice)> load;
+  /// scratch: as many bytes as the op wants for that.
+  std::function<void(const void* args, int choice, void* scratch, Stream)> launch;
 };
 
 /// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.

@@ -46,6 +46,8 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// other strides or its address are not multiples of 16 bytes it is copied first, to memory from the stream's pool (inside a graph
 /// capture that becomes nodes of the graph). The last dimension of c, d and bias is contiguous.
 /// d may be c (same address and strides); else its memory meets no other tensor's.
+/// Where M and N give few tiles and K is long, sums over parts of K are stored to memory from the stream's pool (at most 70 MB) and added
+/// by a second launch, in their order: equal calls on one kind of device give equal bits.
 ///
 /// e4m3: K is contiguous in a and in b (the matrix unit takes no other order of 8-bit elements), and the product may be scaled:
 /// d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's memory, which the kernel
@@ -64,7 +66,7 @@ struct GemmArgs {
   std::int32_t rung = 0;
 };
 
-/// What decides which gemm kernel is needed, without any memory: for prepare() and warm(). Sizes decide the tile only.
+/// What decides which gemm kernels are needed, without any memory: for prepare() and warm(). Sizes decide the tile, and whether K is cut.
 struct GemmConfig {
   std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;
   DType dtype = DType::f16;         ///< of a and b; e4m3: K is contiguous in both

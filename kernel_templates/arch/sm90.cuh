@@ -331,6 +331,18 @@ TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
   words[2] = four.z;
   words[3] = four.w;
 }
+TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
+  const uint2 two = *reinterpret_cast<const uint2*>(address);
+  words[0] = two.x;
+  words[1] = two.y;
+}
+TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
+  const float4 four = *reinterpret_cast<const float4*>(address);
+  v[0] = four.x;
+  v[1] = four.y;
+  v[2] = four.z;
+  v[3] = four.w;
+}
 TJ_DEVICE u32 load_global_u8(const void* address) { return *reinterpret_cast<const unsigned char*>(address); }
 TJ_DEVICE u32 load_global_u32(const void* address) { return *reinterpret_cast<const u32*>(address); }
 TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<const unsigned short*>(address); }
@@ -344,6 +356,7 @@ TJ_DEVICE void store_global_u16(void* address, u32 value) {
 }
 TJ_DEVICE void store_global(float* address, float value) { *address = value; }
 TJ_DEVICE void store_global(float* address, float a, float b) { *reinterpret_cast<float2*>(address) = float2{a, b}; }
+TJ_DEVICE void store_global(float* address, const float (&v)[4]) { *reinterpret_cast<float4*>(address) = float4{v[0], v[1], v[2], v[3]}; }
 
 }  // namespace tj::dev
 

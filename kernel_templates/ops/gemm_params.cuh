@@ -9,9 +9,6 @@ inline constexpr int kRowsPerConsumer = 64;  ///< rows of d that one consumer ro
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSwizzleBytes = 128;
 
-/// What Config::kActivation means.
-enum Activation : int { kNone = 0, kRelu = 1, kGelu = 2, kSilu = 3 };
-
 inline constexpr int kReaders = 128;    ///< threads that read an operand where the copy engine does not
 inline constexpr int kReadsAhead = 8;   ///< 16-byte loads that each of them has under way
 
@@ -43,11 +40,12 @@ struct Params {
   long long c_stride_batch, c_stride_row;
   long long bias_stride_batch;
   int m, n;
-  int k_blocks;           ///< iterations of a tile; 0 when alpha is 0
+  int k_blocks;           ///< iterations of all of K; 0 when alpha is 0
+  int part_blocks, batches;  ///< read by kernels with kParts: iterations of a part but the last, and the batches of d in each part
   int a_batched, b_batched;  ///< 0: one matrix serves all batches
   int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
   int group_rows;         ///< row tiles that clusters with neighbouring numbers share
-  int tiles;              ///< of all batches
+  int tiles;              ///< of all batches and parts
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product

@@ -31,6 +31,8 @@ struct Tile {
   int index;
   bool valid;
   int row, column, batch;
+  int matrix;      ///< of d: the batch's, or that of a part of K
+  int first;       ///< iteration of K with which this tile's begin
   int trip_count;
 };
 
@@ -61,7 +63,15 @@ TJ_DEVICE Tile tile_at(const Params& params, int index) {
     tile.row += rank / C::kClusterN * C::kBlockM;
     tile.column += rank % C::kClusterN * C::kBlockN;
   }
+  tile.matrix = tile.batch;
+  tile.first = 0;
   tile.trip_count = params.k_blocks;
+  if constexpr (C::kParts) {
+    const int part = tile.matrix / params.batches;
+    tile.batch -= part * params.batches;
+    tile.first = part * params.part_blocks;
+    tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
+  }
   return tile;
 }
 template <class C>
@@ -148,12 +158,12 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C, Block<C::kLeftMn, C::kBlockM, kSlotRows<C>, C::kBlockK>>(&params.a, tile.row, i, tile.batch * params.a_batched, slot, full, share);
+  load_operand<C, Block<C::kLeftMn, C::kBlockM, kSlotRows<C>, C::kBlockK>>(&params.a, tile.row, tile.first + i, tile.batch * params.a_batched, slot, full, share);
 }
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C, Block<C::kRightMn, C::kBlockN, C::kBlockN, C::kBlockK>>(&params.b, tile.column, i, tile.batch * params.b_batched, slot, full, share);
+  load_operand<C, Block<C::kRightMn, C::kBlockN, C::kBlockN, C::kBlockK>>(&params.b, tile.column, tile.first + i, tile.batch * params.b_batched, slot, full, share);
 }
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------

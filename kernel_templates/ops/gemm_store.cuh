@@ -5,6 +5,7 @@
 #pragma once
 
 #include "fragments.cuh"
+#include "ops/activation.cuh"
 
 namespace tj::ops::gemm {
 
@@ -16,27 +17,6 @@ struct Parts {
   /// Of values[0].
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
 };
-
-/// x times the normal distribution function. The tail by Abramowitz and Stegun 7.1.26, erfc within 1.5e-7, without a branch and
-/// without a difference of two numbers near 1.
-TJ_DEVICE float gelu(float x) {
-  constexpr float kHalfLog2E = 0.721347520444482f, kScale = 0.3275911f * 0.707106781186548f;
-  const float t = dev::divide_approx(1.0f, dev::multiply_add(kScale, x < 0.0f ? -x : x, 1.0f));
-  float tail = dev::multiply_add(t, 1.061405429f, -1.453152027f);
-  tail = dev::multiply_add(t, tail, 1.421413741f);
-  tail = dev::multiply_add(t, tail, -0.284496736f);
-  tail = dev::multiply_add(t, tail, 0.254829592f) * t * 0.5f * dev::exp2_approx(-kHalfLog2E * x * x);
-  return x * (x < 0.0f ? tail : 1.0f - tail);
-}
-
-template <int Kind>
-TJ_DEVICE float activate(float x) {
-  constexpr float kLog2E = 1.44269504088896f;
-  if constexpr (Kind == kRelu) return x < 0.0f ? 0.0f : x;  // a NaN stays one
-  else if constexpr (Kind == kGelu) return gelu(x);
-  else if constexpr (Kind == kSilu) return dev::divide_approx(x, 1.0f + dev::exp2_approx(-x * kLog2E));
-  else return x;
-}
 
 /// A row of c, d or bias: where it begins, how many elements it has, whether it may be accessed 16 bytes (f32: 8) at a time.
 struct Row {
@@ -182,7 +162,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       const Place place = place_of(consumer, tile, half);
       float values[8];
       finish_part(consumer, tile, place, part, half, bias, values);
-      const long long begin = tile.batch * params.d_stride_batch + place.row * params.d_stride_row;
+      const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
       write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index())), values);
     }

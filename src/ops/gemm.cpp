@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ops/gemm_copies.hpp"
 #include "ops/gemm_params.cuh"
+#include "ops/gemm_steps.hpp"
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
 
@@ -62,7 +62,8 @@ const std::vector<Choice>& choices() {
                                 {"add-c", {"false", "true", "both"}, 1},
                                 {"rung", rung_names(), 1},
                                 {"d-aligned", {"true", "false", "both"}, 1},
-                                {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1}};
+                                {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
+                                {"parts", {"false", "true", "both"}, 1}};
     Choice tiles{"tile", {}, 0};
     const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.blocks() == 1; };  // made ahead when nothing is asked for
     for (const bool wanted : {true, false})
@@ -109,13 +110,14 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "d-aligned") kernel.d_aligned = value == "true";
   if (name == "tile" && kernel.rung == kNoGemmRung) kernel.tile = tile_index(value);
   if (name == "rung") set_gemm_rung(kernel, rung_index(value));
+  if (name == "parts" && value == "true") kernel = of_parts(kernel);
 }
 
 /// Of the op's own kernel, and the tile that goes with it where no sizes are given: those of GemmConfig.
 int usual_tile() {
   const GemmConfig config;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_needs()).empty()) return choose_gemm_tile({config.m, config.n, config.k, config.batch}, GemmKernel{}, *arch);
+    if (arch::lacks(*arch, gemm_needs()).empty()) return choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
   return 0;
 }
 
@@ -133,12 +135,14 @@ Flags with_tile_of_rung(const Flags& flags) {
 bool rows_whole(std::int64_t columns, DType dtype) { return columns * size_of(dtype) % kCopyAlignmentBytes == 0; }
 
 bool fits(const GemmKernel& kernel) {
-  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel);
+  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel) && !(kernel.parts && kernel.rung != kNoGemmRung);
 }
 
 /// Why no tile that was asked for serves the kernel.
 [[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
   const bool narrow = size_of(kernel.dtype) == 1;
+  if (kernel.parts && kernel.rung != kNoGemmRung)
+    fail(Stage::argument, Code::unsupported, cat("--parts is 'true' with --rung ", gemm_rung(kernel).name, "; a rung takes all of K: leave one of them out"));
   if (const auto rung = given.find("rung"); narrow && rung != given.end())
     fail(Stage::argument, Code::unsupported,
          cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype), ": leave it out"));
@@ -161,8 +165,8 @@ class Gemm final : public Op {
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).a.device; }
 
-  Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(gemm_kernel(get(args), arch)); }
-  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(gemm_kernel(get(args), arch)); }
+  Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(kernel_of(get(args), arch)); }
+  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(kernel_of(get(args), arch)); }
 
   std::vector<Request> requests(const Flags& given) const override {
     const Flags flags = with_tile_of_rung(given);
@@ -192,8 +196,9 @@ class Gemm final : public Op {
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     return {gemm_candidate(gemm_kernel(request), arch)};
   }
-  std::size_t scratch_bytes(const void* args) const override { return gemm_scratch_bytes(get(args)); }
-  void steps(const void* args, void* scratch, const Step& step) const override { gemm_steps(get(args), scratch, step); }
+  bool in_steps(const void* args, int choice) const override { return gemm_in_steps(get(args), GemmChoice::of(choice)); }
+  std::size_t scratch_bytes(const void* args, int choice) const override { return gemm_scratch_bytes(get(args), GemmChoice::of(choice)); }
+  void steps(const void* args, int choice, void* scratch, const Step& step) const override { gemm_steps(get(args), GemmChoice::of(choice), scratch, step); }
   Geometry geometry(const Request& request, const Candidate&) const override {
     const GemmKernel kernel = gemm_kernel(request);
     return {{"store", gemm_store(kernel)}, {"tile", kernel.tile}};
@@ -205,12 +210,19 @@ class Gemm final : public Op {
 
  private:
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
+  static GemmKernel kernel_of(const GemmArgs& args, const arch::Arch& arch) {
+    const GemmKernel kind = gemm_kind(args);
+    return chosen(kind, predicted_gemm(gemm_sizes(args), kind, arch));
+  }
 };
 
 }  // namespace
 
 std::string gemm_tile_name(const GemmTile& tile) {
   return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k, tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n));
+}
+std::string gemm_choice_name(const GemmChoice& choice) {
+  return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]), choice.parts == 1 ? "" : cat("k", choice.parts));
 }
 
 const Op& gemm_op() {
@@ -231,6 +243,21 @@ GemmKernel gemm_kind(const GemmArgs& args) {
   return kernel;
 }
 
+GemmSizes gemm_sizes(const GemmConfig& config) { return {config.m, config.n, config.k, config.batch}; }
+
+GemmKernel of_parts(GemmKernel kernel) {
+  GemmKernel parts{kernel.dtype, DType::f32, kernel.left_mn, kernel.right_mn};
+  parts.tile = kernel.tile;
+  parts.rung = kernel.rung;  // only to be refused
+  parts.parts = true;
+  return parts;
+}
+
+GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
+  kind.tile = choice.tile;
+  return choice.parts > 1 ? of_parts(kind) : kind;
+}
+
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes) {
   kernel.d_aligned = rows_whole(sizes.n, kernel.out);
 }
@@ -241,21 +268,24 @@ GemmKernel gemm_kernel(const Request& request) {
   return kernel;
 }
 
-GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch) {
-  GemmKernel kernel = gemm_kind(args);
-  if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung);
-  else kernel.tile = choose_gemm_tile(gemm_sizes(args), kernel, arch);
+GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
+  if (kind.rung == kNoGemmRung) return choose_gemm(sizes, kind, arch);
+  GemmKernel kernel = kind;
+  set_gemm_rung(kernel, kind.rung);
+  return {kernel.tile, 1};
+}
+
+GemmKernel gemm_kind(const GemmConfig& config) {
+  validate(config);
+  GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation};
+  set_dense(kernel, gemm_sizes(config));
+  set_gemm_rung(kernel, config.rung);
   return kernel;
 }
 
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
-  validate(config);
-  GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation};
-  const GemmSizes sizes{config.m, config.n, config.k, config.batch};
-  set_dense(kernel, sizes);
-  set_gemm_rung(kernel, config.rung);
-  if (kernel.rung == kNoGemmRung) kernel.tile = choose_gemm_tile(sizes, kernel, arch);
-  return kernel;
+  const GemmKernel kind = gemm_kind(config);
+  return chosen(kind, predicted_gemm(gemm_sizes(config), kind, arch));
 }
 
 Request gemm_request(const GemmKernel& given) {
@@ -274,9 +304,10 @@ Request gemm_request(const GemmKernel& given) {
                     {"activation", activation},
                     {"d-aligned", truth(kernel.d_aligned)},
                     {"tile", tile}};
+  if (kernel.parts) request.fields.emplace_back("parts", "true");
   for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
   request.name = cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
-                     kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.d_aligned ? "" : "_rows", kernel.add_c ? "_c" : "",
+                     kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.parts ? "_parts" : "", kernel.d_aligned ? "" : "_rows", kernel.add_c ? "_c" : "",
                      kernel.bias ? "_bias" : "", kernel.activation == Activation::none ? "" : cat("_", activation),
                      kernel.rung == kNoGemmRung ? "" : cat("_", gemm_rung(kernel).name));
   return request;
@@ -295,6 +326,7 @@ std::uint64_t gemm_small_key(const GemmKernel& given) {
   add(1, kernel.bias);
   add(1, kernel.add_c);
   add(4, static_cast<std::uint64_t>(kernel.rung));
+  add(1, kernel.parts);
   return key;
 }
 

@@ -1,7 +1,7 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch
-// parameters, gemm_validate.cpp what is legal.
+// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_steps.cpp the
+// launches of a call, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
 #pragma once
 
 #include <span>
@@ -47,7 +47,10 @@ struct GemmKernel {
   bool d_aligned = true;  ///< d and its rows begin at multiples of 16 bytes and are so long
   int tile = 0;  ///< in gemm_tiles()
   int rung = 0;  ///< in gemm_rungs(); never the last, which is none
+  bool parts = false;  ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
 };
+/// The kernel of the same operands that leaves sums over parts of K.
+GemmKernel of_parts(GemmKernel kernel);
 /// The same kernel under the one name that it has: a flag that makes no difference is true.
 GemmKernel canonical(GemmKernel kernel);
 
@@ -91,26 +94,43 @@ struct GemmTileCycles {
   std::int64_t iteration = 0, start = 0, end = 0;
 };
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch);
-/// The tile with the fewest predicted cycles. On the hot path: allocates nothing after an arch's first call. Throws
-/// tj::Error(target, unsupported) for an arch without the facts.
-int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// Every tile that can serve: the one that is chosen, then the others, fewest predicted cycles first.
-struct RankedTile {
-  int tile = 0;
+/// How a problem is served: a tile, and parts of K whose sums are added afterwards; 1 part is the whole.
+struct GemmChoice {
+  int tile = 0;  ///< in gemm_tiles()
+  int parts = 1;
+  bool operator==(const GemmChoice&) const = default;
+  /// The same in a number, as Tunable has them.
+  int number() const { return (parts - 1) << 8 | tile; }
+  static GemmChoice of(int number) { return {number & 0xff, (number >> 8) + 1}; }
+};
+inline constexpr int kMostGemmParts = 128;
+/// "128x256x64", "64x64x128k8" in 8 parts.
+std::string gemm_choice_name(const GemmChoice& choice);
+/// Iterations of each part but the last, which has at least one; parts that would have none are no parts.
+std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
+/// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing after an arch's
+/// first call. Throws tj::Error(target, unsupported) for an arch without the facts.
+GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
+/// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the choice that is
+/// taken, then the others, fewest predicted cycles first.
+struct RankedGemm {
+  GemmChoice choice;
   double cycles = 0;
 };
-std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-
-/// Do rows of dense operands of these sizes have to be copied first?
-bool gemm_copies(const GemmConfig& config);
+std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
 
 GemmSizes gemm_sizes(const GemmArgs& args);
-/// All of a kernel but its tile.
+/// All of a kernel but its tile, with K whole.
 GemmKernel gemm_kind(const GemmArgs& args);
+/// As it is with that choice.
+GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);
 /// The kernel that a request names; a field that is left out has its default.
 GemmKernel gemm_kernel(const Request& request);
-GemmKernel gemm_kernel(const GemmArgs& args, const arch::Arch& arch);
-/// Throws tj::Error(argument) for sizes or types that are not supported.
+/// What is taken where nothing was measured; a rung has its own tile.
+GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch);
+GemmSizes gemm_sizes(const GemmConfig& config);
+/// All of a kernel but its tile. Throws tj::Error(argument) for sizes or types that are not supported.
+GemmKernel gemm_kind(const GemmConfig& config);
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
@@ -130,7 +150,8 @@ double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan);
+/// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is left out.
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates

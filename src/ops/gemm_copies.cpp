@@ -1,9 +1,9 @@
-// Operands of a matrix product that the copy engine cannot read as they are; see gemm.hpp.
+// Operands of a matrix product that the copy engine cannot read as they are; see gemm_steps.hpp.
 //
 // Decides which are copied and how the copies lie. Invariant: a product of copies is the same product.
 #include "ops/copy_rows.hpp"
 #include "ops/gemm.hpp"
-#include "ops/gemm_copies.hpp"
+#include "ops/gemm_steps.hpp"
 #include "ops/tensor_checks.hpp"
 
 namespace tj::ops {
@@ -41,7 +41,7 @@ std::size_t bytes_of(const Tensor& operand) {
 }
 
 /// Copies it there if it must be, and gives what to read instead.
-Tensor aligned(const Tensor& operand, std::byte*& scratch, const Op::Step& step) {
+Tensor aligned(const Tensor& operand, std::byte*& scratch, const Step& step) {
   if (!copied(operand)) return operand;
   const bool mn = gemm_mn_major(operand);
   CopyRowsArgs copy{as_rows(operand, mn), {}};
@@ -59,14 +59,12 @@ Tensor aligned(const Tensor& operand, std::byte*& scratch, const Op::Step& step)
 }  // namespace
 
 // With alpha 0 neither is read: the plan makes legal maps of them.
-std::size_t gemm_scratch_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
+std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
 
-void gemm_steps(const GemmArgs& args, void* scratch, const Op::Step& step) {
-  GemmArgs of_copies = args;
-  auto* next = static_cast<std::byte*>(scratch);
-  of_copies.a = aligned(args.a, next, step);
-  of_copies.b = aligned(args.b, next, step);
-  step(gemm_op(), &of_copies);
+void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const Step& step) {
+  if (gemm_copy_bytes(args) == 0) return;
+  args.a = aligned(args.a, scratch, step);
+  args.b = aligned(args.b, scratch, step);
 }
 
 bool gemm_copies(const GemmConfig& config) {

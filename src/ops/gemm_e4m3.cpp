@@ -11,7 +11,7 @@ namespace {
 const arch::Needs kNeeds = {{"TC", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
                              "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
-                             "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles", "fragment_store_cycles"},
+                             "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
                             {"sm90"}};
 
 arch::Needs with_narrow_elements() {

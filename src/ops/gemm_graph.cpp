@@ -94,6 +94,7 @@ class Builder {
     flag("kLeftMn", kernel_.left_mn);
     flag("kRightMn", kernel_.right_mn);
     constant("kStore", store_);
+    flag("kParts", kernel_.parts);
     flag("kBias", kernel_.bias);
     flag("kAddC", kernel_.add_c);
     constant("kActivation", static_cast<int>(kernel_.activation));

@@ -66,7 +66,7 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
 
 }  // namespace
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan) {
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
   auto& p = *new (plan.params.data()) gemm::Params{};
@@ -100,6 +100,8 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   p.m = static_cast<int>(sizes.m);
   p.n = static_cast<int>(sizes.n);
   p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
+  p.part_blocks = static_cast<int>(gemm_part_blocks(p.k_blocks, parts));
+  p.batches = static_cast<int>(sizes.batch) / parts;
   const int rows = tile.block_m * tile.cluster_m, columns = tile.block_n * tile.cluster_n;  // of a cluster
   p.row_tiles = (p.m + rows - 1) / rows;
   p.column_tiles = (p.n + columns - 1) / columns;

@@ -1,15 +1,16 @@
-// Which tile suits a problem; see gemm.hpp.
+// Which tile suits a problem, and in how many parts K is cut; see gemm.hpp.
 //
 // Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix unit and
-// copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the SMs' common path to it allow. Does not
-// schedule: the schedule of a tile reaches the same interval.
-// Invariant: same sizes, kernel and arch, same tile, on any machine. Operands count as dense, so that preparing by sizes and
+// copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the SMs' common path to it allow; for parts
+// of K, the launch that adds them. Does not schedule: the schedule of a tile reaches the same interval.
+// Invariant: same sizes, kernel and arch, same choice, on any machine. Operands count as dense, so that preparing by sizes and
 // calling with tensors agree.
 #include <algorithm>
 #include <cmath>
 
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
+#include "ops/sum_parts.hpp"
 
 namespace tj::ops {
 namespace {
@@ -33,6 +34,10 @@ constexpr GemmTile kTiles[] = {
 constexpr std::size_t kTileCount = std::size(kTiles);
 constexpr int kStepBytes = 32;   // of K, of one matrix instruction
 constexpr int kLineBytes = 128;  // of L2
+constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole tiles fill the SMs as well
+// Parts are taken where their prediction is below this share of the best without: they cost memory, and what is predicted within that is
+// predicted alike.
+constexpr double kPartsGain = 0.9;
 
 std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -44,6 +49,7 @@ struct Rates {
   double copy_cycles_per_byte = 0, copy_outside_row_cycles = 0;
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
+  double copy_latency_cycles = 0, next_launch_cycles = 0;
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
@@ -69,6 +75,8 @@ Rates rates_of(const arch::Arch& arch) {
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
   rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
+  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
+  rates.next_launch_cycles = arch.fact("next_launch_cycles");
   for (std::size_t t = 0; t < kTileCount; ++t) {
     if (kTiles[t].element_bytes == 1 && !rates.narrow) continue;
     rates.matrix[t] = matrix_cycles(kTiles[t], arch);
@@ -116,13 +124,27 @@ double shared_path_cycles(const GemmTile& tile, const Rates& rates) {
   return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
 }
 
-double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t, const Rates& rates) {
+/// Of all SMs, that work at once.
+int cluster_places(const GemmTile& tile, const arch::Arch& arch) { return std::max(1, arch.sm_count / tile.blocks()); }
+std::int64_t clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
+  return up(sizes.m, tile.block_m * tile.cluster_m) * up(sizes.n, tile.block_n * tile.cluster_n) * sizes.batch;
+}
+
+/// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
+double sum_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int parts, const Rates& rates) {
+  const double elements = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.batch);
+  const double by_memory = sum_parts_bytes(elements, parts, size_of(kernel.out), kernel.add_c) / rates.memory_bytes_per_cycle;
+  return rates.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates.copy_latency_cycles);
+}
+
+double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmChoice& choice, const Rates& rates) {
+  const auto t = static_cast<std::size_t>(choice.tile);
   const GemmTile& tile = kTiles[t];
-  const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 ? 1 : 0];
-  const std::int64_t clusters = up(sizes.m, tile.block_m * tile.cluster_m) * up(sizes.n, tile.block_n * tile.cluster_n) * sizes.batch;
+  const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 || choice.parts > 1 ? 1 : 0];
+  const std::int64_t clusters = clusters_of(sizes, tile) * choice.parts;
   const std::int64_t tiles = clusters * tile.blocks();  // those beyond the matrix included
-  const auto waves = static_cast<double>(up(clusters, std::max(1, rates.arch->sm_count / tile.blocks())));
-  const auto iterations = static_cast<double>(up(sizes.k, tile.block_k));  // of one tile
+  const auto waves = static_cast<double>(up(clusters, cluster_places(tile, *rates.arch)));
+  const auto iterations = static_cast<double>(gemm_part_blocks(up(sizes.k, tile.block_k), choice.parts));  // of one tile
   const auto end = static_cast<double>(cycles.end);
   const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
   const double own = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
@@ -131,7 +153,8 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, std::size_t t
   const bool sustained = waves > 1 && by_iterations(own) > by_memory;
   const double by_sm = by_iterations(sustained ? std::max(own, shared_path_cycles(tile, rates)) : own);
   const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
-  return static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
+  const double product = static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
+  return choice.parts == 1 ? product : product + sum_cycles(sizes, kernel, choice.parts, rates);
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
@@ -153,17 +176,37 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   return nullptr;
 }
 
-int fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  int best = -1;
-  double best_cycles = 0;
-  for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
-    const double cycles = predicted(sizes, kernel, t, rates);
-    if (best >= 0 && cycles >= best_cycles) continue;
-    best = static_cast<int>(t);
-    best_cycles = cycles;
+/// The tile's best number of parts; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
+/// give the same iterations are one number, the least.
+RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
+  const GemmTile& shape = kTiles[static_cast<std::size_t>(tile)];
+  const std::int64_t blocks = up(sizes.k, shape.block_k), places = kMostPartWaves * std::int64_t{cluster_places(shape, *rates.arch)};
+  const std::int64_t most = std::min({blocks, places / clusters_of(sizes, shape), std::int64_t{kMostGemmParts}});
+  RankedGemm best{{tile, 1}, 0};
+  for (std::int64_t parts = 2; parts <= most; ++parts) {
+    if (up(blocks, up(blocks, parts)) != parts) continue;
+    const GemmChoice choice{tile, static_cast<int>(parts)};
+    const double cycles = predicted(sizes, kernel, choice, rates);
+    if (best.choice.parts == 1 || cycles < best.cycles) best = {choice, cycles};
   }
   return best;
+}
+
+RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  RankedGemm whole{{-1, 1}, 0}, cut{{-1, 1}, 0};
+  const auto take = [](RankedGemm& best, const RankedGemm& ranked) {
+    if (best.choice.tile < 0 || ranked.cycles < best.cycles) best = ranked;
+  };
+  for (std::size_t t = 0; t < kTileCount; ++t) {
+    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
+    const GemmChoice choice{static_cast<int>(t), 1};
+    take(whole, {choice, predicted(sizes, kernel, choice, rates)});
+  }
+  for (std::size_t t = 0; t < kTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
+    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
+    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates); ranked.choice.parts > 1) take(cut, ranked);
+  }
+  return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
 }
 
 /// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than all else that a
@@ -171,7 +214,7 @@ int fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates&
 struct Made {
   const arch::Arch* arch = nullptr;
   ProblemKey key{};
-  int tile = 0;
+  GemmChoice choice;
 };
 using Shelf = std::array<Made, 4>;  ///< newest first
 Shelf& shelf_of(const ProblemKey& key) {
@@ -203,27 +246,32 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
   return result;
 }
 
-int choose_gemm_tile(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* rates = known(arch, kernel);
-  if (rates == nullptr) return fewest_cycles(sizes, kernel, rates_of(arch));  // may change between calls, and its address be used again
+  if (rates == nullptr) return fewest_cycles(sizes, kernel, rates_of(arch)).choice;  // may change between calls, and its address be used again
   const ProblemKey key = gemm_problem_key(sizes, kernel);
   Shelf& shelf = shelf_of(key);
   for (const Made& made : shelf)
-    if (made.arch == &arch && made.key == key) return made.tile;
+    if (made.arch == &arch && made.key == key) return made.choice;
   std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
-  shelf.front() = {&arch, key, fewest_cycles(sizes, kernel, *rates)};
-  return shelf.front().tile;
+  shelf.front() = {&arch, key, fewest_cycles(sizes, kernel, *rates).choice};
+  return shelf.front().choice;
 }
 
-std::vector<RankedTile> rank_gemm_tiles(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* shipped = known(arch, kernel);
   const Rates rates = shipped != nullptr ? *shipped : rates_of(arch);
-  std::vector<RankedTile> ranking;
-  for (std::size_t t = 0; t < kTileCount; ++t)
-    if (serves(kTiles[t], sizes, kernel, arch)) ranking.push_back({static_cast<int>(t), predicted(sizes, kernel, t, rates)});
-  std::stable_sort(ranking.begin(), ranking.end(), [](const RankedTile& x, const RankedTile& y) { return x.cycles < y.cycles; });
-  const auto chosen = std::find_if(ranking.begin(), ranking.end(), [](const RankedTile& ranked) { return taken_unmeasured(kTiles[static_cast<std::size_t>(ranked.tile)]); });
-  if (chosen != ranking.end()) std::rotate(ranking.begin(), chosen, chosen + 1);
+  std::vector<RankedGemm> ranking;
+  for (std::size_t t = 0; t < kTileCount; ++t) {
+    if (!serves(kTiles[t], sizes, kernel, arch)) continue;
+    const GemmChoice whole{static_cast<int>(t), 1};
+    ranking.push_back({whole, predicted(sizes, kernel, whole, rates)});
+    if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1) ranking.push_back(cut);
+  }
+  std::stable_sort(ranking.begin(), ranking.end(), [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
+  const GemmChoice taken = fewest_cycles(sizes, kernel, rates).choice;
+  const auto first = std::find_if(ranking.begin(), ranking.end(), [&](const RankedGemm& ranked) { return ranked.choice == taken; });
+  if (first != ranking.end()) std::rotate(ranking.begin(), first, first + 1);
   return ranking;
 }
 

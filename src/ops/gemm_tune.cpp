@@ -87,10 +87,9 @@ void check(const GemmSizes& sizes, const GemmKernel& kernel) {
   validate(config);
 }
 
-const GemmTile& tile_of(const GemmKernel& kernel) { return gemm_tiles()[static_cast<std::size_t>(kernel.tile)]; }
-
 Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
   kernel.tile = 0;
+  kernel.parts = false;
   set_dense(kernel, sizes);
   const Request request = gemm_request(kernel);
   Problem problem;
@@ -145,22 +144,24 @@ Tensor view(const Operand& operand, Device device, void* data) {
 class GemmTunable final : public Tunable {
  public:
   ProblemKey key_of(const void* args) const override { return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args))); }
-  std::uint64_t small_key(const void* args, int choice) const override { return gemm_small_key(chosen(args, choice)); }
-  Request request_of(const void* args, int choice) const override { return gemm_request(chosen(args, choice)); }
+  int predicted(const void* args, const arch::Arch& arch) const override { return predicted_gemm(gemm_sizes(get(args)), gemm_kind(get(args)), arch).number(); }
+  std::uint64_t small_key(const void* args, int choice) const override { return gemm_small_key(chosen(gemm_kind(get(args)), GemmChoice::of(choice))); }
+  Request request_of(const void* args, int choice) const override { return gemm_request(chosen(gemm_kind(get(args)), GemmChoice::of(choice))); }
   ProblemKey key_of(const Problem& problem) const override { return gemm_problem_key(sizes_of(problem), kind_of(problem)); }
 
   std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
-    GemmKernel kernel = kind_of(problem);
+    const GemmKernel kind = kind_of(problem);
     std::vector<Variant> list;
-    for (const RankedTile& ranked : rank_gemm_tiles(sizes_of(problem), kernel, arch)) {
-      kernel.tile = ranked.tile;
-      list.push_back({ranked.tile, gemm_tile_name(tile_of(kernel)), ranked.cycles, gemm_request(kernel), gemm_small_key(kernel)});
+    for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch)) {
+      const GemmKernel kernel = chosen(kind, choice);
+      list.push_back({choice.number(), gemm_choice_name(choice), cycles, gemm_request(kernel), gemm_small_key(kernel)});
     }
     return list;
   }
 
   std::vector<Problem> problems(const Flags& flags) const override {
     if (flags.count("tile") > 0) fail(Stage::argument, Code::invalid_argument, "--tile is given; it is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("parts") > 0) fail(Stage::argument, Code::invalid_argument, "--parts is given; whether K is cut is what is measured: leave it out, or name tiles with --tune-only");
     if (flags.count("rung") > 0) fail(Stage::argument, Code::invalid_argument, "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
@@ -246,11 +247,6 @@ class GemmTunable final : public Tunable {
   }
 
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
-  static GemmKernel chosen(const void* args, int choice) {
-    GemmKernel kernel = gemm_kind(get(args));
-    kernel.tile = choice;
-    return kernel;
-  }
 };
 
 }  // namespace
@@ -263,6 +259,7 @@ const Tunable& gemm_tunable() {
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {
   GemmKernel kind = kernel;
   kind.tile = 0;
+  kind.parts = false;
   return {static_cast<std::int64_t>(gemm_small_key(kind)), sizes.m, sizes.n, sizes.k, sizes.batch};
 }
 

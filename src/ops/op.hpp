@@ -7,10 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,6 +80,24 @@ class Maker {
 };
 
 class Tunable;
+class Op;
+
+/// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call allocates nothing.
+class Step {
+ public:
+  template <class F>
+    requires(!std::is_same_v<F, Step>)
+  Step(const F& callable)
+      : callable_(&callable), call_([](const void* of, const Op& op, const void* args) { (*static_cast<const F*>(of))(op, args); }) {}
+  void operator()(const Op& op, const void* args) const { call_(callable_, op, args); }
+
+ private:
+  const void* callable_;
+  void (*call_)(const void* of, const Op& op, const void* args);
+};
+
+/// The choice of an op that has none; see Tunable.
+inline constexpr int kNoChoice = -1;
 
 /// A maker that ships with the library, and what its public descriptor means.
 class Op : public Maker {
@@ -95,11 +113,14 @@ class Op : public Maker {
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
 
-  /// Device memory that serving args takes besides their tensors; 0: one launch serves them.
-  virtual std::size_t scratch_bytes(const void* /*args*/) const { return 0; }
-  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args) at a multiple of 256.
-  using Step = std::function<void(const Op& op, const void* args)>;
-  virtual void steps(const void* args, void* /*scratch*/, const Step& step) const { step(*this, args); }
+  // Of ops with a tunable(), choice is one of its numbers; else kNoChoice.
+  /// Does serving args take other launches than one of this op's kernel?
+  virtual bool in_steps(const void* /*args*/, int /*choice*/) const { return false; }
+  /// Device memory that they take besides the tensors of args; 0 where one launch of this op serves them.
+  virtual std::size_t scratch_bytes(const void* /*args*/, int /*choice*/) const { return 0; }
+  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args, choice) at a multiple of 256. A step of
+  /// this op itself is one launch by the same choice.
+  virtual void steps(const void* args, int /*choice*/, void* /*scratch*/, const Step& step) const { step(*this, args); }
 
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;

@@ -6,6 +6,7 @@
   OP(fmha)          \
   OP(gemm)          \
   OP(copy_rows)     \
+  OP(sum_parts)     \
   OP(chunk_indices) \
   /* in this order: it is that of listings */
 

@@ -31,9 +31,9 @@ struct Problem {
 /// The same in numbers, for hot calls.
 using ProblemKey = std::array<std::int64_t, 5>;
 
-/// One of the kernels that can serve a problem.
+/// One of the kernels that can serve a problem; in steps where the op says so.
 struct Variant {
-  int choice = 0;
+  int choice = 0;  ///< not negative
   std::string name;  ///< "128x256x64"
   double predicted_cycles = 0;
   Request request;
@@ -53,7 +53,9 @@ class Tunable {
 
   // ---- hot: nothing is allocated -------------------------------------------------------------------------------------
   virtual ProblemKey key_of(const void* args) const = 0;
-  /// Of the kernel that serves args when this is chosen.
+  /// What is taken where nothing was measured.
+  virtual int predicted(const void* args, const arch::Arch& arch) const = 0;
+  /// Of the op's kernel that serves args when this is chosen.
   virtual std::uint64_t small_key(const void* args, int choice) const = 0;
 
   virtual Request request_of(const void* args, int choice) const = 0;

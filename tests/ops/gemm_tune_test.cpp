@@ -70,14 +70,14 @@ TEST_CASE("a problem survives its fields; a field that was changed is noticed or
 
 TEST_CASE("a choice that was made before is made again, whatever came between") {
   const auto problem = [](std::int64_t i) { return ops::GemmSizes{1 + i * 37 % 5000, 64 + i * 211 % 9000, 16 + i * 101 % 3000, 1 + i % 3}; };
-  const auto tile = [&](std::int64_t i) { return ops::choose_gemm_tile(problem(i), {}, hopper()); };
-  std::vector<int> first;
+  const auto choice = [&](std::int64_t i) { return ops::choose_gemm(problem(i), {}, hopper()); };
+  std::vector<ops::GemmChoice> first;
   for (std::int64_t i = 0; i < 600; ++i) {
-    first.push_back(tile(i));
-    CHECK(tile(i) == first.back());
-    CHECK(ops::rank_gemm_tiles(problem(i), {}, hopper()).front().tile == first.back());
+    first.push_back(choice(i));
+    CHECK(choice(i) == first.back());
+    CHECK(ops::rank_gemm(problem(i), {}, hopper()).front().choice == first.back());
   }
-  for (std::int64_t i = 600; i-- > 0;) CHECK(tile(i) == first[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 600; i-- > 0;) CHECK(choice(i) == first[static_cast<std::size_t>(i)]);
 }
 
 TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's key and each choice's kernel") {

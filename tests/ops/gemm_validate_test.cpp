@@ -55,7 +55,7 @@ std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_
   ops::GemmKernel kernel;
   kernel.dtype = dtype;
   kernel.right_mn = right_mn;
-  const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm_tile({m, n, k, 1}, kernel, hopper()))];
+  const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm({m, n, k, 1}, kernel, hopper()).tile)];
   return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) + (tile.blocks() > 1 ? "c" + std::to_string(tile.cluster_m) + "x" + std::to_string(tile.cluster_n) : "");
 }
 
@@ -185,22 +185,22 @@ TEST_CASE("products of e4m3 get tiles of their own") {
   for (const std::int64_t size : {1, 100, 512, 1000, 2048, 16384}) {
     ops::GemmKernel kernel;
     kernel.dtype = DType::e4m3;
-    for (const ops::RankedTile& ranked : ops::rank_gemm_tiles({size, size, size, 1}, kernel, hopper()))
-      CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.tile)].element_bytes == 1);
+    for (const ops::RankedGemm& ranked : ops::rank_gemm({size, size, size, 1}, kernel, hopper()))
+      CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)].element_bytes == 1);
   }
   arch::Arch without = hopper();
   without.facts.erase("matrix_flops_per_cycle_8bit");
   ops::GemmKernel kernel;
-  CHECK(ops::choose_gemm_tile({512, 512, 512, 1}, kernel, without) == ops::choose_gemm_tile({512, 512, 512, 1}, kernel, hopper()));
+  CHECK(ops::choose_gemm({512, 512, 512, 1}, kernel, without) == ops::choose_gemm({512, 512, 512, 1}, kernel, hopper()));
   kernel.dtype = DType::e4m3;
-  CHECK(has(error_of([&] { ops::choose_gemm_tile({512, 512, 512, 1}, kernel, without); }).message, "fact 'matrix_flops_per_cycle_8bit'"));
+  CHECK(has(error_of([&] { ops::choose_gemm({512, 512, 512, 1}, kernel, without); }).message, "fact 'matrix_flops_per_cycle_8bit'"));
 }
 
 TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody knows gets the same tiles") {
   arch::Arch other = hopper();
-  CHECK(ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, other) == ops::choose_gemm_tile({4096, 4096, 4096, 1}, {}, hopper()));
+  CHECK(ops::choose_gemm({4096, 4096, 4096, 1}, {}, other) == ops::choose_gemm({4096, 4096, 4096, 1}, {}, hopper()));
   other.facts.erase("matrix_drain_cycles");
-  const Error error = error_of([&] { ops::choose_gemm_tile({1, 1, 1, 1}, {}, other); });
+  const Error error = error_of([&] { ops::choose_gemm({1, 1, 1, 1}, {}, other); });
   CHECK(error.stage == Stage::target);
   CHECK(has(error.message, "fact 'matrix_drain_cycles'"));
 }
@@ -208,10 +208,10 @@ TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody kno
 TEST_CASE("an arch without clusters gets none, and one that is asked for by name is refused with what it has") {
   arch::Arch without = hopper();
   without.max_cluster = 1;
-  const ops::RankedTile chosen = ops::rank_gemm_tiles({1000, 1000, 1000, 1}, {}, without).front();
-  CHECK(ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(chosen.tile)]) == "128x128x64");
-  for (const ops::RankedTile& ranked : ops::rank_gemm_tiles({1000, 1000, 1000, 1}, {}, without))
-    CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.tile)].blocks() == 1);
+  const ops::RankedGemm chosen = ops::rank_gemm({1000, 1000, 1000, 1}, {}, without).front();
+  CHECK(ops::gemm_tile_name(ops::gemm_tiles()[static_cast<std::size_t>(chosen.choice.tile)]) == "128x128x64");
+  for (const ops::RankedGemm& ranked : ops::rank_gemm({1000, 1000, 1000, 1}, {}, without))
+    CHECK(ops::gemm_tiles()[static_cast<std::size_t>(ranked.choice.tile)].blocks() == 1);
   const ops::Request request = ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x128x64c2x1"}}}).front();
   CHECK(request.name == "gemm_f16_kk_128x128x64c2x1");
   const graph::Graph graph = ops::gemm_op().candidates(request, without).front().graph;

@@ -142,7 +142,7 @@ TEST_CASE("a hot matrix product allocates nothing, whatever the sizes that choos
 
 TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads no file") {
   Machine machine;
-  machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
+  machine.cuda.set_param_bytes(0);  // kernels of several kinds
   machine.cuda.set_block_ms(0.001);
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   Runtime runtime(machine.options());
@@ -168,6 +168,30 @@ TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads
     CHECK(after == before);
   }
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
+}
+
+TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory alone, once") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  machine.cuda.set_param_bytes(0);
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
+    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns}, {pitch, 1});
+  };
+  for (const std::int64_t pitch : {16384, 16385}) {  // rows that are copied first
+    tj::GemmArgs args;
+    args.a = matrix(0, 128, 16384, pitch);
+    args.b = matrix(1, 128, 16384, 16384);
+    args.d = matrix(2, 128, 128, 128);
+    CHECK(has(runtime.prepare(args).name, "_parts"));
+    runtime.gemm(args);
+    machine.cuda.record(0);
+    const long before = g_allocations;
+    runtime.gemm(args);
+    const long after = g_allocations;
+    machine.cuda.record(1);
+    CHECK(after - before == 2);  // who gives it back, and the fake's book of what is held
+  }
 }
 
 TEST_CASE("the count sees allocations: a cold call has some") {

@@ -49,11 +49,61 @@ TEST_CASE("with alpha 0 nothing is copied") {
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 
+/// Few tiles, a long K: in parts.
+GemmArgs long_product() {
+  GemmArgs args = product();
+  args.a = tj::Tensor::strided(args.a.data, args.a.device, tj::DType::f16, {100, 16384}, {16384, 1});
+  args.b = tj::Tensor::strided(args.b.data, args.b.device, tj::DType::f16, {64, 16384}, {16384, 1});
+  return args;
+}
+
+TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch memory that goes back at once") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    CHECK(has(runtime.prepare(long_product()).name, "_parts"));
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+    CHECK(machine.nvrtc.compiles() == 2);
+    machine.cuda.set_capture(1);  // what was prepared can be captured
+    runtime.gemm(long_product());
+    machine.cuda.set_capture(0);
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
+    GemmArgs nothing = long_product();
+    nothing.alpha = 0;  // only the epilogue
+    runtime.gemm(nothing);
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
+    CHECK(machine.nvrtc.compiles() == 2);
+    machine.cuda.fail("cuLaunchKernelEx", 5, 999);  // the sum
+    CHECK(error_of([&] { runtime.gemm(long_product()); }).code == tj::Code::driver_error);
+    CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 2);
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+}
+
+TEST_CASE("preparing by sizes, in this process or an earlier one, makes all kernels of a product in parts") {
+  Machine machine;
+  tj::GemmConfig config;
+  config.m = 100;
+  config.n = 64;
+  config.k = 16384;
+  CHECK(has(Runtime(machine.options()).warm(config, "sm_90a").name, "_parts"));
+  CHECK(machine.nvrtc.compiles() == 2);
+  Runtime runtime(machine.options());
+  CHECK(has(runtime.prepare(config, {tj::DeviceKind::cuda, 0}).name, "_parts"));
+  machine.cuda.set_capture(1);
+  runtime.gemm(long_product());
+  machine.cuda.set_capture(0);
+  CHECK(machine.nvrtc.compiles() == 2);
+}
+
 TEST_CASE("a cold call inside a capture leaves nothing in the graph") {
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_capture(1);
-  CHECK(error_of([&] { runtime.gemm(product()); }).code == tj::Code::cold_in_capture);
+  for (const GemmArgs& args : {product(), long_product()}) CHECK(error_of([&] { runtime.gemm(args); }).code == tj::Code::cold_in_capture);
   CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
   machine.cuda.set_capture(0);
 }

@@ -334,6 +334,14 @@ TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
   detail::check_aligned(address, 16);
   __builtin_memcpy(words, address, sizeof(words));
 }
+TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
+  detail::check_aligned(address, 8);
+  __builtin_memcpy(words, address, sizeof(words));
+}
+TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
+  detail::check_aligned(address, 16);
+  __builtin_memcpy(v, address, sizeof(v));
+}
 TJ_DEVICE u32 load_global_u8(const void* address) { return *static_cast<const unsigned char*>(address); }
 TJ_DEVICE u32 load_global_u32(const void* address) {
   detail::check_aligned(address, 4);
@@ -372,6 +380,10 @@ TJ_DEVICE void store_global(float* address, float a, float b) {
   detail::check_aligned(address, 8);
   address[0] = a;
   address[1] = b;
+}
+TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
+  detail::check_aligned(address, 16);
+  __builtin_memcpy(address, v, sizeof(v));
 }
 
 }  // namespace tj::dev

@@ -1,0 +1,29 @@
+// Adding a matrix product's sums over parts of K and finishing them, as an op: a step of gemm.
+#pragma once
+
+#include <tilejit/ops.hpp>
+
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order. sums: f32
+/// [parts x batch, M, N], the batch's matrices of one part behind each other, rows at multiples of 16 bytes. Without parts the sums are 0.
+/// The call has passed gemm's validation; neither a nor b of it is read, nor a scale where there are no parts.
+struct SumPartsArgs {
+  const GemmArgs& call;
+  Tensor sums;
+  int parts = 0;
+};
+
+const Op& sum_parts_op();
+/// One kernel for each type of d.
+Request sum_parts_request(DType out);
+std::uint64_t sum_parts_small_key(DType out);
+
+/// Memory that adding moves, in bytes.
+double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c);
+/// Round trips to memory that follow each other.
+int sum_parts_trips(int parts);
+
+}  // namespace tj::ops

@@ -1,0 +1,66 @@
+// A matrix product served by a choice that a test names, step by step on the model, with as many blocks as it likes.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "codegen/emitted_kernel.hpp"
+#include "ops/gemm_problem.hpp"
+#include "ops/gemm_steps.hpp"
+
+namespace tj::test {
+
+class StepKernels {
+ public:
+  /// "", a fault, or what is wrong with the result. launches: names of the kernels, in order.
+  std::string run(GemmProblem& problem, const ops::GemmChoice& choice, std::uint64_t seed, unsigned blocks) {
+    launches.clear();
+    const std::size_t bytes = ops::gemm_op().scratch_bytes(&problem.args, choice.number());
+    std::vector<unsigned char> memory(bytes + 2 * kGuard, kPoison);
+    auto* scratch = memory.data() + (kGuard - reinterpret_cast<std::uintptr_t>(memory.data()) % kGuard);
+    std::string fault;
+    ops::gemm_op().steps(&problem.args, choice.number(), scratch, [&](const ops::Op& op, const void* args) {
+      op.validate(args, true);
+      const ops::Request request = &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch());
+      launches.push_back(request.name);
+      Made& made = make(op, request);
+      ops::LaunchPlan plan;
+      plan.sm_count = blocks * static_cast<unsigned>(made.kernel->unit.cluster);
+      op.plan(args, made.geometry, plan);
+      if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
+    });
+    if (!fault.empty()) return fault;
+    for (const unsigned char* at = memory.data(); at < memory.data() + memory.size(); ++at)
+      if ((at < scratch || at >= scratch + bytes) && *at != kPoison) return "memory beside the scratch memory was written";
+    return problem.problem();
+  }
+
+  std::vector<std::string> launches;
+
+ private:
+  static constexpr std::size_t kGuard = 256;
+  static constexpr unsigned char kPoison = 0xff;  // a NaN in every type
+  struct Made {
+    std::unique_ptr<EmittedKernel> kernel;
+    std::vector<std::int64_t> geometry;
+  };
+  static const arch::Arch& arch() { return *arch::find("sm_90a"); }
+  Made& make(const ops::Op& op, const ops::Request& request) {
+    Made& made = made_[request.name];
+    if (made.kernel) return made;
+    const ops::Candidate candidate = op.candidates(request, arch()).front();
+    sched::Options options;
+    options.order_barriers = candidate.turns;
+    made.kernel = std::make_unique<EmittedKernel>(candidate.graph, options);
+    for (const auto& [name, value] : op.geometry(request, candidate)) made.geometry.push_back(value);
+    return made;
+  }
+
+  std::map<std::string, Made> made_;
+};
+
+}  // namespace tj::test

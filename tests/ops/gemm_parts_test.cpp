@@ -1,0 +1,188 @@
+// Protects when products are cut along K and what that is made of: few tiles with a long K are, sizes that fill the SMs are not; the
+// kernels, their names and keys; the scratch memory; and what is refused.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "arch/arch.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_steps.hpp"
+#include "ops/sum_parts.hpp"
+#include "support/expect.hpp"
+
+using namespace tj;
+
+namespace {
+
+using testing::error_of;
+using testing::has;
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+const arch::Arch& hopper() { return *arch::find("sm_90a"); }
+
+ops::GemmKernel kind_of(DType dtype) {
+  ops::GemmKernel kind;
+  kind.dtype = dtype;
+  kind.out = dtype == DType::e4m3 ? DType::bf16 : dtype;
+  return kind;
+}
+
+GemmArgs call(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t pitch_a = 0) {
+  const Device gpu{DeviceKind::cuda, 0};
+  const auto matrix = [&](std::uintptr_t place, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
+    return Tensor::strided(reinterpret_cast<void*>(place << 40), gpu, DType::f16, {rows, columns}, {pitch, 1});
+  };
+  GemmArgs args;
+  args.a = matrix(1, m, k, pitch_a == 0 ? k : pitch_a);
+  args.b = matrix(2, n, k, k);
+  args.d = matrix(3, m, n, n);
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("sizes whose tiles fill the SMs, or whose K is short, are not cut") {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::e4m3})
+    for (const auto& [m, n, k] : {std::array{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}, {16384, 16384, 16384},
+                                  {4096, 4096, 16384}, {4096, 7168, 2048}, {64, 7168, 2048}, {128, 24576, 1536}, {16, 4096, 4096}, {1, 8192, 8192}, {1000, 1000, 1000},
+                                  {4095, 4097, 4099}, {64, 64, 1024}, {1, 1, 1}}) {
+      const ops::GemmSizes sizes{m, n, k, 1};
+      CAPTURE(sizes.m);
+      CAPTURE(sizes.k);
+      CHECK(ops::choose_gemm(sizes, kind_of(dtype), hopper()).parts == 1);
+    }
+}
+
+TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once and that are predicted to gain clearly") {
+  for (const DType dtype : {DType::f16, DType::e4m3})
+    for (const auto& [m, n, k] : {std::array{128, 128, 65536}, {512, 512, 16384}, {16, 512, 16384}, {64, 1024, 32768}, {256, 256, 8192}, {1, 1, 1000000}}) {
+      const ops::GemmSizes sizes{m, n, k, 1};
+      CAPTURE(sizes.m);
+      CAPTURE(sizes.k);
+      const ops::GemmChoice choice = ops::choose_gemm(sizes, kind_of(dtype), hopper());
+      CHECK(choice.parts > 1);
+      CHECK(choice.parts <= ops::kMostGemmParts);
+      const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)];
+      const std::int64_t blocks = (k + tile.block_k - 1) / tile.block_k, each = ops::gemm_part_blocks(blocks, choice.parts);
+      CHECK((blocks + each - 1) / each == choice.parts);  // none without an iteration
+      CHECK(choice.parts * ((m + tile.block_m - 1) / tile.block_m) * ((n + tile.block_n - 1) / tile.block_n) <= hopper().sm_count);
+      const auto ranking = ops::rank_gemm(sizes, kind_of(dtype), hopper());
+      CHECK(ranking.front().choice == choice);
+      for (const ops::RankedGemm& ranked : ranking)
+        if (ranked.choice.parts == 1) CHECK(ranking.front().cycles < 0.9 * ranked.cycles);
+    }
+}
+
+TEST_CASE("a batch is tiles too, and fills the SMs") {
+  CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts > 1);
+  CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts < ops::choose_gemm({128, 128, 65536, 1}, {}, hopper()).parts);
+  CHECK(ops::choose_gemm({128, 128, 16384, 132}, {}, hopper()).parts == 1);
+}
+
+TEST_CASE("a second launch that costs more is taken less often; an arch without that fact is refused by its name") {
+  arch::Arch slow = hopper();
+  slow.facts.at("next_launch_cycles").value = 1e6;
+  CHECK(ops::choose_gemm({256, 256, 8192, 1}, {}, slow).parts == 1);
+  slow.facts.erase("next_launch_cycles");
+  CHECK(has(error_of([&] { ops::choose_gemm({256, 256, 8192, 1}, {}, slow); }).message, "fact 'next_launch_cycles'"));
+}
+
+TEST_CASE("a choice survives its number, and its name says tile and parts") {
+  for (int tile = 0; tile < static_cast<int>(ops::gemm_tiles().size()); ++tile)
+    for (const int parts : {1, 2, 17, ops::kMostGemmParts}) {
+      const ops::GemmChoice choice{tile, parts};
+      CHECK(choice.number() >= 0);
+      CHECK(ops::GemmChoice::of(choice.number()) == choice);
+    }
+  CHECK(ops::gemm_choice_name({0, 1}) == "128x256x64");
+  CHECK(ops::gemm_choice_name({0, 8}) == "128x256x64k8");
+}
+
+TEST_CASE("one kernel of parts serves every output and epilogue, and is none of the others") {
+  ops::GemmKernel plain = kind_of(DType::f16), rich = plain;
+  rich.out = DType::bf16;
+  rich.bias = rich.add_c = true;
+  rich.activation = Activation::gelu;
+  rich.d_aligned = false;
+  const ops::Request request = ops::gemm_request(ops::chosen(plain, {3, 2}));
+  CHECK(request.name == "gemm_f16_f32_kk_64x256x64_parts");
+  CHECK(ops::gemm_request(ops::chosen(rich, {3, 7})).fields == request.fields);
+  CHECK(ops::gemm_request(ops::gemm_kernel(request)).fields == request.fields);
+  plain.out = DType::f32;
+  CHECK(ops::gemm_request(ops::chosen(plain, {3, 1})).name == "gemm_f16_f32_kk_64x256x64");
+  CHECK(ops::gemm_small_key(ops::chosen(plain, {3, 1})) != ops::gemm_small_key(ops::chosen(plain, {3, 2})));
+  CHECK(ops::gemm_problem_key({1, 2, 3, 1}, ops::of_parts(plain)) == ops::gemm_problem_key({1, 2, 3, 1}, ops::chosen(plain, {3, 1})));
+}
+
+TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
+  GemmConfig config;
+  config.m = config.n = 128;
+  config.k = 16384;
+  config.out = DType::bf16;
+  const auto names = [&](const ops::GemmChoice& choice) {
+    std::string text;
+    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) text += needed.request.name + " ";
+    return text;
+  };
+  CHECK(names({6, 8}) == "sum_parts_bf16 gemm_f16_f32_kk_64x64x128_parts ");
+  CHECK(names({6, 1}) == "gemm_f16_bf16_kk_64x64x128 ");
+  config.k = 16383;
+  CHECK(names({6, 8}) == "copy_rows sum_parts_bf16 gemm_f16_f32_kk_64x64x128_parts ");
+  config.k = 16384;
+  CHECK(ops::gemm_kernel(config, hopper()).parts);
+  for (int rung = 3; rung < ops::kGemmOwnRung; ++rung) {
+    config.rung = rung;
+    CHECK_FALSE(ops::gemm_kernel(config, hopper()).parts);
+  }
+}
+
+TEST_CASE("scratch memory holds the sums of parts that have iterations, behind copies of operands") {
+  const auto bytes = [](const GemmArgs& args, int tile, int parts) { return ops::gemm_op().scratch_bytes(&args, ops::GemmChoice{tile, parts}.number()); };
+  constexpr int kTile = 6;  // 64x64x128
+  REQUIRE(ops::gemm_choice_name({kTile, 1}) == "64x64x128");
+  CHECK(bytes(call(101, 66, 1024), kTile, 1) == 0);
+  CHECK(bytes(call(101, 66, 1024), kTile, 4) == std::size_t{4} * 101 * 68 * 4 + 192);  // rows of 16 bytes, whole places
+  CHECK(bytes(call(101, 66, 1024), kTile, 100) == std::size_t{8} * 101 * 68 * 4 + 128);  // 8 iterations
+  CHECK(bytes(call(101, 66, 1024, 1025), kTile, 1) == std::size_t{101} * 1024 * 2);
+  CHECK(bytes(call(101, 66, 1024, 1025), kTile, 4) == std::size_t{101} * 1024 * 2 + 4 * 101 * 68 * 4 + 192);
+  GemmArgs nothing = call(101, 66, 1024, 1025);
+  nothing.alpha = 0;
+  CHECK(bytes(nothing, kTile, 4) == 0);
+  CHECK(ops::gemm_op().in_steps(&nothing, ops::GemmChoice{kTile, 4}.number()));
+  CHECK_FALSE(ops::gemm_op().in_steps(&nothing, ops::GemmChoice{kTile, 1}.number()));
+}
+
+TEST_CASE("sums that are not laid out as they are read are refused; flags are named") {
+  const GemmArgs args = call(10, 20, 30);
+  const auto said = [&](const Tensor& sums, int parts) {
+    const ops::SumPartsArgs sum{args, sums, parts};
+    return error_of([&] { ops::sum_parts_op().validate(&sum, false); }).message;
+  };
+  void* const place = reinterpret_cast<void*>(std::uintptr_t{1} << 44);
+  const Tensor good = Tensor::strided(place, args.d.device, DType::f32, {3, 10, 20}, {200, 20, 1});
+  const ops::SumPartsArgs fine{args, good, 3};
+  CHECK_NOTHROW(ops::sum_parts_op().validate(&fine, false));
+  CHECK(has(said(good, 2), "for 2 parts; allowed: f32 [parts x batch, M, N]"));
+  CHECK_FALSE(said(Tensor::strided(place, args.d.device, DType::f32, {3, 10, 20}, {210, 21, 1}), 3).empty());
+  CHECK_FALSE(said(Tensor::strided(place, args.d.device, DType::f16, {3, 10, 20}, {200, 20, 1}), 3).empty());
+  CHECK_FALSE(said(Tensor::strided(static_cast<char*>(place) + 4, args.d.device, DType::f32, {3, 10, 20}, {200, 20, 1}), 3).empty());
+  const auto flags = [](const ops::Op& op, const Flags& given) { return error_of([&] { op.requests(given); }).message; };
+  CHECK(has(flags(ops::sum_parts_op(), {{"out", {"e4m3"}}}), "--out is 'e4m3'; allowed are f16, bf16, f32"));
+  CHECK(has(flags(ops::sum_parts_op(), {{"tile", {"1"}}}), "--tile means nothing to sum_parts; allowed are --out"));
+  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"f16"}}, {"rung", {"v4"}}, {"parts", {"true"}}}), "--parts is 'true' with --rung v4"));
+  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"e4m3"}}, {"a-major", {"m"}}, {"parts", {"true"}}}), "--a-major is 'm'; allowed with --dtype e4m3: k"));
+  CHECK(has(error_of([] { ops::gemm_tunable().problems({{"sizes", {"64"}}, {"parts", {"true"}}}); }).message, "--parts is given; whether K is cut is what is measured"));
+}
+
+TEST_CASE("measuring has every tile whole, and in parts where its tiles leave SMs idle") {
+  const auto names = [](const std::string& size) {
+    std::vector<std::string> list;
+    for (const ops::Variant& variant : ops::gemm_tunable().variants(ops::gemm_tunable().problems({{"sizes", {size}}, {"dtype", {"f16"}}}).front(), hopper())) list.push_back(variant.name);
+    return list;
+  };
+  const auto parts_of = [](const std::string& name) { return has(name, "k"); };
+  const auto few = names("128x128x8192"), many = names("8192");
+  CHECK(std::count_if(few.begin(), few.end(), parts_of) == static_cast<std::ptrdiff_t>(few.size() / 2));
+  CHECK(std::none_of(many.begin(), many.end(), parts_of));
+}
