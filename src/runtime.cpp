@@ -49,7 +49,9 @@ struct Runtime::Impl {
     const ops::Op& op = find_op(op_name, args);
     const Device device = op.device_of(args);
     op.validate(args, backends.on_model(device));
-    const int choice = choice_of(op, args, device);
+    run_chosen(op, args, choice_of(op, args, device), device, stream);
+  }
+  void run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
     if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
     // All kernels first: what is refused leaves nothing in the stream.
     op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
@@ -58,10 +60,7 @@ struct Runtime::Impl {
     });
     const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
     const auto scratch = scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
-    run_steps(op, args, choice, scratch.get(), device, stream);
-  }
-  void run_steps(const ops::Op& op, const void* args, int choice, void* scratch, Device device, Stream stream) {
-    op.steps(args, choice, scratch, [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream); });
+    op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream); });
   }
   void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) { launch(op, args, kernel_of(op, args, choice, device, stream), stream); }
   const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
@@ -92,7 +91,7 @@ struct Runtime::Impl {
       fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
     TuneSteps steps{backends.driver(device), device, {}, {}};
     steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
-    steps.launch = [&](const void* args, int choice, void* scratch, Stream stream) { run_steps(op, args, choice, scratch, device, stream); };
+    steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };
     return tj::tune(op, problem, options, steps, tunings);
   }
 

@@ -122,11 +122,10 @@ void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const st
   if (refused == variants.size()) throw *reason;
 }
 
-void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneOptions& options,
+void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneOptions& options,
              const TuneSteps& steps, TuneReport& report) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<void*> places;
-  const ops::Tunable& tunable = *op.tunable();
   for (const ops::Operand& operand : tunable.operands(problem)) {
     memory.push_back(make_operand(operand, steps, options.seed + memory.size()));
     places.push_back(memory.back().get());
@@ -134,15 +133,11 @@ void measure(const ops::Op& op, const ops::Problem& problem, const std::vector<o
   const int calls = calls_of(report);
   std::vector<Entrant> entrants;
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
-    std::size_t scratch_bytes = 0;  // one piece for all: a call's own is the memory of the call before
-    for (const ops::Variant& variant : variants) scratch_bytes = std::max(scratch_bytes, op.scratch_bytes(args, variant.choice));
-    if (scratch_bytes > 0) memory.push_back(steps.driver->allocate(steps.device.index, scratch_bytes));
-    void* const scratch = scratch_bytes > 0 ? memory.back().get() : nullptr;
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (!report.variants[i].refused.empty()) continue;
-      steps.launch(args, variants[i].choice, scratch, {});
+      steps.launch(args, variants[i].choice, {});
       auto recording = steps.driver->record(steps.device.index, [&](Stream stream) {
-        for (int call = 0; call < calls; ++call) steps.launch(args, variants[i].choice, scratch, stream);
+        for (int call = 0; call < calls; ++call) steps.launch(args, variants[i].choice, stream);
       });
       entrants.push_back({i, std::move(recording), {}});
     }
@@ -188,7 +183,7 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   report.target = machine.arch->name;
   for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
   load_all(*tunable, problem, variants, steps, report);
-  measure(op, problem, variants, options, steps, report);
+  measure(*tunable, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);
   report.kept = tunings.keep(steps.device, op, problem, variants[chosen], report.variants[chosen].measured_us);
   return report;

@@ -46,8 +46,8 @@ struct TuneSteps {
   Device device;
   /// All kernels that serving args with that choice takes; launches nothing.
   std::function<void(const void* args, int choice)> load;
-  /// scratch: as many bytes as the op wants for that.
-  std::function<void(const void* args, int choice, void* scratch, Stream)> launch;
+  /// As a call does it, with its scratch memory.
+  std::function<void(const void* args, int choice, Stream)> launch;
 };
 
 /// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.

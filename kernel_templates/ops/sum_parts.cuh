@@ -33,7 +33,7 @@ struct Adder {
   using C = C_;
   const Params& params;
   int row = 0;     ///< of all of the batch
-  int column = 0;  ///< the first; n where there is nothing to do
+  int column = 0;  ///< the first; not below n where there is nothing to do
   float sums[kColumns];
   TJ_DEVICE Adder(const Params& p, int) : params(p) {}
 };
@@ -57,9 +57,18 @@ TJ_DEVICE void add_parts(Adder<C>& adder, const Tile&, int i) {
   const int first = i * kPartsAhead;
   const float* from = params.sums + first * params.part_pitch + adder.row * params.row_pitch + adder.column;
   float ahead[kPartsAhead][kColumns] = {};
+  if (adder.column + kColumns <= params.n) {
 #pragma unroll
-  for (int p = 0; p < kPartsAhead; ++p)
-    if (first + p < params.parts) dev::load_global(from + p * params.part_pitch, ahead[p]);
+    for (int p = 0; p < kPartsAhead; ++p)
+      if (first + p < params.parts) dev::load_global(from + p * params.part_pitch, ahead[p]);
+  } else {  // the end of a row: what lies behind was never written
+#pragma unroll
+    for (int p = 0; p < kPartsAhead; ++p) {
+#pragma unroll
+      for (int c = 0; c < kColumns - 1; ++c)
+        if (first + p < params.parts && adder.column + c < params.n) ahead[p][c] = dev::load_global(from + p * params.part_pitch + c);
+    }
+  }
 #pragma unroll
   for (int p = 0; p < kPartsAhead; ++p) {
 #pragma unroll

@@ -5,9 +5,9 @@
 
 namespace tj::ops::sum_parts {
 
-inline constexpr int kWarps = 8;
+inline constexpr int kWarps = 4;       ///< of a block; no more, so that few rows are spread over many SMs
 inline constexpr int kColumns = 4;     ///< of a thread, next to each other
-inline constexpr int kUnitColumns = 32 * kColumns;  ///< of a row, that a warp finishes
+inline constexpr int kUnitColumns = 32 * kColumns;  ///< of a row: a unit, that a warp finishes
 inline constexpr int kPartsAhead = 16; ///< that a thread has under way
 
 struct Params {
@@ -20,8 +20,8 @@ struct Params {
   long long bias_stride_batch;
   int m, n;
   int parts;
-  int row_units;                  ///< warps that a row takes
-  int units, tiles;               ///< of all rows of the batch; blocks of kWarps of them
+  int row_units, units;           ///< of a row, of all rows of the batch
+  int tiles;                      ///< blocks of kWarps units
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed kColumns elements at a time
   int activation;                 ///< gemm's
   float alpha, beta;

@@ -112,7 +112,7 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   const GemmRung& rung = gemm_rungs()[at(args.rung)];
   const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block ? tiles : std::min(tiles, std::max(1u, plan.sm_count / blocks));
   plan.blocks = clusters * blocks;
-  p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, clusters);
+  p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
   if (rung.thread_copies) p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
 }
 

@@ -17,7 +17,7 @@ namespace {
 using support::cat;
 using support::fail;
 
-constexpr unsigned kBlocksPerSm = 8;  // as many as have room for their threads
+constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 constexpr DType kOutputs[] = {DType::f16, DType::bf16, DType::f32};
 
 const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90"}};

@@ -27,6 +27,7 @@ DTYPES = ["f16", "bf16", "e4m3"]
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "e4m3": 1}
 ACTIVATIONS = ["none", "relu", "gelu", "silu"]
 EDGES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 513, 1000, 1023, 1025, 2049, 4095, 4096, 4097]
+DEEP = 7   # every so many
 KINDS = 24  # of kernels in one run: each has to be compiled
 
 
@@ -54,6 +55,8 @@ def random_cases(generator, count, dtypes=("f16", "bf16")):
     for number in range(count):
         case = dict(kinds[number % KINDS])
         case.update(m=random_size(generator), n=random_size(generator), k=random_size(generator))
+        if number % DEEP == DEEP - 1:  # few tiles, long sums: in parts of K
+            case.update(m=min(case["m"], 1 + case["m"] % 257), n=min(case["n"], 1 + case["n"] % 257), k=generator.randint(4097, 16500))
         case["batch"] = 0 if generator.random() < 0.7 or case["m"] * case["n"] * case["k"] > 1 << 30 else generator.randint(1, 4)
         case["b_shared"] = generator.random() < 0.3
         case["alpha"] = generator.choice([1.0, 1.0, 1.0, 0.5, -2.0, 0.0])

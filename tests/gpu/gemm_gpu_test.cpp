@@ -7,8 +7,10 @@
 
 #include <tilejit/tilejit.hpp>
 
+#include "arch/arch.hpp"
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
+#include "ops/gemm.hpp"
 #include "ops/gemm_problem.hpp"
 
 using namespace tj;
@@ -97,6 +99,47 @@ TEST_CASE("rows off their lines, whose copies the blocks of a cluster share: odd
     CAPTURE(shape.text());
     CHECK(run(shape, seed++) == "");
     shape.alpha = 0;
+    CHECK(run(shape, seed++) == "");
+  }
+}
+
+TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operands, ends of rows; equal calls give equal bits") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const auto& [m, n, k] : {std::array{128, 128, 8192}, {65, 131, 9001}, {1, 70, 20000}, {16, 258, 8200}, {200, 96, 16384}})
+    for (const int order : {0, 1, 2, 3}) {
+      GemmShape shape;
+      shape.m = m;
+      shape.n = n;
+      shape.k = k;
+      shape.dtype = order % 2 ? DType::bf16 : DType::f16;
+      shape.out = order == 3 ? DType::f32 : shape.dtype;
+      shape.a_transposed = (order & 1) != 0;
+      shape.b_transposed = (order & 2) != 0;
+      shape.any_stride = k % 8 != 0;
+      shape.batch = order == 1 ? 2 : 0;
+      shape.alpha = order == 2 ? 0.5f : 1.0f;
+      shape.beta = order == 2 ? -1.0f : 0.0f;
+      shape.in_place = order == 2;
+      shape.bias = order != 0;
+      shape.activation = static_cast<Activation>(order);
+      CAPTURE(shape.text());
+      GemmProblem problem(shape, seed), again(shape, seed);
+      CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
+      problem.run(Runtime::instance(), test::gpu());
+      CHECK(problem.problem() == "");
+      again.run(Runtime::instance(), test::gpu());
+      CHECK(again.result() == problem.result());
+      ++seed;
+    }
+  for (const bool scales : {false, true}) {
+    GemmShape shape;
+    shape.m = 40;
+    shape.n = 200;
+    shape.k = 16384;
+    shape.dtype = DType::e4m3;
+    shape.out = DType::bf16;
+    shape.scales = scales;
     CHECK(run(shape, seed++) == "");
   }
 }

@@ -46,7 +46,7 @@ case " $what " in *" fmha "*)
 esac
 case " $what " in *" gemm "*)
   needs "$gemm"
-  for cases in "shapes at the edges*" "epilogues*" "e4m3*" "rows off their lines*"; do
+  for cases in "shapes at the edges*" "epilogues*" "e4m3*" "rows off their lines*" "in parts of K*"; do
     sanitize "products, $cases" "memcheck racecheck synccheck initcheck" "$gemm" "--test-case=$cases"
   done ;;
 esac

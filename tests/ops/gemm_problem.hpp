@@ -31,6 +31,8 @@ class GemmProblem {
 
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);
+  /// All bytes of d with what surrounds it.
+  const std::vector<unsigned char>& result() const { return d_.bytes; }
   /// "": every element of d was written, nothing beside them, and the numbers agree with f64; else what is wrong.
   std::string problem() const;
 
