@@ -46,22 +46,26 @@ def time_side_by_side(torch, candidates, rounds, runs):
     return {name: sorted(values) for name, values in times.items()}
 
 
+def graph_of(torch, enqueue, calls):
+    """A graph of so many calls; enqueue() puts one on the current stream."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            enqueue()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            enqueue()
+    return graph
+
+
 def time_graphs(torch, candidates, calls, rounds, runs):
     """candidates: name -> function that enqueues one call on the current stream. Returns name -> sorted times of one call in
     milliseconds: each candidate's calls are captured once, `calls` of them in a graph, and replayed `runs` times a round, in an
     order that rotates from round to round."""
-    graphs = {}
-    for name, enqueue in candidates.items():
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                enqueue()
-        torch.cuda.current_stream().wait_stream(side)
-        graphs[name] = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graphs[name]):
-            for _ in range(calls):
-                enqueue()
+    graphs = {name: graph_of(torch, enqueue, calls) for name, enqueue in candidates.items()}
     names = list(graphs)
     times = {name: [] for name in names}
     for turn in range(rounds):
@@ -75,6 +79,28 @@ def time_graphs(torch, candidates, calls, rounds, runs):
             torch.cuda.synchronize()
             times[name] += [begin.elapsed_time(end) / calls for begin, end in events]
     return {name: sorted(values) for name, values in times.items()}
+
+
+# ---- the SM clock: two kernels that spin for so many cycles, whose times differ by those alone ---------------------------
+CLOCK_CYCLES = (20_000, 220_000)
+
+
+def enqueue_clock(torch):
+    """Puts a measurement of the clock on the current stream: what clock_ghz() reads once the stream has come so far."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+    events[0].record()
+    for event, cycles in zip(events[1:], CLOCK_CYCLES):
+        torch.cuda._sleep(cycles)
+        event.record()
+    return events
+
+
+def clock_of(short_ms, long_ms):
+    return (CLOCK_CYCLES[1] - CLOCK_CYCLES[0]) / (long_ms - short_ms) * 1e-6
+
+
+def clock_ghz(events):
+    return clock_of(events[0].elapsed_time(events[1]), events[1].elapsed_time(events[2]))
 
 
 def summary(times, flops):
