@@ -38,6 +38,7 @@ constexpr const char* kUsage =
     "  --json FILE --markdown FILE\n"
     "                          the table in these forms as well\n"
     "  --rounds N --calls N    a time is the median of so many rounds of so many calls in a row (default: 7 and 20 on a GPU, 1 and 1 on the model)\n"
+    "  --settle MS             each rung runs for so long before each of its times (default: 50 on a GPU, 0 on the model)\n"
     "  --seed N                of the random data (default: fresh, and printed)\n";
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
@@ -56,6 +57,7 @@ struct Settings {
   Size size;
   tj::DType dtype = tj::DType::f16;
   int rounds = 1, calls = 1;
+  int settle_ms = 0;  ///< that each rung runs for before it is timed
   std::uint64_t seed = 0;
   std::string json, markdown;
 };
@@ -114,6 +116,7 @@ Settings parse(samples::Arguments& words, bool model) {
     settings.dtype = *dtype == "bf16" ? tj::DType::bf16 : tj::DType::f16;
   }
   settings.rounds = static_cast<int>(words.take_number("--rounds", 1, 1000).value_or(model ? 1 : 7));
+  settings.settle_ms = static_cast<int>(words.take_number("--settle", 0, 10000).value_or(model ? 0 : 50));
   settings.calls = static_cast<int>(words.take_number("--calls", 1, 100000).value_or(model ? 1 : 20));
   settings.seed = words.take_number("--seed", 0, UINT64_MAX).value_or(samples::fresh_seed());
   settings.json = words.take("--json").value_or("");
@@ -174,17 +177,23 @@ samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& set
   return result;
 }
 
-/// Rungs take turns, so that none has the cooler device.
+/// Milliseconds of a call.
+double time_call(tj::Runtime& runtime, tj::Device device, const tj::GemmArgs& args, int calls) {
+  return runtime.time_ms(device, [&] {
+           for (int call = 0; call < calls; ++call) runtime.gemm(args);
+         }) / calls;
+}
+
+/// Rungs take turns, so that none has the cooler device; and each runs for a while before it is timed, as a device that the rung before has
+/// heated, or has not, runs at another clock.
 void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::map<Size, Problem>& problems, samples::Ladder& ladder) {
   std::vector<std::vector<double>> times(ladder.rungs.size());
   for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
       const Size size{ladder.rungs[i].m, ladder.rungs[i].n, ladder.rungs[i].k};
       const tj::GemmArgs args = args_of(problems.at(size), settings.rungs[i], device, settings, size);
-      if (settings.calls > 1) runtime.gemm(args);  // caches as in the calls that count
-      times[i].push_back(runtime.time_ms(device, [&] {
-        for (int call = 0; call < settings.calls; ++call) runtime.gemm(args);
-      }) / settings.calls);
+      for (double ran = 0; ran < settings.settle_ms;) ran += settings.calls * time_call(runtime, device, args, settings.calls);
+      times[i].push_back(time_call(runtime, device, args, settings.calls));
     }
   for (std::size_t i = 0; i < times.size(); ++i) {
     std::sort(times[i].begin(), times[i].end());
@@ -217,7 +226,7 @@ int main_checked(int argc, char** argv) {
   ladder.on_model = device.kind == tj::DeviceKind::cpu;
   const Settings settings = parse(words, ladder.on_model);
   ladder.dtype = tj::to_string(settings.dtype);
-  ladder.rounds = settings.rounds, ladder.calls = settings.calls;
+  ladder.rounds = settings.rounds, ladder.calls = settings.calls, ladder.settle_ms = settings.settle_ms;
   std::printf("target   %s on %s\ndata     normal random, seed %llu\ntimes    %s\n", ladder.target.c_str(), ladder.device.c_str(),
               static_cast<unsigned long long>(settings.seed), ladder.timing_text().c_str());
 

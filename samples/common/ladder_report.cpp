@@ -88,7 +88,8 @@ double Ladder::gain(std::size_t rung) const {
 
 std::string Ladder::timing_text() const {
   return (on_model ? std::string("the CPU model's, which say nothing of a GPU; ") : std::string()) +
-         format("%d call%s in a row timed together, median of %d round%s in which the rungs take turns", calls, calls == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s");
+         format("%d call%s in a row timed together, median of %d round%s in which the rungs take turns%s", calls, calls == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
+                settle_ms > 0 ? format(", each run for %d ms before it is timed", settle_ms).c_str() : "");
 }
 
 std::string ladder_text(const Ladder& ladder) {

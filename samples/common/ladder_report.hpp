@@ -27,6 +27,7 @@ struct Rung {
 struct Ladder {
   std::string target, device, dtype;
   bool on_model = false;     ///< times are the model's
+  int settle_ms = 0;          ///< that a rung ran for before each time
   int rounds = 1, calls = 1;  ///< the time of a rung is the median over rounds of the mean over calls
   std::vector<Rung> rungs;
 
