@@ -351,6 +351,25 @@ TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
 }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b) { *reinterpret_cast<uint2*>(address) = uint2{a, b}; }
 TJ_DEVICE void store_global(void* address, u32 value) { *reinterpret_cast<u32*>(address) = value; }
+/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be (`wide`).
+TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
+  asm volatile(
+      "{\n.reg .pred whole, part;\n.reg .b16 l0, h0, l1, h1, l2, h2, l3, h3;\n"
+      "setp.ne.b32 whole, %6, 0;\nsetp.gt.and.s32 whole, %5, 7, whole;\n"
+      "@whole st.global.v4.b32 [%0], {%1, %2, %3, %4};\n@whole bra TJ_STORED_%=;\n"
+      "mov.b32 {l0, h0}, %1;\nmov.b32 {l1, h1}, %2;\nmov.b32 {l2, h2}, %3;\nmov.b32 {l3, h3}, %4;\n"
+      "setp.gt.s32 part, %5, 0;\n@part st.global.u16 [%0+0], l0;\n"
+      "setp.gt.s32 part, %5, 1;\n@part st.global.u16 [%0+2], h0;\n"
+      "setp.gt.s32 part, %5, 2;\n@part st.global.u16 [%0+4], l1;\n"
+      "setp.gt.s32 part, %5, 3;\n@part st.global.u16 [%0+6], h1;\n"
+      "setp.gt.s32 part, %5, 4;\n@part st.global.u16 [%0+8], l2;\n"
+      "setp.gt.s32 part, %5, 5;\n@part st.global.u16 [%0+10], h2;\n"
+      "setp.gt.s32 part, %5, 6;\n@part st.global.u16 [%0+12], l3;\n"
+      "setp.gt.s32 part, %5, 7;\n@part st.global.u16 [%0+14], h3;\n"
+      "TJ_STORED_%=:\n}\n" ::"l"(address),
+      "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(count), "r"(static_cast<u32>(wide))
+      : "memory");
+}
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
   *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);
 }

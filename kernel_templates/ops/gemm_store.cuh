@@ -91,14 +91,7 @@ TJ_DEVICE void write_part(Tag tag, const Target& row, int column, const float (&
   dev::transpose_quad(words);
   const int first = column + 6 * static_cast<int>(dev::lane_index() & 3u);
   unsigned short* eight = static_cast<unsigned short*>(row.begin) + first;
-  if (first >= row.columns) return;
-  if (row.wide && first + 8 <= row.columns) return dev::store_global(eight, words[0], words[1], words[2], words[3]);
-#pragma unroll 1  // rare, and long when written out
-  for (int left = min(8, row.columns - first); left > 0; --left) {
-    dev::store_global_u16(eight++, words[0] & 0xffffu);
-#pragma unroll
-    for (int b = 0; b < 4; ++b) words[b] = words[b] >> 16 | (b + 1 < 4 ? words[b + 1] << 16 : 0);
-  }
+  dev::store_halves(eight, words, row.columns - first, row.wide);
 }
 
 /// Element `at` of a strided matrix's row.

@@ -372,6 +372,11 @@ TJ_DEVICE void store_global_u16(void* address, u32 value) {
   const unsigned short half = static_cast<unsigned short>(value);
   __builtin_memcpy(address, &half, sizeof(half));
 }
+TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
+  unsigned short* halves = static_cast<unsigned short*>(address);
+  if (wide && count > 7) return store_global(address, words[0], words[1], words[2], words[3]);
+  for (int e = 0; e < 8 && e < count; ++e) store_global_u16(halves + e, words[e / 2] >> (e % 2 * 16));
+}
 TJ_DEVICE void store_global(float* address, float value) {
   detail::check_aligned(address, 4);
   __builtin_memcpy(address, &value, sizeof(value));
