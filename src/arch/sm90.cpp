@@ -8,6 +8,7 @@ Arch make_sm90a() {
   const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 9.0";
   const std::string measured = "tests/gpu/node_cycles.py on an H200, 2026-11-20";
   const std::string products = "graph replays as in tests/gpu/gemm_speed.py, tile set by hand, H200, 2026-11-21, at 1.755 GHz";
+  const std::string loops = "tests/gpu/gemm_predict.py on an H200, 2026-11-21";
   Arch a;
   a.name = "sm_90a";
   a.vendor = "nvidia";
@@ -33,7 +34,10 @@ Arch make_sm90a() {
       {"matrix_least_cycles", {32, products + ": tiles of 64 x 32 iterate like those of 64 x 64 (0.219 us), whose instructions take 32"}},
       {"copy_outside_row_cycles", {7, products + ": 16 and 1 x 4096 x 4096 less 64 rows, tiles of 64 x 32, 128 bytes: 7.5 and 7.0"}},
       {"unaligned_copy_bytes_per_cycle", {3540, products + ": 1000^3, tiles of 128 x 64, 50 MB in the 8.1 us that 16 iterations take"}},
-      {"sustained_copy_bytes_per_cycle", {5640, products + ": 4096x7168x2048 and 4096^3, tiles of 128 x 256, take 1% less in clusters of two: an iteration of 1123 cycles instead of 1112, 48 KB an SM"}},
+      {"sustained_copy_bytes_per_cycle", {7800, products + ": 4096^3, 1024 iterations of 24 KB an SM in tiles of 128 x 64 and 512 of 40 KB in tiles of 64 x 256, 295 and 226 us, tiles' ends taken off"}},
+      {"loaded_copy_cycles_per_kb", {15, loops + ": where all SMs copy without a pause, 13 to 17, as tiles are 128 x 64, 64 x 128 or 64 x 64, at 1.6 to 1.98 GHz"}},
+      {"multicast_copy_factor", {1.25, loops + ": 64 x 128 and 128 x 64 in clusters of two, 1.2 to 1.3 times the same tiles alone for what is shared"}},
+      {"cache_bytes_per_cycle", {4040, loops + ": 16 x 64, whose b no two SMs share: 16.5 KB an SM in 530 cycles"}},
       {"cache_bytes", {50.0 * 1024 * 1024, "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 50 MB of L2"}},
       {"memory_bytes_per_cycle", {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},
       {"cluster_start_cycles", {480, products + ": 8 x 16 tiles at K 512, two blocks that share a copy less each alone, 0 to 0.71 us, mean of 14: 0.27 us"}},

@@ -89,9 +89,9 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 /// rows: its first dimension, M or N, is `row`, its last is K.
 bool gemm_mn_major(const Tensor& operand);
 
-/// Cycles that one iteration of a tile, and all of a tile but its iterations, take on an arch by its facts alone.
+/// Cycles of all of a tile but its iterations, on an arch by its facts alone.
 struct GemmTileCycles {
-  std::int64_t iteration = 0, start = 0, end = 0;
+  std::int64_t start = 0, end = 0;
 };
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch);
 /// How a problem is served: a tile, and parts of K whose sums are added afterwards; 1 part is the whole.

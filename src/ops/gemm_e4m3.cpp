@@ -10,7 +10,8 @@ namespace {
 // Every unit and fact that is read in gemm_graph.cpp, gemm_tiles.cpp and below.
 const arch::Needs kNeeds = {{"TC", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
-                             "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
+                             "copy_latency_cycles", "copy_cycles_per_kb", "loaded_copy_cycles_per_kb", "multicast_copy_factor", "copy_outside_row_cycles",
+                             "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes", "cache_bytes_per_cycle",
                              "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
                             {"sm90"}};
 

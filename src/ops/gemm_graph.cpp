@@ -123,10 +123,12 @@ class Builder {
     n.name = n.body = name;
     n.context = "Loader";
     n.async = Async::copy;
-    const int copy = cycles(static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
-    n.reservations = {{graph_.machine.unit_index("TMA"), 0, copy, 1}};
+    const double kb = static_cast<double>(bytes) / 1024;
+    // Other SMs copy at the same time.
+    const double loaded = kb * arch_.fact("loaded_copy_cycles_per_kb") * (sharers.count > 1 ? arch_.fact("multicast_copy_factor") : 1);
+    n.reservations = {{graph_.machine.unit_index("TMA"), 0, cycles(loaded), 1}};
     n.cycles = 1;
-    n.latency = copy + cycles(arch_.fact("copy_latency_cycles"));
+    n.latency = std::max(cycles(loaded), cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
     n.variable_latency = n.streaming = true;
     n.warps = 1;
     return add(std::move(n));

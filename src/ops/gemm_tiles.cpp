@@ -7,6 +7,7 @@
 // calling with tensors agree.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
@@ -38,6 +39,7 @@ constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole ti
 // Parts are taken where their prediction is below this share of the best without: they cost memory, and what is predicted within that is
 // predicted alike.
 constexpr double kPartsGain = 0.9;
+constexpr double kAlike = 1.01;  // predictions so far apart say nothing
 
 std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -46,9 +48,9 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 struct Rates {
   const arch::Arch* arch = nullptr;
   bool narrow = false;  ///< tiles of 8-bit elements too
-  double copy_cycles_per_byte = 0, copy_outside_row_cycles = 0;
+  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0;
   double cache_bytes = 0;
-  double memory_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
+  double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
@@ -69,9 +71,11 @@ Rates rates_of(const arch::Arch& arch) {
   Rates rates;
   rates.arch = &arch;
   rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
-  rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
+  rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
+  rates.multicast_factor = arch.fact("multicast_copy_factor");
   rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
   rates.cache_bytes = arch.fact("cache_bytes");
+  rates.cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
   rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
@@ -108,17 +112,18 @@ double compulsory_bytes(const GemmSizes& sizes, int element_bytes, int out_bytes
   return ((m + n) * k * element_bytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
 }
 
-/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What another block copies
-/// arrives no faster than what this one does.
+/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is read once, and
+/// arrives more slowly.
 double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
-  const std::int64_t inside = std::min<std::int64_t>(sizes.m, tile.block_m) + std::min<std::int64_t>(sizes.n, tile.block_n);
-  const std::int64_t outside = tile.block_m + tile.block_n - inside;
+  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m), inside_b = std::min<std::int64_t>(sizes.n, tile.block_n);
+  const std::int64_t outside = tile.block_m + tile.block_n - inside_a - inside_b;
   const int row_bytes = tile.block_k * tile.element_bytes;
-  return static_cast<double>(inside * row_bytes) * rates.copy_cycles_per_byte +
+  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1, factor_b = tile.cluster_m > 1 ? rates.multicast_factor : 1;
+  return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes * rates.copy_cycles_per_byte +
          static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
 }
 
-/// An iteration of all SMs by what they read from L2 together: where the matrix unit is what is waited for, over several waves.
+/// An iteration of all SMs by what they read from L2 together, over several waves.
 double shared_path_cycles(const GemmTile& tile, const Rates& rates) {
   const double rows = static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
   return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
@@ -149,7 +154,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
   const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
   const double own = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
   const double compulsory = compulsory_bytes(sizes, tile.element_bytes, size_of(kernel.out));
-  const double by_memory = compulsory > rates.cache_bytes ? compulsory / rates.memory_bytes_per_cycle : 0;
+  const double by_memory = compulsory / (compulsory > rates.cache_bytes ? rates.memory_bytes_per_cycle : rates.cache_bytes_per_cycle);
   const bool sustained = waves > 1 && by_iterations(own) > by_memory;
   const double by_sm = by_iterations(sustained ? std::max(own, shared_path_cycles(tile, rates)) : own);
   const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
@@ -192,19 +197,28 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   return best;
 }
 
-RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  RankedGemm whole{{-1, 1}, 0}, cut{{-1, 1}, 0};
-  const auto take = [](RankedGemm& best, const RankedGemm& ranked) {
-    if (best.choice.tile < 0 || ranked.cycles < best.cycles) best = ranked;
-  };
+/// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest.
+RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  std::array<double, kTileCount> cycles;
+  cycles.fill(std::numeric_limits<double>::infinity());
+  for (std::size_t t = 0; t < kTileCount; ++t)
+    if (taken_unmeasured(kTiles[t]) && serves(kTiles[t], sizes, kernel, *rates.arch)) cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+  const double fewest = *std::min_element(cycles.begin(), cycles.end());
+  const auto area = [](std::size_t t) { return kTiles[t].block_m * kTiles[t].block_n; };
+  std::size_t best = kTileCount;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
-    const GemmChoice choice{static_cast<int>(t), 1};
-    take(whole, {choice, predicted(sizes, kernel, choice, rates)});
+    if (cycles[t] > fewest * kAlike) continue;
+    if (best == kTileCount || area(t) > area(best) || (area(t) == area(best) && cycles[t] < cycles[best])) best = t;
   }
+  return {{static_cast<int>(best), 1}, cycles[best]};
+}
+
+RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  const RankedGemm whole = best_whole(sizes, kernel, rates);
+  RankedGemm cut{{-1, 1}, 0};
   for (std::size_t t = 0; t < kTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
     if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
-    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates); ranked.choice.parts > 1) take(cut, ranked);
+    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates); ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles)) cut = ranked;
   }
   return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
 }
@@ -238,9 +252,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
   const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
-  const double copy = kb * arch.fact("copy_cycles_per_kb");
-  result.iteration = std::max(matrix_cycles(tile, arch), whole(copy));
-  result.start = whole(arch.fact("copy_latency_cycles") + copy + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
+  result.start = whole(arch.fact("copy_latency_cycles") + kb * arch.fact("copy_cycles_per_kb") + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
   // Consumers store side by side; what they write leaves no faster than copies come.
   result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * arch.fact("copy_cycles_per_kb")));
   return result;

@@ -221,11 +221,6 @@ def main():
     if options.self_test:
         self_test()
         return 0
-    try:
-        import torch
-    except ImportError:
-        print("gemm_predict.py: PyTorch is not installed", file=sys.stderr)
-        return 77
     document = {"device": "", "command": "python3 tests/gpu/gemm_predict.py", "rows": [], "failures": []}
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = options.cache_dir or os.path.join(folder, "cache")
@@ -234,6 +229,11 @@ def main():
         except tuning.ToolError as error:
             print(f"gemm_predict.py: {error}", file=sys.stderr)
             return 2
+        try:
+            import torch
+        except ImportError:
+            print("gemm_predict.py: PyTorch is not installed", file=sys.stderr)
+            return 77
         for dtype in options.dtype:
             for name in tiles[dtype]:
                 try:
