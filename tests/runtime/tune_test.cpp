@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "arch/arch.hpp"
 #include "cache/cache.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
@@ -258,6 +259,35 @@ TEST_CASE("what a call does beside its kernel is measured with it: operands that
   config.n = 1003;
   config.k = 1007;
   CHECK(has(kernel_of(runtime, config), chosen.name));
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("whether K is cut is measured too, and calls do what was chosen") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  const auto launches_of = [&](const tj::GemmArgs& args) {
+    const int before = count_calls(machine.cuda, "cuLaunchKernelEx");
+    runtime.gemm(args);
+    return count_calls(machine.cuda, "cuLaunchKernelEx") - before;
+  };
+  tj::GemmArgs deep = call(128);
+  deep.a = tj::Tensor::contiguous(deep.a.data, kGpu, tj::DType::f16, {128, 16384});
+  deep.b = tj::Tensor::contiguous(deep.b.data, kGpu, tj::DType::f16, {128, 16384});
+  CHECK(launches_of(call(512)) == 1);
+  CHECK(launches_of(deep) == 2);
+  const auto choose = [&](const std::string& size, bool cut) {
+    tj::TuneOptions options;
+    options.rounds = 1;
+    for (const tj::ops::Variant& variant : tj::ops::gemm_tunable().variants(problem(size), *tj::arch::find("sm_90a")))
+      if (options.only.empty() && has(variant.name, "k") == cut) options.only = {variant.name};
+    CHECK(runtime.tune_op("gemm", problem(size), kGpu, options).kept);
+  };
+  choose("512", true);
+  choose("128x128x16384", false);
+  CHECK(launches_of(call(512)) == 2);
+  CHECK(has(kernel_of(runtime, square(512)), "_parts"));
+  CHECK(launches_of(deep) == 1);
+  CHECK(launches_of(call(1024)) == 1);
   CHECK(machine.warnings.empty());
 }
 
