@@ -43,11 +43,11 @@ enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 /// others has a leading B too or, one rank lower, serves the whole batch.
 /// a and b share a dtype, f16, bf16 or e4m3; d is f16, bf16 or f32, and c and bias are as d. All are on one device.
 /// One of the last two dimensions of a, and of b, is contiguous: K, or M (N) for a matrix that is stored transposed. Where its
-/// other strides or its address are not multiples of 16 bytes it is copied first, to memory from the stream's pool (inside a graph
-/// capture that becomes nodes of the graph). The last dimension of c, d and bias is contiguous.
+/// other strides or its address are not multiples of 16 bytes it is copied first, to memory from a pool of the library's own that keeps
+/// at most 128 MB between calls (inside a graph capture to memory of the graph). The last dimension of c, d and bias is contiguous.
 /// d may be c (same address and strides); else its memory meets no other tensor's.
-/// Where M and N give few tiles and K is long, sums over parts of K are stored to memory from the stream's pool (at most 70 MB) and added
-/// by a second launch, in their order: equal calls on one kind of device give equal bits.
+/// Where M and N give few tiles and K is long, sums over parts of K are stored to memory of the same pool (at most 70 MB) and added by a
+/// second launch, in their order: equal calls on one kind of device give equal bits.
 ///
 /// e4m3: K is contiguous in a and in b (the matrix unit takes no other order of 8-bit elements), and the product may be scaled:
 /// d = activation(alpha * scale_a * scale_b * a b^T + beta * c + bias). A scale is one f32 in the device's memory, which the kernel

@@ -48,7 +48,11 @@ namespace tj::launch {
   X(mem_alloc, cuMemAlloc_v2)                                \
   X(mem_free, cuMemFree_v2)                                  \
   X(mem_alloc_async, cuMemAllocAsync)                        \
+  X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync)      \
   X(mem_free_async, cuMemFreeAsync)                          \
+  X(mem_pool_create, cuMemPoolCreate)                        \
+  X(mem_pool_destroy, cuMemPoolDestroy)                      \
+  X(mem_pool_set_attribute, cuMemPoolSetAttribute)           \
   X(memcpy_h_to_d, cuMemcpyHtoD_v2)                          \
   X(memcpy_d_to_h, cuMemcpyDtoH_v2)                          \
   X(memcpy_d_to_d, cuMemcpyDtoD_v2)                          \

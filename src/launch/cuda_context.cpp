@@ -7,6 +7,13 @@
 #include "support/fail.hpp"
 
 namespace tj::launch {
+namespace {
+
+// The default pool gives all free memory back whenever somebody waits for the device, and the next call has to map it again. More
+// than the sums of any product in parts, which is what short calls take.
+constexpr cuuint64_t kKeptPoolBytes = 128 * 1024 * 1024;
+
+}  // namespace
 
 CudaContexts::CudaContexts(std::unique_ptr<CudaApi> api, int device_count) : api_(std::move(api)) {
   for (int index = 0; index < device_count; ++index) {
@@ -17,8 +24,10 @@ CudaContexts::CudaContexts(std::unique_ptr<CudaApi> api, int device_count) : api
 
 CudaContexts::~CudaContexts() {
   // At the end of a process the driver may be gone already; then there is nothing left to release.
-  for (const auto& device : devices_)
+  for (const auto& device : devices_) {
+    if (device->pool.load() != nullptr) api_->mem_pool_destroy(device->pool.load());
     if (device->context.load() != nullptr) api_->primary_ctx_release(device->handle);
+  }
 }
 
 void CudaContexts::check_index(int index) const {
@@ -47,6 +56,30 @@ CUcontext CudaContexts::retain(Device& device) {
   api_->check(api_->primary_ctx_retain(&context, device.handle), "cuDevicePrimaryCtxRetain", Stage::load);
   device.context.store(context, std::memory_order_release);
   return context;
+}
+
+CUmemoryPool CudaContexts::pool(int index) {
+  check_index(index);
+  Device& device = *devices_[static_cast<std::size_t>(index)];
+  if (!device.pool_known.load(std::memory_order_acquire)) make_pool(device);
+  return device.pool.load(std::memory_order_relaxed);
+}
+
+void CudaContexts::make_pool(Device& device) {
+  const std::lock_guard lock(mutex_);
+  if (device.pool_known.load()) return;
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device.handle;
+  CUmemoryPool pool = nullptr;
+  const RelaxedCapture relaxed(*api_);
+  if (api_->mem_pool_create(&pool, &properties) == CUDA_SUCCESS) {
+    cuuint64_t kept = kKeptPoolBytes;
+    api_->mem_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);  // without it, it is a pool all the same
+    device.pool.store(pool);
+  }
+  device.pool_known.store(true, std::memory_order_release);
 }
 
 ContextScope::ContextScope(const CudaApi& api, CUcontext context, Stage stage) : api_(api) {

@@ -1,6 +1,6 @@
 // The primary contexts of CUDA's devices, as other users of the process (PyTorch, the runtime API) share them.
 //
-// Decides when a context is retained, made current and released. Invariant: no call leaves another context current than it
+// Decides when a context is retained, made current and released, and how much free memory its pool keeps. Invariant: no call leaves another context current than it
 // found, and each context that was retained is released once, after the last kernel, allocation and driver object.
 #pragma once
 
@@ -28,13 +28,18 @@ class CudaContexts {
   CUdevice device(int index) const;
   /// Retains at first use; afterwards one atomic load.
   CUcontext context(int index);
+  /// A memory pool of our own on the device, made at first use; null where the device gives none.
+  CUmemoryPool pool(int index);
 
  private:
   struct Device {
     CUdevice handle = 0;
     std::atomic<CUcontext> context{nullptr};
+    std::atomic<CUmemoryPool> pool{nullptr};
+    std::atomic<bool> pool_known{false};  ///< whether there is one
   };
   CUcontext retain(Device& device);
+  void make_pool(Device& device);
   void check_index(int index) const;
 
   std::unique_ptr<CudaApi> api_;

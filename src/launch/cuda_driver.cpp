@@ -222,10 +222,14 @@ class CudaDriver final : public Driver {
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
     const CUcontext context = contexts_->context(device);
     const auto handle = static_cast<CUstream>(stream.handle);
+    const std::size_t wanted = std::max<std::size_t>(bytes, 1);
+    // What a graph records is the graph's, whatever the pool.
+    const CUmemoryPool pool = capturing(device, stream) ? nullptr : contexts_->pool(device);
     CUdeviceptr memory = 0;
     {
       const ContextScope scope(api_, context, Stage::launch);
-      api_.check(api_.mem_alloc_async(&memory, std::max<std::size_t>(bytes, 1), handle), "cuMemAllocAsync", Stage::launch);
+      if (pool != nullptr) api_.check(api_.mem_alloc_from_pool_async(&memory, wanted, pool, handle), "cuMemAllocFromPoolAsync", Stage::launch);
+      else api_.check(api_.mem_alloc_async(&memory, wanted, handle), "cuMemAllocAsync", Stage::launch);
     }
     return {reinterpret_cast<void*>(memory), [contexts = contexts_, context, handle](void* pointer) {
               const QuietContextScope scope(contexts->api(), context);

@@ -72,7 +72,8 @@ class Driver {
   virtual bool capturing(int device, Stream stream) = 0;
 
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
-  /// For what is enqueued on the stream until its owner lets go; a stream that records a graph records that too.
+  /// For what is enqueued on the stream until its owner lets go; a stream that records a graph records that too. On a GPU from a
+  /// pool of the library's own, which keeps up to 128 MB of it for the next call.
   virtual std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) = 0;
   virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) = 0;
   virtual void synchronize(int device, Stream stream) = 0;

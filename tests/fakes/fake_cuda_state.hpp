@@ -37,7 +37,7 @@ struct State {
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<int, int> retains;
-  std::set<void*> modules, memory, events, streams, graphs, executables;
+  std::set<void*> modules, memory, events, streams, graphs, executables, pools;
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -131,7 +131,7 @@ void fake_cuda_reset(void) {
   s.calls.clear();
   s.failures.clear();
   s.retains.clear();
-  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables}) {
+  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables, &s.pools}) {
     for (void* handle : *live) std::free(handle);
     live->clear();
   }
@@ -163,6 +163,7 @@ const char* fake_cuda_leaks(void) {
   report("events", s.events.size());
   report("streams", s.streams.size());
   report("graphs", s.graphs.size() + s.executables.size());
+  report("memory pools", s.pools.size());
   report("contexts on this thread's stack", t_stack.size());
   return text.c_str();
 }

@@ -247,6 +247,23 @@ CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) {
   TJ_ENTER(std::to_string(bytes));
   return cuMemAlloc(memory, bytes);
 }
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool pool, CUstream) {
+  TJ_ENTER(std::to_string(bytes));
+  return is_live(state().pools, pool) && state().capture == CU_STREAM_CAPTURE_STATUS_NONE ? cuMemAlloc(memory, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
+  TJ_ENTER();
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count) return CUDA_ERROR_INVALID_VALUE;
+  return make(state().pools, reinterpret_cast<void**>(pool));
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  const CUresult result = enter(__func__);
+  return destroy(state().pools, pool, result);
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
+  TJ_ENTER(std::to_string(*static_cast<cuuint64_t*>(value)));
+  return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream) {
   TJ_ENTER();
   return cuMemFree(memory);

@@ -29,12 +29,12 @@ TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory tha
   {
     Runtime runtime(machine.options());
     runtime.gemm(product());
-    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
-    CHECK(std::string(machine.cuda.log()).find("cuMemAllocAsync 102400\n") != std::string::npos);  // 100 rows of 512 elements
+    CHECK(std::string(machine.cuda.log()).find("cuMemAllocFromPoolAsync 102400\n") != std::string::npos);  // 100 rows of 512 elements
     runtime.prepare(product());
-    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);  // nothing is launched, nothing is needed
+    CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);  // nothing is launched, nothing is needed
   }
   CHECK(std::string(machine.cuda.leaks()) == "");
 }
@@ -45,7 +45,7 @@ TEST_CASE("with alpha 0 nothing is copied") {
   GemmArgs args = product();
   args.alpha = 0;
   runtime.gemm(args);
-  CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+  CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);
 }
 
@@ -62,18 +62,19 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
   {
     Runtime runtime(machine.options());
     CHECK(has(runtime.prepare(long_product()).name, "_parts"));
-    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+    CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
     CHECK(machine.nvrtc.compiles() == 2);
     machine.cuda.set_capture(1);  // what was prepared can be captured
     runtime.gemm(long_product());
     machine.cuda.set_capture(0);
-    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);  // the graph's
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
     GemmArgs nothing = long_product();
     nothing.alpha = 0;  // only the epilogue
     runtime.gemm(nothing);
     CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
+    CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
     CHECK(machine.nvrtc.compiles() == 2);
     machine.cuda.fail("cuLaunchKernelEx", 5, 999);  // the sum
@@ -105,7 +106,30 @@ TEST_CASE("a cold call inside a capture leaves nothing in the graph") {
   machine.cuda.set_capture(1);
   for (const GemmArgs& args : {product(), long_product()}) CHECK(error_of([&] { runtime.gemm(args); }).code == tj::Code::cold_in_capture);
   CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+  CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
   machine.cuda.set_capture(0);
+}
+
+TEST_CASE("scratch memory stays in one pool between calls; where a device has none, it is the stream's") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    for (int i = 0; i < 3; ++i) runtime.gemm(product());
+    CHECK(count_calls(machine.cuda, "cuMemPoolCreate") == 1);
+    CHECK(std::string(machine.cuda.log()).find("cuMemPoolSetAttribute 134217728\n") != std::string::npos);
+    CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 3);
+    CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
+  }
+  CHECK(std::string(machine.cuda.leaks()) == "");
+  Machine without;
+  {
+    Runtime runtime(without.options());
+    without.cuda.fail("cuMemPoolCreate", 1, 801);
+    for (int i = 0; i < 3; ++i) runtime.gemm(product());
+    CHECK(count_calls(without.cuda, "cuMemPoolCreate") == 1);
+    CHECK(count_calls(without.cuda, "cuMemAllocAsync") == 3);
+  }
+  CHECK(std::string(without.cuda.leaks()) == "");
 }
 
 TEST_CASE("without scratch memory nothing is launched; when a launch fails it goes back") {
@@ -114,10 +138,10 @@ TEST_CASE("without scratch memory nothing is launched; when a launch fails it go
   {
     Runtime runtime(machine.options());
     runtime.prepare(product());
-    machine.cuda.fail("cuMemAllocAsync", 1, kOutOfMemory);
+    machine.cuda.fail("cuMemAllocFromPoolAsync", 1, kOutOfMemory);
     const tj::Error memory = error_of([&] { runtime.gemm(product()); });
     CHECK(memory.code == tj::Code::out_of_memory);
-    CHECK(memory.message.find("cuMemAllocAsync") != std::string::npos);
+    CHECK(memory.message.find("cuMemAllocFromPoolAsync") != std::string::npos);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
     machine.cuda.fail("cuLaunchKernelEx", 2, kUnknownError);
     CHECK(error_of([&] { runtime.gemm(product()); }).code == tj::Code::driver_error);
