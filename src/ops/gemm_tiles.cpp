@@ -131,8 +131,9 @@ double shared_path_cycles(const GemmTile& tile, const Rates& rates) {
 
 /// Of all SMs, that work at once.
 int cluster_places(const GemmTile& tile, const arch::Arch& arch) { return std::max(1, arch.sm_count / tile.blocks()); }
-std::int64_t clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
-  return up(sizes.m, tile.block_m * tile.cluster_m) * up(sizes.n, tile.block_n * tile.cluster_n) * sizes.batch;
+/// Sizes go up to 2^30 each.
+double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
+  return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) * static_cast<double>(up(sizes.n, tile.block_n * tile.cluster_n)) * static_cast<double>(sizes.batch);
 }
 
 /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
@@ -146,9 +147,9 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
   const auto t = static_cast<std::size_t>(choice.tile);
   const GemmTile& tile = kTiles[t];
   const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 || choice.parts > 1 ? 1 : 0];
-  const std::int64_t clusters = clusters_of(sizes, tile) * choice.parts;
-  const std::int64_t tiles = clusters * tile.blocks();  // those beyond the matrix included
-  const auto waves = static_cast<double>(up(clusters, cluster_places(tile, *rates.arch)));
+  const double clusters = clusters_of(sizes, tile) * choice.parts;
+  const double tiles = clusters * tile.blocks();  // those beyond the matrix included
+  const double waves = std::ceil(clusters / cluster_places(tile, *rates.arch));
   const auto iterations = static_cast<double>(gemm_part_blocks(up(sizes.k, tile.block_k), choice.parts));  // of one tile
   const auto end = static_cast<double>(cycles.end);
   const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
@@ -157,7 +158,7 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
   const double by_memory = compulsory / (compulsory > rates.cache_bytes ? rates.memory_bytes_per_cycle : rates.cache_bytes_per_cycle);
   const bool sustained = waves > 1 && by_iterations(own) > by_memory;
   const double by_sm = by_iterations(sustained ? std::max(own, shared_path_cycles(tile, rates)) : own);
-  const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * static_cast<double>(tiles)) / rates.unaligned_bytes_per_cycle;
+  const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * tiles) / rates.unaligned_bytes_per_cycle;
   const double product = static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
   return choice.parts == 1 ? product : product + sum_cycles(sizes, kernel, choice.parts, rates);
 }
@@ -185,8 +186,9 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
 /// give the same iterations are one number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
   const GemmTile& shape = kTiles[static_cast<std::size_t>(tile)];
-  const std::int64_t blocks = up(sizes.k, shape.block_k), places = kMostPartWaves * std::int64_t{cluster_places(shape, *rates.arch)};
-  const std::int64_t most = std::min({blocks, places / clusters_of(sizes, shape), std::int64_t{kMostGemmParts}});
+  const std::int64_t blocks = up(sizes.k, shape.block_k);
+  const double fill = kMostPartWaves * cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
+  const std::int64_t most = std::min({blocks, static_cast<std::int64_t>(fill), std::int64_t{kMostGemmParts}});
   RankedGemm best{{tile, 1}, 0};
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     if (up(blocks, up(blocks, parts)) != parts) continue;

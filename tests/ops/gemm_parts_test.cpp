@@ -54,6 +54,13 @@ TEST_CASE("sizes whose tiles fill the SMs, or whose K is short, are not cut") {
     }
 }
 
+TEST_CASE("the largest sizes that there are have a choice") {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 30;
+  CHECK(ops::choose_gemm({kLargest, kLargest, kLargest, kLargest}, {}, hopper()).parts == 1);
+  CHECK(ops::choose_gemm({1, 1, kLargest, kLargest}, {}, hopper()).parts == 1);
+  CHECK(ops::choose_gemm({1, 1, kLargest, 1}, {}, hopper()).parts > 1);
+}
+
 TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once and that are predicted to gain clearly") {
   for (const DType dtype : {DType::f16, DType::e4m3})
     for (const auto& [m, n, k] : {std::array{128, 128, 65536}, {512, 512, 16384}, {16, 512, 16384}, {64, 1024, 32768}, {256, 256, 8192}, {1, 1, 1000000}}) {
