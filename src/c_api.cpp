@@ -183,6 +183,10 @@ tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* arg
   return guarded([&] { runtime_of(runtime).chunk_indices(to_args(args), tj::Stream{stream}); });
 }
 
+tj_status tj_chunk_o(tj_runtime* runtime, const tj_chunk_o_args* args, void* stream) {
+  return guarded([&] { runtime_of(runtime).chunk_o(to_args(args), tj::Stream{stream}); });
+}
+
 tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report) {
   return guarded([&] {
     check_report(report);

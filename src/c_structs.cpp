@@ -93,6 +93,10 @@ GemmConfig to_gemm(const tj_kernel_config& c) {
   return config;
 }
 
+ChunkOConfig to_chunk_o(const tj_kernel_config& c) {
+  return {c.v_heads_per_head == 0 ? ChunkOConfig{}.v_heads_per_head : c.v_heads_per_head, c.ungated == 0, c.equal_lengths == 0, c.h_transposed != 0};
+}
+
 }  // namespace
 
 Device to_device(const tj_device& device, const char* name) {
@@ -138,14 +142,34 @@ ChunkIndicesArgs to_args(const tj_chunk_indices_args* given) {
   return {to_tensor(c.cu_seqlens, "cu_seqlens"), to_tensor(c.chunk_indices, "chunk_indices"), to_tensor(c.total_chunks, "total_chunks")};
 }
 
-std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig> to_config(const tj_kernel_config* given) {
+ChunkOArgs to_args(const tj_chunk_o_args* given) {
+  const tj_chunk_o_args c = read(given, "args");
+  if (c.reserved != 0) refuse(cat("args.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
+  ChunkOArgs args;
+  args.q = to_tensor(c.q, "q");
+  args.k = to_tensor(c.k, "k");
+  args.v_new = to_tensor(c.v_new, "v_new");
+  args.h = to_tensor(c.h, "h");
+  args.o = to_tensor(c.o, "o");
+  if (c.g_cu != nullptr) args.g_cu = to_tensor(c.g_cu, "g_cu");
+  if (c.cu_seqlens != nullptr) args.cu_seqlens = to_tensor(c.cu_seqlens, "cu_seqlens");
+  if (c.chunk_indices != nullptr) args.chunk_indices = to_tensor(c.chunk_indices, "chunk_indices");
+  if (c.total_chunks != nullptr) args.total_chunks = to_tensor(c.total_chunks, "total_chunks");
+  args.seq_length = c.seq_length;
+  if (c.has_scale != 0) args.scale = c.scale;
+  args.h_transposed = c.h_transposed != 0;
+  return args;
+}
+
+std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig, ChunkOConfig> to_config(const tj_kernel_config* given) {
   const tj_kernel_config c = read(given, "config");
   if (c.reserved != 0) refuse(cat("config.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
-  constexpr const char* kOps = "\"fmha\", \"gemm\", \"chunk_indices\"";
+  constexpr const char* kOps = "\"fmha\", \"gemm\", \"chunk_indices\", \"chunk_o\"";
   if (c.op == nullptr) refuse(cat("config.op is null; allowed: ", kOps));
   if (std::strcmp(c.op, "fmha") == 0) return to_fmha(c);
   if (std::strcmp(c.op, "gemm") == 0) return to_gemm(c);
   if (std::strcmp(c.op, "chunk_indices") == 0) return ChunkIndicesConfig{};
+  if (std::strcmp(c.op, "chunk_o") == 0) return to_chunk_o(c);
   refuse(cat("config.op is \"", c.op, "\"; allowed: ", kOps), Code::unsupported);
 }
 

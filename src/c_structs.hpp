@@ -21,8 +21,9 @@ Device to_device(const tj_device& device, const char* name);
 FmhaArgs to_args(const tj_fmha_args* given);
 GemmArgs to_args(const tj_gemm_args* given);
 ChunkIndicesArgs to_args(const tj_chunk_indices_args* given);
+ChunkOArgs to_args(const tj_chunk_o_args* given);
 /// In the type of its op.
-std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig> to_config(const tj_kernel_config* given);
+std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig, ChunkOConfig> to_config(const tj_kernel_config* given);
 Options to_options(const tj_options* given);
 
 }  // namespace tj::c_api

@@ -19,6 +19,7 @@
 #include "custom.hpp"
 #include "kernel_table.hpp"
 #include "ops/chunk_indices.hpp"
+#include "ops/chunk_o.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_steps.hpp"
@@ -298,25 +299,25 @@ Runtime& Runtime::instance() {
 }
 
 void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
-void Runtime::fmha(const FmhaArgs& args, Stream stream) { impl_->run("fmha", &args, stream); }
-void Runtime::gemm(const GemmArgs& args, Stream stream) { impl_->run("gemm", &args, stream); }
-void Runtime::chunk_indices(const ChunkIndicesArgs& args, Stream stream) { impl_->run("chunk_indices", &args, stream); }
 
 KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
-KernelReport Runtime::prepare(const FmhaConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
   return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
 }
 
 KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
-KernelReport Runtime::prepare(const GemmConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
   return impl_->prepare(config, device);
 }
 
 KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
-KernelReport Runtime::prepare(const ChunkIndicesConfig& config) { return prepare(config, impl_->backends.default_device()); }
 KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) { return impl_->report(ops::chunk_indices_op(), ops::chunk_indices_request(), 0, device); }
+
+KernelReport Runtime::prepare(const ChunkOArgs& args) { return impl_->prepare(ops::chunk_o_op(), &args); }
+KernelReport Runtime::prepare(const ChunkOConfig& config, Device device) {
+  const ops::ChunkOKernel kernel = ops::chunk_o_kernel(config);
+  return impl_->report(ops::chunk_o_op(), ops::chunk_o_request(kernel), ops::chunk_o_small_key(kernel), device);
+}
 
 KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
@@ -327,6 +328,7 @@ KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
   return last;
 }
 KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) { return warm_op(ops::chunk_indices_request(), target); }
+KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) { return warm_op(ops::chunk_o_request(ops::chunk_o_kernel(config)), target); }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }

@@ -81,6 +81,7 @@ class TJ_API Runtime {
   void fmha(const FmhaArgs& args, Stream stream = {});
   void gemm(const GemmArgs& args, Stream stream = {});
   void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
+  void chunk_o(const ChunkOArgs& args, Stream stream = {});
 
   /// The same for any op by name; `args` points at its descriptor (FmhaArgs for "fmha"). Typed calls are made of this.
   void run_op(std::string_view op, const void* args, Stream stream = {});
@@ -89,18 +90,22 @@ class TJ_API Runtime {
   KernelReport prepare(const FmhaConfig& config, Device device);
   KernelReport prepare(const GemmConfig& config, Device device);
   KernelReport prepare(const ChunkIndicesConfig& config, Device device);
+  KernelReport prepare(const ChunkOConfig& config, Device device);
   /// On default_device().
   KernelReport prepare(const FmhaConfig& config);
   KernelReport prepare(const GemmConfig& config);
   KernelReport prepare(const ChunkIndicesConfig& config);
+  KernelReport prepare(const ChunkOConfig& config);
   KernelReport prepare(const FmhaArgs& args);
   KernelReport prepare(const GemmArgs& args);
   KernelReport prepare(const ChunkIndicesArgs& args);
+  KernelReport prepare(const ChunkOArgs& args);
 
   /// Compiles for a target into the disk cache without any device. Throws tj::Error.
   KernelReport warm(const FmhaConfig& config, std::string_view target);
   KernelReport warm(const GemmConfig& config, std::string_view target);
   KernelReport warm(const ChunkIndicesConfig& config, std::string_view target);
+  KernelReport warm(const ChunkOConfig& config, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
   /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of the same sizes on a
@@ -136,6 +141,7 @@ class TJ_API Runtime {
 TJ_API void fmha(const FmhaArgs& args, Stream stream = {});
 TJ_API void gemm(const GemmArgs& args, Stream stream = {});
 TJ_API void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
+TJ_API void chunk_o(const ChunkOArgs& args, Stream stream = {});
 /// Runtime::instance().prepare(...).
 TJ_API KernelReport prepare(const FmhaArgs& args);
 TJ_API KernelReport prepare(const FmhaConfig& config);
@@ -146,6 +152,9 @@ TJ_API KernelReport prepare(const GemmConfig& config, Device device);
 TJ_API KernelReport prepare(const ChunkIndicesArgs& args);
 TJ_API KernelReport prepare(const ChunkIndicesConfig& config);
 TJ_API KernelReport prepare(const ChunkIndicesConfig& config, Device device);
+TJ_API KernelReport prepare(const ChunkOArgs& args);
+TJ_API KernelReport prepare(const ChunkOConfig& config);
+TJ_API KernelReport prepare(const ChunkOConfig& config, Device device);
 
 /// "0.1.0".
 TJ_API const char* version() noexcept;

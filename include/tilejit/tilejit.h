@@ -114,10 +114,29 @@ typedef struct tj_chunk_indices_args {
   const tj_tensor* total_chunks;  /* [1], written */
 } tj_chunk_indices_args;
 
+/* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (ops.hpp) says. */
+typedef struct tj_chunk_o_args {
+  uint64_t size;
+  const tj_tensor* q;             /* bf16 [T, H, 128] */
+  const tj_tensor* k;
+  const tj_tensor* v_new;         /* bf16 [R, Hv, 128] */
+  const tj_tensor* h;             /* bf16 [C, Hv, 128, 128] */
+  const tj_tensor* o;             /* bf16 [T, Hv, 128], written */
+  const tj_tensor* g_cu;          /* f32 [T, Hv]; null: none */
+  const tj_tensor* cu_seqlens;    /* i32; these three, or none of them and seq_length */
+  const tj_tensor* chunk_indices;
+  const tj_tensor* total_chunks;
+  int64_t seq_length;
+  float scale;                    /* looked at only when has_scale is not 0; else 128^-1/2 */
+  int32_t has_scale;
+  int32_t h_transposed;
+  int32_t reserved;               /* 0 */
+} tj_chunk_o_args;
+
 /* Which kernel to make ready, without any memory. The fields of other ops will follow. */
 typedef struct tj_kernel_config {
   uint64_t size;
-  const char* op;        /* "fmha", "gemm"; "chunk_indices", which has no fields */
+  const char* op;        /* "fmha", "gemm", "chunk_o"; "chunk_indices", which has no fields */
   int32_t dtype;         /* TJ_F16, TJ_BF16; gemm: TJ_E4M3 too */
   int32_t head_dim;      /* fmha: 64, 128 */
   int32_t causal;        /* fmha */
@@ -130,6 +149,10 @@ typedef struct tj_kernel_config {
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
   int32_t rung;          /* tj::GemmArgs::rung */
   int32_t reserved;      /* 0 */
+  int32_t v_heads_per_head;  /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
+  int32_t ungated;           /* 1: without g_cu */
+  int32_t equal_lengths;     /* 1: without lists of sequences and chunks */
+  int32_t h_transposed;
 } tj_kernel_config;
 
 /* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next
@@ -183,6 +206,8 @@ TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
 /* Enqueues a matrix product in the same way. */
 TJ_C_API tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream);
+/* Enqueues the output of the gated delta rule in the same way. */
+TJ_C_API tj_status tj_chunk_o(tj_runtime* runtime, const tj_chunk_o_args* args, void* stream);
 /* Enqueues the listing of chunks in the same way. */
 TJ_C_API tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* args, void* stream);
 /* Gets a kernel compiled, cached and loaded for a device. report may be null. */

@@ -153,6 +153,24 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
+/// What becomes of lines of L2 that a copy brings: those marked first to go make room before others do.
+struct CacheHint {
+  u64 policy;
+};
+TJ_DEVICE CacheHint first_to_go() {
+  CacheHint hint;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(hint.policy));
+  return hint;
+}
+/// copy_box_4d with a hint.
+TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, CacheHint hint, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2], %7;" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint.policy)
+      : "memory");
+}
+
 /// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
 /// barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
@@ -285,6 +303,7 @@ TJ_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xff
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 /// The value of lane `lane`; all lanes of the warp take part.
 TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+TJ_DEVICE float shuffle_from(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 /// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {

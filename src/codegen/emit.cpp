@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/family.hpp"
 #include "codegen/layout.hpp"
 #include "codegen/role_text.hpp"
 #include "codegen/writer.hpp"

@@ -65,11 +65,13 @@ class RoleWriter {
     for (int member : family_) names += cat(names.empty() ? "" : "/", schedule_.roles[static_cast<std::size_t>(member)].name);
     return names;
   }
-  // What stands for `shared` in a call about a ring: members of a family that fill rings do so each in its own.
+  // What stands for `shared` in a call about a ring: members of a family that fill rings do so each in its own, and may read such.
   std::string shared_for(const char* what, int ring) const {
-    const bool own = !alone() && std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
-      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_;
+    const int value = schedule_.rings[static_cast<std::size_t>(ring)].value;
+    const bool fills = std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
+      return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_;
     });
+    const bool own = !alone() && (fills || !role_reads(graph_, schedule_, family_[1], value));
     return own ? cat("dev::", what, "_of<", ring_type(ring), ">(shared, static_cast<unsigned>(member))") : "shared";
   }
   std::string variable(const graph::Node& n) const {
@@ -319,54 +321,6 @@ std::string context_variable(const std::string& context) {
   std::string name = context;
   if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
   return name;
-}
-
-namespace {
-
-/// The rings that a node fills, in the order of the schedule.
-std::vector<int> filled_by(const graph::Graph& graph, const sched::Schedule& schedule, int node) {
-  std::vector<int> rings;
-  for (int r = 0; r < static_cast<int>(schedule.rings.size()); ++r)
-    if (std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) { return edge.src == node && edge.value == schedule.rings[static_cast<std::size_t>(r)].value; }))
-      rings.push_back(r);
-  return rings;
-}
-
-/// May one text fill both, each role its own? The second lies right behind the first.
-bool rings_alike(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
-  const auto &a = schedule.rings[static_cast<std::size_t>(first)], &b = schedule.rings[static_cast<std::size_t>(second)];
-  const auto &v = graph.values[static_cast<std::size_t>(a.value)], &w = graph.values[static_cast<std::size_t>(b.value)];
-  return second == first + 1 && a.slots == b.slots && v.slot_bytes == w.slot_bytes && v.alignment == w.alignment && v.scope == w.scope;
-}
-
-}  // namespace
-
-bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
-  const auto &a = schedule.roles[static_cast<std::size_t>(first)], &b = schedule.roles[static_cast<std::size_t>(second)];
-  if (a.warps != b.warps || a.registers != b.registers || a.nodes.size() != b.nodes.size()) return false;
-  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
-    const auto &m = graph.nodes[static_cast<std::size_t>(a.nodes[i])], &n = graph.nodes[static_cast<std::size_t>(b.nodes[i])];
-    if (m.body != n.body || m.context != n.context || m.scope != n.scope || m.async != n.async || n.copy != m.copy + 1) return false;
-    if (m.scope == Scope::iteration && role_stage(graph, schedule, a.nodes[i]) != role_stage(graph, schedule, b.nodes[i])) return false;
-    std::multiset<int> reads, also_reads;
-    for (const auto& edge : graph.edges) {
-      if (edge.dst == a.nodes[i]) reads.insert(edge.value);
-      if (edge.dst == b.nodes[i]) also_reads.insert(edge.value);
-    }
-    if (reads != also_reads) return false;
-    if (graph::issued_by_one(m.async)) return false;  // by a thread of the first role alone
-    const std::vector<int> fills = filled_by(graph, schedule, a.nodes[i]), also_fills = filled_by(graph, schedule, b.nodes[i]);
-    if (fills.size() != also_fills.size()) return false;
-    for (std::size_t r = 0; r < fills.size(); ++r)
-      if (!rings_alike(graph, schedule, fills[r], also_fills[r])) return false;
-  }
-  for (const auto& barrier : schedule.order_barriers) {
-    const auto p = std::find(barrier.roles.begin(), barrier.roles.end(), first), q = std::find(barrier.roles.begin(), barrier.roles.end(), second);
-    if ((p == barrier.roles.end()) != (q == barrier.roles.end()) || (p != barrier.roles.end() && q != p + 1)) return false;
-    // The threads of a turn are its owner's and its predecessor's: one number for the family only when all are alike.
-    if (p != barrier.roles.end() && std::any_of(barrier.roles.begin(), barrier.roles.end(), [&](int r) { return schedule.roles[static_cast<std::size_t>(r)].warps != a.warps; })) return false;
-  }
-  return true;
 }
 
 void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const std::vector<int>& roles) {

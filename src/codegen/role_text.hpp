@@ -31,9 +31,6 @@ class Sites {
 /// What a context's object is called: "Loader" -> "loader". Roles of one copy add its number.
 std::string context_variable(const std::string& context);
 
-/// Do the two roles differ in nothing but the copy that they work on, `second` in the copy after `first`'s?
-bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second);
-
 /// The roles are one family, in order; in one of several the text has an int `member` that counts them.
 void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const std::vector<int>& roles);
 

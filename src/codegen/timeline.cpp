@@ -82,6 +82,7 @@ class Simulator {
   void finish(std::vector<Event>& out) {
     out_ = &out;
     if (!pending_.empty()) observe(pending_.size() - 1);
+    wait_for_stores(0);
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
       if (scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
         push({.kind = EventKind::release, .ring = ring_of(v)});
@@ -105,7 +106,7 @@ class Simulator {
     if (n.async == Async::store) {
       push({.kind = EventKind::store_commit, .node = index, .iteration = iteration});
       stores_.emplace_back(index, iteration);
-      wait_for_stores(1);
+      wait_for_stores(stores_under_way(index));
     } else if (matrix) {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
@@ -116,10 +117,17 @@ class Simulator {
     if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
   }
 
-  // One group behind: the slots that a group reads are handed back while the next one reads its own.
+  // One group behind: the slots that a group reads are handed back while the next one reads its own. A ring of one slot cannot wait
+  // for that: its next filling, without which there is no next group, needs the slot.
+  std::size_t stores_under_way(int index) const {
+    const auto single = [&](const Edge& edge) {
+      return edge.dst == index && edge.value >= 0 && scope_of(edge.value) == Scope::iteration && schedule_.rings[static_cast<std::size_t>(ring_of(edge.value))].slots == 1;
+    };
+    return std::any_of(graph_.edges.begin(), graph_.edges.end(), single) ? 0 : 1;
+  }
   void wait_for_stores(std::size_t pending) {
     if (stores_.size() <= pending) return;
-    push({.kind = EventKind::store_wait, .pending = static_cast<int>(pending)});
+    push({.kind = EventKind::store_wait, .iteration = stores_[stores_.size() - pending - 1].second, .pending = static_cast<int>(pending)});
     for (; stores_.size() > pending; stores_.erase(stores_.begin())) complete(stores_.front().first, stores_.front().second);
   }
 
@@ -143,16 +151,20 @@ class Simulator {
   // A slot that this role reads itself: nobody else could notice that its reads are complete, so who fills it again looks first.
   void wait_for_own_reads(int index, int iteration) {
     std::size_t observed = 0;  // of pending_
+    std::size_t stored = 0;    // of stores_
     for (int ring : filled_rings(index)) {
       const int value = schedule_.rings[static_cast<std::size_t>(ring)].value, before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
       if (scope_of(value) != Scope::iteration || before < 0) continue;  // finish() has handed back what earlier tiles read
       for (int reader : readers(value)) {
         const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, before});
+        const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, before});
         if (found != pending_.end()) observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
+        else if (put != stores_.end()) stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
         else if (completed_.count({reader, before}) == 0) refuse_own_wait(index, iteration, value, reader, before, "fills the slot again before");
       }
     }
     if (observed > 0) observe(observed - 1);
+    if (stored > 0) wait_for_stores(stores_.size() - stored);
   }
 
   [[noreturn]] void refuse_own_wait(int index, int iteration, int value, int other, int other_iteration, const char* order) const {
@@ -288,13 +300,13 @@ bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
   return before == pattern.drain_end && after == pattern.tile_end && timeline.tile_begin == pattern.tile_begin;
 }
 
-// Where `part` is `whole` less some waits for the matrix unit, what they complete and release: those begin later than `from`.
+// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release: those begin later than `from`.
 // False where it is something else.
 bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
   std::size_t next = 0;
   for (auto& [first, event] : whole) {
     const bool present = next < part.size() && part[next] == event;
-    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::done || event.kind == EventKind::release;
+    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release;
     if (present && first == from + 1) first = from;
     else if (present || !may_lack) return false;  // comes and goes, or may never be left out
     next += present;
@@ -345,6 +357,8 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
   int last_distance = 0;  // waits reach back so far, which the first steps cannot
   for (const Edge& edge : graph.edges)
     if (edge.blocking && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
+  for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)  // a group of stores is waited for behind the next
+    if (graph.nodes[static_cast<std::size_t>(node)].async == Async::store) last_distance = std::max(last_distance, 1);
   for (const sched::Ring& ring : schedule.rings)  // and so do those for the role's own reads
     if (ring.producer_role == role) last_distance = std::max(last_distance, ring.slots);
   for (int peel = last_stage; peel <= 2 * last_stage + 2 + last_distance; ++peel) {

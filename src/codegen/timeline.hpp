@@ -35,7 +35,7 @@ struct Event {
   EventKind kind = EventKind::call;
   int node = -1;
   int ring = -1;       ///< of the schedule
-  int iteration = -1;  ///< of the instance; -1 for tile scope
+  int iteration = -1;  ///< of the instance; of a store_wait, of the newest group that it is for; -1 for tile scope
   int pending = 0;
   int order = -1;      ///< order barrier of the schedule
   friend bool operator==(const Event&, const Event&) = default;

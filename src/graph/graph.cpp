@@ -89,8 +89,8 @@ void check_nodes(const Graph& graph) {
     check_node(graph, node);
     if (node.drains && node.scope != Scope::tile_end)
       reject(graph, "node '", node.name, "' drains shared memory in the loop; allowed is the tile's end");
-    if (node.async == Async::store && node.scope != Scope::tile_end)
-      reject(graph, "node '", node.name, "' stores out of shared memory in the loop; allowed is the tile's end");
+    if (node.async == Async::store && node.scope == Scope::tile_begin)
+      reject(graph, "node '", node.name, "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
     check_own_use(graph, node);
   }
 }

@@ -8,6 +8,7 @@
   OP(copy_rows)     \
   OP(sum_parts)     \
   OP(chunk_indices) \
+  OP(chunk_o)       \
   /* in this order: it is that of listings */
 
 namespace tj::ops {

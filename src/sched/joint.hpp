@@ -5,6 +5,7 @@
 //                bodies that are written for different numbers of warps (nodes with a context) sit in different roles; a value
 //                in shared memory (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
 //                JointOptions::mixed_roles
+//   copies       with JointOptions::copies_apart, nodes that compute for different copies of a context sit in different roles
 //   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint modulo II
 //   spills       an edge between two roles asks for Edge::spill_cycles more
 //   memory       a node's bytes of each space are held from its issue until its last reader is done; of edges from a node to
@@ -52,6 +53,7 @@ struct JointOptions {
   std::vector<int> slots;                 ///< per graph value, the most that its ring may have; 0 or empty: any
   bool strict_slots = false;              ///< a slot that a matrix node reads is free when its role waits for it, not yet before
   bool mixed_roles = false;               ///< as Options::mixed_roles
+  bool copies_apart = false;              ///< as Options::copies_apart
   Relaxation relaxed;
 };
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "sched/joint_model.hpp"
@@ -20,13 +21,15 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Roles that the kinds of nodes need; more than one for each kind is a matter of the constraints.
 int JointModel::least_roles(const Relaxation& relaxed) const {
-  std::set<std::pair<bool, int>> needed;
+  using Least = std::tuple<RoleKind, int, int>;  // with the copy and the warps
+  std::set<Least> needed;
+  const auto kind_among = [&](const Kind& kind) { return relaxed.variable_latency ? RoleKind::compute : kind.of; };
   for (const Kind& kind : kinds_)
-    if (kind.warps != 0 && !relaxed.bodies) needed.insert({kind.produces && !relaxed.variable_latency, kind.warps});
+    if (kind.warps != 0 && !relaxed.bodies) needed.insert({kind_among(kind), kind.copy, kind.warps});
   for (const Kind& kind : kinds_) {
-    const bool produces = kind.produces && !relaxed.variable_latency;
-    const bool there = std::any_of(needed.begin(), needed.end(), [&](const auto& each) { return each.first == produces; });
-    if (!there) needed.insert({produces, 0});
+    const Least own{kind_among(kind), kind.copy, 0};
+    const bool there = std::any_of(needed.begin(), needed.end(), [&](const Least& each) { return std::get<0>(each) == std::get<0>(own) && std::get<1>(each) == kind.copy; });
+    if (!there) needed.insert(own);
   }
   return static_cast<int>(needed.size());
 }
@@ -38,7 +41,7 @@ bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>&
   role.assign(at(problem_.size()), -1);
   for (std::size_t c = 0; c < clusters_.size(); ++c) {
     const Kind& kind = kinds_[c];
-    const int copy = by_copy && !kind.produces ? node_of(clusters_[c].front()).copy : -1;
+    const int copy = by_copy && kind.of == RoleKind::compute ? node_of(clusters_[c].front()).copy : -1;
     std::size_t r = 0;
     while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, allowed))) ++r;
     if (r == roles.size()) roles.emplace_back(kind, copy);
@@ -101,7 +104,7 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
 // As if all that may share a role did.
 std::int64_t JointModel::least_bytes(const Relaxation& relaxed) const {
   std::vector<int> kind;
-  for (int i = 0; i < problem_.size(); ++i) kind.push_back(producer_[at(i)] != 0 && !relaxed.variable_latency ? 1 : 0);
+  for (int i = 0; i < problem_.size(); ++i) kind.push_back(relaxed.variable_latency ? 0 : static_cast<int>(role_kind_[at(i)]));
   return cross_bytes(kind);
 }
 

@@ -43,15 +43,15 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
   for (int i = 0; i < problem_.size(); ++i) {
     const graph::Node& node = node_of(i);
     local_[at(problem_.node[at(i)])] = i;
-    producer_.push_back(completes_by_itself(node) ? 1 : 0);
-    has_producers_ = has_producers_ || producer_.back() != 0;
+    role_kind_.push_back(kind_of(node));
+    has_producers_ = has_producers_ || completes_by_itself(node);
     has_warps_ = has_warps_ || node.warp_cycles > 0;
     for (const auto& [space, bytes] : node.memory_bytes)
       if (bytes > 0 && graph.machine.memory_bytes.count(space) != 0) spaces.insert(space);
   }
   uses_registers_ = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.registers > 0; });
   spaces_.assign(spaces.begin(), spaces.end());
-  waits_.assign(producer_.size(), 0);
+  waits_.assign(role_kind_.size(), 0);
   for (const graph::Edge& edge : problem_.edges) {
     if (edge.blocking) waits_[at(edge.dst)] = 1;
     has_waits_ = has_waits_ || edge.blocking;
@@ -70,7 +70,7 @@ void JointModel::find_clusters() {
     for (int& each : leader)
       if (each == from) each = to;
     const graph::Node &src = graph_.nodes[at(edge.src)], &dst = graph_.nodes[at(edge.dst)];
-    if (completes_by_itself(src) != completes_by_itself(dst)) mixed_ = cat("'", src.name, "' -> '", dst.name, "'");
+    if (kind_of(src) != kind_of(dst)) mixed_ = cat("'", src.name, "' -> '", dst.name, "'");
   }
   if (options_.mixed_roles && options_.max_roles == 1) std::fill(leader.begin(), leader.end(), 0);  // nothing is left to choose
   std::vector<int> cluster_of(graph_.nodes.size(), -1);
@@ -92,8 +92,10 @@ void JointModel::find_clusters() {
     if (of_cluster != 0 && of_cluster != node.warps && unlike_.empty()) unlike_ = node.name;
     of_cluster = node.warps;
   }
-  for (const auto& cluster : clusters_)
-    kinds_.push_back({producer_[at(cluster.front())] != 0, warps[at(leader[at(problem_.node[at(cluster.front())])])]});
+  for (const auto& cluster : clusters_) {
+    const bool apart = options_.copies_apart && role_kind_[at(cluster.front())] == RoleKind::compute;
+    kinds_.push_back({role_kind_[at(cluster.front())], warps[at(leader[at(problem_.node[at(cluster.front())])])], apart ? node_of(cluster.front()).copy : -1});
+  }
   int known = 0;
   for (const Kind& kind : kinds_) {
     has_bodies_ = has_bodies_ || (known != 0 && kind.warps != 0 && kind.warps != known);

@@ -13,6 +13,7 @@
 #include "sched/joint.hpp"
 #include "sched/joint_time.hpp"
 #include "sched/problem.hpp"
+#include "sched/roles.hpp"
 
 namespace tj::sched {
 
@@ -25,12 +26,13 @@ class JointModel {
   /// With what holds whatever the roles: spills and slots between producers and the rest, warps of nodes that share a role.
   const Problem& certain_problem() const { return certain_problem_; }
   const std::vector<std::vector<int>>& clusters() const { return clusters_; }  ///< local nodes that must share a role
-  /// Of a cluster: does it complete by itself, and how many warps its bodies are written for (0: any).
+  /// Of a cluster: does it complete by itself, into shared memory or out of it, and how many warps its bodies are written for (0: any).
   struct Kind {
-    bool produces = false;
+    RoleKind of = RoleKind::compute;
     int warps = 0;
+    int copy = -1;  ///< which of several that must be apart; -1: any
     bool agrees(const Kind& other, const Relaxation& relaxed) const {
-      return (relaxed.variable_latency || produces == other.produces) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
+      return (relaxed.variable_latency || of == other.of) && (copy < 0 || other.copy < 0 || copy == other.copy) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
     }
   };
   const Kind& kind(std::size_t cluster) const { return kinds_[cluster]; }
@@ -111,7 +113,8 @@ class JointModel {
   SlotCaps caps_;
   Problem problem_, warps_problem_, certain_problem_;  ///< warps_problem_: with warps of nodes that share a role for certain
   std::vector<int> local_;           ///< per graph node
-  std::vector<char> producer_, waits_;
+  std::vector<RoleKind> role_kind_;  ///< per local node
+  std::vector<char> waits_;
   std::vector<std::vector<int>> clusters_;
   std::vector<int> cluster_of_;      ///< per local node
   std::vector<Kind> kinds_;          ///< per cluster

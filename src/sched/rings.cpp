@@ -66,6 +66,20 @@ std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) 
   return std::max(done, first_look);
 }
 
+/// When the role of a bulk store has seen that it has read its slot, where the ring has several: one group behind, that is after the
+/// next store of the role. A ring of one slot is waited for at once, which takes the node's latency.
+std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
+  const std::int64_t ii = schedule.ii, issue = schedule.cycle[at(reader)];
+  std::int64_t next = issue + ii;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& other = graph.nodes[i];
+    if (static_cast<int>(i) == reader || other.async != Async::store || other.scope != Scope::iteration || schedule.role[i] != schedule.role[at(reader)]) continue;
+    const std::int64_t since = modulo(schedule.cycle[i] - issue, schedule.ii);
+    next = std::min(next, issue + (since == 0 ? ii : since));  // which of two at one cycle comes first is not decided yet
+  }
+  return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
+}
+
 std::int64_t padded(const graph::Value& value) {
   return (value.slot_bytes + value.alignment - 1) / value.alignment * value.alignment;
 }
@@ -99,6 +113,8 @@ std::vector<int> slots_needed(const Graph& graph, const Schedule& schedule) {
     const bool inside = schedule.role[at(edge.src)] == schedule.role[at(edge.dst)];
     std::int64_t end = std::int64_t{schedule.cycle[at(edge.dst)]} + (inside ? std::max(1, reader.latency) : reader.latency);
     if (reader.async == Async::matrix && !inside) end = observed(graph, schedule, edge.dst);
+    const bool one_slot = slots[at(edge.value)] == 1 && end + std::int64_t{edge.distance} * schedule.ii - schedule.cycle[at(edge.src)] <= schedule.ii;
+    if (reader.async == Async::store && !inside && !one_slot) end = stored(graph, schedule, edge.dst);
     end += std::int64_t{edge.distance} * schedule.ii;
     const std::int64_t lifetime = end - schedule.cycle[at(edge.src)];
     const auto need = static_cast<int>((lifetime + schedule.ii - 1) / schedule.ii);

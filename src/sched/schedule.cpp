@@ -38,6 +38,8 @@ void check_options(const graph::Graph& graph, const Options& options) {
     support::fail(Stage::schedule, Code::invalid_argument, cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
   if (options.mixed_roles && !options.joint)
     support::fail(Stage::schedule, Code::invalid_argument, "mixed_roles is set without joint; the simple split keeps what completes by itself apart: set both, or neither");
+  if (options.mixed_roles && options.copies_apart)
+    support::fail(Stage::schedule, Code::invalid_argument, "copies_apart is set with mixed_roles, which lets any nodes share a role; set one of them");
   for (const graph::Node& node : graph.nodes)
     if (node.scope == graph::Scope::iteration) return;
   support::fail(Stage::schedule, Code::invalid_argument, cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
@@ -151,6 +153,7 @@ bool solve_joint(const graph::Graph& graph, const Options& options, Schedule& sc
     joint.max_stages = options.max_stages;
     joint.streaming_latency_zero = options.streaming_latency_zero;
     joint.mixed_roles = options.mixed_roles;
+    joint.copies_apart = options.copies_apart;
     joint.relaxed.variable_latency = joint.relaxed.bodies = options.mixed_roles;
     joint.min_ii = slots.min_ii;
     joint.slots = slots.caps;

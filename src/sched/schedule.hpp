@@ -82,6 +82,9 @@ struct Options {
   /// joint: any node may share a role with any other, also one that completes by itself with the rest, and a value may be read in
   /// the role that writes it alone. With max_roles 1 the whole loop is one role.
   bool mixed_roles = false;
+  /// joint: what computes for different copies of a context (Node::copy) has different roles, though one could do it all. Roles that do
+  /// the same then share their text, and one goes on while another waits for what is late.
+  bool copies_apart = false;
 };
 
 /// Modulo schedule, then roles, then rings. Throws tj::Error(schedule) when nothing fits.

@@ -229,6 +229,16 @@ class Verifier {
     return std::max(cycle(reader) + node(reader).latency, earliest);
   }
 
+  /// From when its role knows that a bulk store has read a slot that is not the ring's only one: it looks after its next store.
+  std::int64_t known_stored(int reader) const {
+    std::int64_t next = cycle(reader) + s_.ii;
+    for (const int other : list(role(reader)))
+      if (other != reader && loops(other) && node(other).async == Async::store)
+        for (std::int64_t at = cycle(other) - (cycle(other) - cycle(reader)) / s_.ii * s_.ii - s_.ii; at < next; at += s_.ii)
+          if (at > cycle(reader)) next = at;
+    return std::max(cycle(reader) + node(reader).latency, next + node(reader).cycles);
+  }
+
   void rings() {
     std::map<int, int> ring_of;
     for (std::size_t k = 0; k < s_.rings.size(); ++k) {
@@ -253,7 +263,10 @@ class Verifier {
       const bool inside = role(edge.dst) == producer;  // what fills the slot again waits for the reader itself
       if (!inside || s_.mixed_roles) readers.insert(role(edge.dst));
       if (!loops(edge.src) || !loops(edge.dst)) continue;
-      const std::int64_t done = node(edge.dst).async == Async::matrix && !inside ? known_done(edge.dst) : cycle(edge.dst) + (inside ? std::max(1, node(edge.dst).latency) : node(edge.dst).latency);
+      std::int64_t done = cycle(edge.dst) + (inside ? std::max(1, node(edge.dst).latency) : node(edge.dst).latency);
+      if (node(edge.dst).async == Async::matrix && !inside) done = known_done(edge.dst);
+      const bool behind = ring_of.count(v) != 0 && s_.rings[static_cast<std::size_t>(ring_of.at(v))].slots > 1;
+      if (node(edge.dst).async == Async::store && !inside && behind) done = known_stored(edge.dst);
       lifetime = std::max(lifetime, done + std::int64_t{edge.distance} * s_.ii - cycle(edge.src));
     }
     const auto found = ring_of.find(v);

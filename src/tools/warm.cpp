@@ -73,6 +73,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
       "        --activation none,relu,gelu,silu  --tile 128x256x64,...  --parts true|false|both (sums over parts of K, which sum_parts adds)\n"
       "  sum_parts: --out f16,bf16,f32\n"
+      "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed true|false|both\n"
+      "        --item-heads auto,1,2,3\n"
       "  chunk_indices, copy_rows: none\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
       "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue.\n"

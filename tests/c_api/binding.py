@@ -52,13 +52,21 @@ class ChunkIndicesArgs(Sized):
                 ("total_chunks", ctypes.POINTER(Tensor))]
 
 
+class ChunkOArgs(Sized):
+    _fields_ = [("size", ctypes.c_uint64)] + [(name, ctypes.POINTER(Tensor)) for name in (
+        "q", "k", "v_new", "h", "o", "g_cu", "cu_seqlens", "chunk_indices", "total_chunks")] + [
+        ("seq_length", ctypes.c_int64), ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32),
+        ("h_transposed", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
 class KernelConfig(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("op", ctypes.c_char_p), ("dtype", ctypes.c_int32),
                 ("head_dim", ctypes.c_int32), ("causal", ctypes.c_int32), ("general_scale", ctypes.c_int32),
                 ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
                 ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
                 ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32),
-                ("rung", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("rung", ctypes.c_int32), ("reserved", ctypes.c_int32), ("v_heads_per_head", ctypes.c_int32),
+                ("ungated", ctypes.c_int32), ("equal_lengths", ctypes.c_int32), ("h_transposed", ctypes.c_int32)]
 
 
 class KernelReport(Sized):
@@ -95,6 +103,7 @@ def _declare(library):
         "tj_runtime_instance": (status, [ctypes.POINTER(handle)]),
         "tj_fmha": (status, [handle, ctypes.POINTER(FmhaArgs), ctypes.c_void_p]),
         "tj_gemm": (status, [handle, ctypes.POINTER(GemmArgs), ctypes.c_void_p]),
+        "tj_chunk_o": (status, [handle, ctypes.POINTER(ChunkOArgs), ctypes.c_void_p]),
         "tj_chunk_indices": (status, [handle, ctypes.POINTER(ChunkIndicesArgs), ctypes.c_void_p]),
         "tj_prepare": (status, [handle, ctypes.POINTER(KernelConfig), Device, ctypes.POINTER(KernelReport)]),
         "tj_warm": (status, [handle, ctypes.POINTER(KernelConfig), ctypes.c_char_p, ctypes.POINTER(KernelReport)]),
@@ -202,6 +211,17 @@ class Runtime:
     def chunk_indices(self, cu_seqlens, chunk_indices, total_chunks, stream=None):
         args = ChunkIndicesArgs(cu_seqlens=ctypes.pointer(cu_seqlens), chunk_indices=ctypes.pointer(chunk_indices), total_chunks=ctypes.pointer(total_chunks))
         self.library.check(self.library.c.tj_chunk_indices(self.handle, ctypes.byref(args), stream))
+
+    def chunk_o(self, q, k, v_new, h, o, g_cu=None, cu_seqlens=None, chunk_indices=None, total_chunks=None, seq_length=0,
+                scale=None, h_transposed=False, stream=None):
+        args = ChunkOArgs(seq_length=seq_length, h_transposed=int(h_transposed))
+        given = dict(q=q, k=k, v_new=v_new, h=h, o=o, g_cu=g_cu, cu_seqlens=cu_seqlens, chunk_indices=chunk_indices, total_chunks=total_chunks)
+        for name, tensor in given.items():
+            if tensor is not None:
+                setattr(args, name, ctypes.pointer(tensor))
+        if scale is not None:
+            args.has_scale, args.scale = 1, scale
+        self.library.check(self.library.c.tj_chunk_o(self.handle, ctypes.byref(args), stream))
 
 
 def tensor(address, device, dtype, shape, strides=None):

@@ -17,7 +17,7 @@ import skips
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 HEADER = os.path.join(ROOT, "include", "tilejit", "tilejit.h")
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_gemm_args": tj.GemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_kernel_config": tj.KernelConfig,
+STRUCTURES = {"tj_device": tj.Device, "tj_tensor": tj.Tensor, "tj_fmha_args": tj.FmhaArgs, "tj_gemm_args": tj.GemmArgs, "tj_chunk_indices_args": tj.ChunkIndicesArgs, "tj_chunk_o_args": tj.ChunkOArgs, "tj_kernel_config": tj.KernelConfig,
               "tj_kernel_report": tj.KernelReport, "tj_options": tj.Options}
 
 

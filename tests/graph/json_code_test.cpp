@@ -173,7 +173,7 @@ TEST_CASE("a kernel that stores out of shared memory survives being written and 
   }
 }
 
-TEST_CASE("what leaves shared memory does so at the tile's end, from what is filled there") {
+TEST_CASE("what leaves shared memory does so in the scope in which that is filled, and not at the tile's begin") {
   const arch::Arch& hopper = *arch::find("sm_90a");
   const ops::Request request = ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}).front();
   graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
@@ -182,7 +182,9 @@ TEST_CASE("what leaves shared memory does so at the tile's end, from what is fil
   const auto message = [&](graph::Graph changed) { return testing::error_of([&] { graph::check(changed); graph::check_code(changed); }).message; };
   graph::Graph changed = graph;
   changed.nodes[static_cast<std::size_t>(put)].scope = graph::Scope::iteration;
-  CHECK_MESSAGE(has(message(changed), "in the loop"), message(changed));
+  CHECK_MESSAGE(has(message(changed), "goes back to an earlier scope"), message(changed));
+  changed.nodes[static_cast<std::size_t>(put)].scope = graph::Scope::tile_begin;
+  CHECK_MESSAGE(has(message(changed), "at the tile's begin"), message(changed));
   changed = graph;
   changed.edges.push_back({graph.node_index("load_a"), put, 0, 0, false, 0, 0, false});
   CHECK_MESSAGE(has(message(changed), "filled in every iteration"), message(changed));

@@ -1,0 +1,29 @@
+// The one parameter of a chunk_o kernel, by value: written by the host, read by the device.
+#pragma once
+
+#include "types.cuh"
+
+namespace tj::ops::chunk_o {
+
+inline constexpr int kChunk = 64;            ///< tokens of a chunk
+inline constexpr int kWidth = 128;           ///< K and V
+inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
+inline constexpr int kFewRows = 8;           ///< rows of a chunk that one copy brings where it is not whole
+
+struct Params {
+  /// Rank 4. q, k, o: column, token, head, 1. v: column, row of the chunk, head, chunk, by whole chunks, kFewRows rows and single
+  /// ones. h: its contiguous dimension, the other one, head, chunk.
+  TensorMap q, k, v, v_few, v_one, h, o;
+  void* o_data;                 ///< strides in elements
+  long long o_stride_token, o_stride_head;
+  const float* gates;           ///< read by kernels with kGates
+  long long gates_stride;       ///< of a token
+  const int *cu_seqlens, *chunk_indices, *total_chunks;  ///< read by kernels with kVariable
+  int most_chunks;              ///< for which there is memory; without kVariable there are that many
+  int tokens;
+  int v_heads, v_heads_per_head;
+  int seq_length, seq_chunks;   ///< of each sequence, without kVariable
+  float scale;
+};
+
+}  // namespace tj::ops::chunk_o

@@ -1,0 +1,154 @@
+// Requests of chunk_o; see chunk_o.hpp.
+#include "ops/chunk_o.hpp"
+
+#include <algorithm>
+
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+using Flags = std::map<std::string, std::vector<std::string>>;
+
+/// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.
+struct Choice {
+  const char* name;
+  std::vector<std::string> allowed;
+  std::size_t defaults = 1;
+};
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> all = {{"head-ratio", {"2", "1", "3", "6"}, 3},
+                                          {"gated", {"true", "false", "both"}},
+                                          {"variable", {"true", "false", "both"}},
+                                          {"h-transposed", {"false", "true", "both"}},
+                                          {"item-heads", {"auto", "1", "2", "3"}}};
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::vector<std::string> values_of(const Flags& flags, const Choice& choice) {
+  const auto found = flags.find(choice.name);
+  if (found == flags.end() || found->second.empty()) return {choice.allowed.begin(), choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults)};
+  std::vector<std::string> values;
+  for (const std::string& value : found->second) {
+    if (std::find(choice.allowed.begin(), choice.allowed.end(), value) == choice.allowed.end())
+      fail(Stage::argument, Code::invalid_argument, cat("--", choice.name, " is '", value, "'; allowed are ", joined(choice.allowed)));
+    if (value == "both") values.insert(values.end(), {"false", "true"});
+    else values.push_back(value);
+  }
+  return values;
+}
+
+/// A field of a request, under its name on the command line.
+void set(ChunkOKernel& kernel, std::string_view name, const std::string& value) {
+  if (name == "head-ratio") kernel.divisor = value[0] - '0';
+  if (name == "gated") kernel.gated = value == "true";
+  if (name == "variable") kernel.variable = value == "true";
+  if (name == "h-transposed") kernel.h_transposed = value == "true";
+  if (name == "item-heads") kernel.heads = value == "auto" ? 0 : value[0] - '0';
+}
+
+bool fits(const ChunkOKernel& kernel) { return kernel.heads == 0 || kernel.divisor % kernel.heads == 0; }
+
+class ChunkO final : public Op {
+ public:
+  std::string_view name() const override { return "chunk_o"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).q.device; }
+
+  Request request_of(const void* args, const arch::Arch&) const override { return chunk_o_request(chunk_o_kernel(get(args))); }
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override { return chunk_o_small_key(chunk_o_kernel(get(args))); }
+
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::string names;
+    for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
+    for (const auto& flag : flags)
+      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return flag.first == choice.name; }))
+        fail(Stage::argument, Code::invalid_argument, cat("--", flag.first, " means nothing to chunk_o; allowed are ", names));
+    std::vector<ChunkOKernel> kernels(1);
+    for (const Choice& choice : choices()) {
+      std::vector<ChunkOKernel> longer;
+      const std::vector<std::string> values = values_of(flags, choice);
+      for (const ChunkOKernel& kernel : kernels)
+        for (const std::string& value : values) set(longer.emplace_back(kernel), choice.name, value);
+      kernels = std::move(longer);
+    }
+    std::vector<Request> list;
+    for (const ChunkOKernel& kernel : kernels)
+      if (fits(kernel)) list.push_back(chunk_o_request(kernel));
+    if (list.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--item-heads is '", kernels.front().heads, "'; allowed with --head-ratio ", kernels.front().divisor, ": auto, or what divides it"));
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return chunk_o_candidates(chunk_o_kernel(request), arch); }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    for (const auto& [member, value] : candidate.graph.config)
+      if (member == "static constexpr int kHeads") return {{"heads", std::stoi(value)}};
+    return {};
+  }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }
+
+ private:
+  static const ChunkOArgs& get(const void* args) { return *static_cast<const ChunkOArgs*>(args); }
+};
+
+}  // namespace
+
+const Op& chunk_o_op() {
+  static const ChunkO op;
+  return op;
+}
+
+int chunk_o_divisor(std::int64_t heads) { return (heads % 2 == 0 ? 2 : 1) * (heads % 3 == 0 ? 3 : 1); }
+
+ChunkOKernel chunk_o_kernel(const ChunkOArgs& args) {
+  ChunkOKernel kernel;
+  kernel.divisor = chunk_o_divisor(args.o.shape[1] / args.q.shape[1]);
+  kernel.gated = args.g_cu.has_value();
+  kernel.variable = args.cu_seqlens.has_value();
+  kernel.h_transposed = args.h_transposed;
+  return kernel;
+}
+
+ChunkOKernel chunk_o_kernel(const ChunkOConfig& config) {
+  validate(config);
+  return {chunk_o_divisor(config.v_heads_per_head), config.gated, config.variable_length, config.h_transposed, 0};
+}
+
+ChunkOKernel chunk_o_kernel(const Request& request) {
+  ChunkOKernel kernel;
+  for (const auto& [name, value] : request.fields) set(kernel, name, value);
+  return kernel;
+}
+
+Request chunk_o_request(const ChunkOKernel& kernel) {
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  Request request;
+  request.op = "chunk_o";
+  request.fields = {{"head-ratio", cat(kernel.divisor)},
+                    {"gated", truth(kernel.gated)},
+                    {"variable", truth(kernel.variable)},
+                    {"h-transposed", truth(kernel.h_transposed)},
+                    {"item-heads", kernel.heads == 0 ? "auto" : cat(kernel.heads)}};
+  request.name = cat("chunk_o_r", kernel.divisor, kernel.gated ? "" : "_ungated", kernel.variable ? "" : "_equal", kernel.h_transposed ? "_kv" : "",
+                     kernel.heads == 0 ? "" : cat("_h", kernel.heads));
+  return request;
+}
+
+std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel) {
+  std::uint64_t key = static_cast<std::uint64_t>(kernel.divisor);
+  for (const bool flag : {kernel.gated, kernel.variable, kernel.h_transposed}) key = key << 1 | static_cast<std::uint64_t>(flag);
+  return key << 2 | static_cast<std::uint64_t>(kernel.heads);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,251 @@
+// The dependence graph of chunk_o with its costs; see chunk_o.hpp. An iteration is one item: a chunk and some value heads of a key head.
+//
+//   load_qk -> qk.c, qh.c         load_h.c -> qh.c      load_v.c -> pv.c      for each value head c
+//   fetch.c -> weigh.c <== qk.c   gates are on their way while the products run
+//   weigh.c -> fade.c <== qh.c    without gates there is no fade.c: pv.c adds to what qh.c leaves
+//   weigh.c, fade.c -> pv.c ==> stage_rows.c ---> put_chunk.c, through shared memory
+// From one item to the next only registers are shared: each is free before it is filled again.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/chunk_o.hpp"
+#include "ops/chunk_o_params.cuh"
+#include "ops/machine.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+using chunk_o::kChunk;
+using chunk_o::kWidth;
+
+constexpr int kElementBytes = 2;
+constexpr std::int64_t kTokenBytes = std::int64_t{kChunk} * kWidth * kElementBytes;  // of q, k, v or o
+constexpr std::int64_t kStateBytes = std::int64_t{kWidth} * kWidth * kElementBytes;
+constexpr int kMaxSlots = 6;
+constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
+constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
+
+// What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
+constexpr int kContextRegisters = 40;
+
+const arch::Needs kNeeds = {{"TC", "EXP", "ALU", "TMA"},
+                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "shared_unit_cycles",
+                             "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
+                            {"sm90"}};
+
+int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
+
+/// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared memory holds. h of
+/// several heads has one slot each, as its 32 KB are what does not fit twice.
+struct Slots {
+  int qk, h, v;
+};
+Slots slots_of(int heads) {
+  if (heads == 1) return {2, 2, 2};
+  return heads == 2 ? Slots{2, 1, 2} : Slots{1, 1, 1};
+}
+// A thread's, of what each load keeps from item to item: where its items lie, how its copies are marked.
+constexpr int kLoadRegisters = 16;
+
+class Builder {
+ public:
+  Builder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) : kernel_(kernel), heads_(heads), arch_(arch) {}
+
+  Graph build() {
+    graph_.name = cat(chunk_o_request(kernel_).name, kernel_.heads == 0 ? cat("_h", heads_) : "");
+    graph_.machine = machine_of(arch_);
+    unit_text();
+    values();
+    const int load_qk = load("load_qk", "TokenLoader", 0, 0);
+    for (int c = 0; c < heads_; ++c) consumer(c, load_qk, load("load_h", "StateLoader", c, h_ + c), load("load_v", "ValueLoader", c, v_ + c));
+    graph_.flops_per_iteration = 2.0 * heads_ * kChunk * (2.0 * kChunk * kWidth + double{kWidth} * kWidth);
+    // The first item has nothing to hide behind.
+    graph_.overhead_cycles = 2.0 * arch_.fact("copy_latency_cycles");
+    return std::move(graph_);
+  }
+
+ private:
+  void unit_text() {
+    const auto flag = [&](const char* name, bool value) { graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false"); };
+    graph_.namespace_name = "tj::ops::chunk_o";
+    graph_.includes = {cat("ops/chunk_o_", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::chunk_o::Params";
+    graph_.config.emplace_back("static constexpr int kHeads", cat(heads_));
+    flag("kGates", kernel_.gated);
+    flag("kVariable", kernel_.variable);
+    flag("kStateMn", kernel_.h_transposed);
+  }
+
+  /// One head's rings of a kind lie one behind the other, so that one text can serve all consumers.
+  int value(const char* name, std::int64_t bytes, int least, int most, int count) {
+    const auto first = static_cast<int>(graph_.values.size());
+    for (int c = 0; c < count; ++c) graph_.values.push_back({count == 1 && name[0] == 'q' ? name : cat(name, c), bytes, 1024, Scope::iteration, least, most});
+    return first;
+  }
+  void values() {
+    const Slots slots = slots_of(heads_);
+    value("qk", 2 * kTokenBytes, slots.qk, kMaxSlots, 1);
+    h_ = value("h", kStateBytes, slots.h, kMaxSlots, heads_);
+    v_ = value("v", kTokenBytes, slots.v, kMaxSlots, heads_);
+    o_ = value("o", kTokenBytes, 1, 2, heads_);
+  }
+
+  /// The copy engine is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
+  int copy_cycles(std::int64_t bytes) const {
+    const double share = arch_.fact("memory_bytes_per_cycle") / std::max(1, arch_.sm_count);
+    return cycles(std::max(static_cast<double>(bytes) / share, static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
+  }
+  int unit(const char* name) const { return graph_.machine.unit_index(name); }
+  int add(Node node) {
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) { graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0}); }
+  const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
+
+  int load(const char* body, const char* context, int c, int value) {
+    Node n;
+    n.name = value == 0 ? body : cat(body, ".", c);
+    n.body = body;
+    n.context = context;
+    n.copy = c;
+    n.async = Async::copy;
+    const int held = copy_cycles(graph_.values[static_cast<std::size_t>(value)].slot_bytes);
+    n.reservations = {{unit("TMA"), 0, held, 1}};
+    n.cycles = 1;
+    n.latency = held + cycles(arch_.fact("copy_latency_cycles"));
+    n.variable_latency = n.streaming = true;
+    n.warps = 1;
+    n.registers = kLoadRegisters;
+    return add(std::move(n));
+  }
+
+  Node of_consumer(const char* body, int c) const {
+    Node n;
+    n.name = cat(body, ".", c);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = c;
+    n.warps = arch_.warps_per_group;
+    return n;
+  }
+  int matrix(const char* body, int c, double flops, int registers) {
+    Node n = of_consumer(body, c);
+    n.async = Async::matrix;
+    const int held = cycles(flops / arch_.fact("matrix_flops_per_cycle"));
+    n.reservations = {{unit("TC"), 0, held, 1}};
+    n.cycles = n.warp_cycles = cycles(arch_.fact("matrix_group_cycles"));
+    n.latency = n.cycles + held + cycles(arch_.fact("matrix_drain_cycles"));
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  int arithmetic(const char* body, int c, double run_cycles, int registers = 0) {
+    Node n = of_consumer(body, c);
+    n.cycles = n.latency = n.warp_cycles = cycles(run_cycles);
+    n.reservations = {{unit("ALU"), 0, n.cycles, 1}};
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  int fetch(int c) {
+    Node n = of_consumer("fetch", c);
+    n.cycles = n.warp_cycles = cycles(arch_.fact("shared_unit_cycles"));
+    n.latency = n.cycles + cycles(arch_.fact("copy_latency_cycles"));
+    n.registers = kContextRegisters;
+    return add(std::move(n));
+  }
+  int weigh(int c) {
+    constexpr double kScores = double{kChunk} * kChunk;
+    const double exponentials = kernel_.gated ? kScores / arch_.fact("exp2_per_cycle") : 0;
+    // A difference, two factors and a choice for each score; without gates the choice.
+    const double other = kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
+    const int node = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
+    if (kernel_.gated) graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
+    return node;
+  }
+  int put(int c) {
+    Node n = of_consumer("put_chunk", c);
+    n.context = "Writer";
+    n.async = Async::store;
+    n.warps = 1;
+    n.reservations = {{unit("TMA"), 0, copy_cycles(kTokenBytes), 1}};
+    n.latency = cycles(arch_.fact("copy_latency_cycles") + static_cast<double>(kTokenBytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    n.cycles = n.warp_cycles = n.latency;  // its thread waits until the slot is read
+    n.registers = kLoadRegisters;
+    return add(std::move(n));
+  }
+
+  void consumer(int c, int load_qk, int load_h, int load_v) {
+    constexpr double kOutputs = double{kChunk} * kWidth;
+    const double f32 = arch_.fact("f32_per_cycle"), convert = arch_.fact("convert_per_cycle");
+    const int threads = arch_.warps_per_group * arch_.warp_size;
+    const int fetched = fetch(c);
+    const int qk = matrix("qk", c, 2.0 * kChunk * kChunk * kWidth, kChunk * kChunk / threads);
+    const int qh = matrix("qh", c, 2.0 * kChunk * kWidth * kWidth, kChunk * kWidth / threads);
+    const int weighed = weigh(c);
+    const int faded = kernel_.gated ? arithmetic("fade", c, kOutputs / f32) : -1;
+    const int pv = matrix("pv", c, 2.0 * kChunk * kChunk * kWidth, 0);
+    const int stage = arithmetic("stage_rows", c, kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
+    const int out = put(c);
+    edge(load_qk, qk, node(load_qk).latency, 0, false, 0);
+    edge(load_qk, qh, node(load_qk).latency, 0, false, 0);
+    edge(load_h, qh, node(load_h).latency, 0, false, h_ + c);
+    edge(load_v, pv, node(load_v).latency, 0, false, v_ + c);
+    edge(fetched, weighed, node(fetched).latency, 0, false);
+    edge(qk, weighed, node(qk).latency, 0, true);
+    edge(weighed, pv, node(weighed).latency, 0, false);
+    if (kernel_.gated) {
+      edge(weighed, faded, node(weighed).latency, 0, false);
+      edge(qh, faded, node(qh).latency, 0, true);
+      edge(faded, pv, node(faded).latency, 0, false);
+    } else {
+      edge(qh, pv, node(qh).cycles, 0, false);
+    }
+    edge(pv, stage, node(pv).latency, 0, true);
+    edge(qh, stage, node(qh).latency, 0, false);  // its registers hold the result
+    edge(fetched, stage, node(fetched).cycles, 0, false);
+    edge(stage, out, node(stage).latency, 0, false, o_ + c);
+    between_items(fetched, qk, qh, weighed, pv, stage);
+  }
+  /// Registers that an item fills when the one before needs them no more.
+  void between_items(int fetched, int qk, int qh, int weighed, int pv, int stage) {
+    edge(stage, fetched, node(stage).latency, 1, false);
+    edge(weighed, qk, node(weighed).latency, 1, false);
+    edge(stage, qh, node(stage).latency, 1, false);
+    edge(pv, weighed, node(pv).latency, 1, true);
+  }
+
+  ChunkOKernel kernel_;
+  int heads_ = 1;
+  const arch::Arch& arch_;
+  Graph graph_;
+  int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values
+};
+
+}  // namespace
+
+const arch::Needs& chunk_o_needs() { return kNeeds; }
+
+graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) { return Builder(kernel, heads, arch).build(); }
+
+std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
+  arch::require(arch, "chunk_o", kNeeds);
+  std::vector<Candidate> list;
+  for (const int heads : {2, 3, 1}) {
+    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads)) continue;
+    Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0, false};
+    candidate.copies_apart = true;
+    candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+    candidate.definitions = matrix_widths({kChunk, kWidth});
+    list.push_back(std::move(candidate));
+  }
+  return list;
+}
+
+}  // namespace tj::ops
