@@ -4,6 +4,7 @@
 #   bash samples/run.sh [arguments of the sample]
 #   SAMPLE=00_hello bash samples/run.sh
 #   SAMPLE=02_gemm_ladder bash samples/run.sh --markdown ladder.md
+#   SAMPLE=03_chunk_o bash samples/run.sh --lengths 4096,0,65
 #   SAMPLE=05_custom_gemm bash samples/run.sh --m 1000 --n 500 --k 800
 set -eu -o pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"

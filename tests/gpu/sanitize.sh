@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Runs attention and matrix products on small shapes under compute-sanitizer: memcheck, racecheck, synccheck, and initcheck for
-# products, whose tests fill every byte that a kernel may read.
+# Runs attention, matrix products and chunk output on small shapes under compute-sanitizer: memcheck, racecheck, synccheck, and initcheck
+# for products and lists of chunks, whose tests fill every byte that a kernel may read.
 #
-#   bash tests/gpu/sanitize.sh [build folder with samples/01_fmha and tests/gpu.gemm_gpu, default build/release] [fmha|gemm]
+#   bash tests/gpu/sanitize.sh [build folder with samples/ and tests/, default build/release] [fmha|gemm|chunk]
 #
 # Exit status: 0 clean, 1 findings or a wrong result, 77 when there is no GPU or no compute-sanitizer.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 folder="${1:-build/release}"
-what="${2:-fmha gemm}"
+what="${2:-fmha gemm chunk}"
 fmha="$folder/samples/01_fmha"
 gemm="$folder/tests/gpu.gemm_gpu"
+list="$folder/tests/gpu.chunk_indices_gpu"
+chunk="$folder/samples/03_chunk_o"
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || sanitizer=""
 if [ -z "$sanitizer" ]; then echo "skipped: compute-sanitizer was not found on PATH or in /usr/local/cuda/bin"; exit 77; fi
 if ! nvidia-smi -L >/dev/null 2>&1; then echo "skipped: no NVIDIA GPU"; exit 77; fi
@@ -48,6 +50,15 @@ case " $what " in *" gemm "*)
   needs "$gemm"
   for cases in "shapes at the edges*" "epilogues*" "e4m3*" "rows off their lines*" "in parts of K*"; do
     sanitize "products, $cases" "memcheck racecheck synccheck initcheck" "$gemm" "--test-case=$cases"
+  done ;;
+esac
+case " $what " in *" chunk "*)
+  needs "$list"
+  needs "$chunk"
+  sanitize "lists of chunks" "memcheck racecheck synccheck initcheck" "$list" "--test-case=too little room*"
+  for problem in "--lengths 64,1,0,65,130 --heads 2" "--lengths 63,200,2 --heads 1 --v-heads 3" "--lengths 300 --heads 2 --v-heads 2"; do
+    # shellcheck disable=SC2086
+    sanitize "chunk output $problem" "memcheck racecheck synccheck" "$chunk" $problem --iterations 1
   done ;;
 esac
 exit $status
