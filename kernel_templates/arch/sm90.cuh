@@ -140,62 +140,6 @@ TJ_DEVICE void registers_grow() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// ---- bulk tensor copies ---------------------------------------------------------------------------------------------
-TJ_DEVICE void prefetch_map(const TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(map)) : "memory");
-}
-/// One box of a rank-4 tensor into shared memory; its bytes complete on the barrier. One thread issues it.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-      "[%2];" ::"r"(destination),
-      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-      : "memory");
-}
-
-/// What becomes of lines of L2 that a copy brings: those marked first to go make room before others do.
-struct CacheHint {
-  u64 policy;
-};
-TJ_DEVICE CacheHint first_to_go() {
-  CacheHint hint;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(hint.policy));
-  return hint;
-}
-/// copy_box_4d with a hint.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, CacheHint hint, int c0, int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], "
-      "[%2], %7;" ::"r"(destination),
-      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint.policy)
-      : "memory");
-}
-
-/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
-/// barrier at the same place there.
-TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
-      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(static_cast<unsigned short>(mask))
-      : "memory");
-}
-/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
-TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(reinterpret_cast<u64>(map)),
-               "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-               : "memory");
-}
-template <int Site>
-TJ_DEVICE void store_commit() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-/// Returns once at most `Pending` of this thread's newest groups of stores have still to read shared memory.
-template <int Site, int Pending>
-TJ_DEVICE void store_wait() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
-}
-
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.
 template <class T>
@@ -398,4 +342,5 @@ TJ_DEVICE void store_global(float* address, const float (&v)[4]) { *reinterpret_
 
 }  // namespace tj::dev
 
+#include "arch/sm90_copies.cuh"
 #include "arch/sm90_wgmma.cuh"

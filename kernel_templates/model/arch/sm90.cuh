@@ -139,45 +139,6 @@ TJ_DEVICE void registers_grow() {
   detail::api.registers(Site, Registers, 1);
 }
 
-// ---- bulk tensor copies ---------------------------------------------------------------------------------------------
-TJ_DEVICE void prefetch_map(const TensorMap*) {}
-/// One box of a rank-4 tensor into shared memory; its bytes complete on the barrier. One thread issues it.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
-  const int coordinates[4] = {c0, c1, c2, c3};
-  detail::api.copy_box(destination, map, barrier, coordinates, 4);
-}
-
-/// What becomes of lines of L2 that a copy brings: nothing here, the model has no caches.
-struct CacheHint {
-  u64 policy;
-};
-TJ_DEVICE CacheHint first_to_go() { return {0}; }
-/// copy_box_4d with a hint.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, CacheHint, int c0, int c1, int c2, int c3) {
-  copy_box_4d(destination, map, barrier, c0, c1, c2, c3);
-}
-
-/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
-/// barrier at the same place there.
-TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
-  const int coordinates[4] = {c0, c1, c2, c3};
-  detail::api.copy_box_multicast(destination, map, barrier, mask, coordinates, 4);
-}
-/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
-TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
-  const int coordinates[4] = {c0, c1, c2, c3};
-  detail::api.store_box(map, source, coordinates, 4);
-}
-template <int Site>
-TJ_DEVICE void store_commit() {
-  detail::api.store_commit(Site);
-}
-/// Returns once at most `Pending` of this thread's newest groups of stores have still to read shared memory.
-template <int Site, int Pending>
-TJ_DEVICE void store_wait() {
-  detail::api.store_wait(Site, Pending);
-}
-
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.
 template <class T>
@@ -403,3 +364,5 @@ TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
 }
 
 }  // namespace tj::dev
+
+#include "arch/sm90_copies.cuh"
