@@ -1,6 +1,6 @@
-// Bulk tensor copies and stores of sm_90a: boxes of rank-4 tensors to shared memory and back. The model has the same names.
+// Bulk tensor copies and stores of sm_90 and later: boxes of rank-4 tensors to shared memory and back. The model has the same names.
 //
-// Decides which instruction serves which primitive; no op and no schedule. Included by arch/sm90.cuh only.
+// Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have them.
 // Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor" and "createpolicy".
 #pragma once
 

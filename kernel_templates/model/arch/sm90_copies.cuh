@@ -1,6 +1,6 @@
-// Bulk tensor copies and stores of sm_90a on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Bulk tensor copies and stores of sm_90 and later on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
 //
-// Decides nothing: the library's model copies. Included by arch/sm90.cuh only.
+// Decides nothing: the library's model copies. Included by the files of archs that have them.
 #pragma once
 
 namespace tj::dev {

@@ -1,0 +1,219 @@
+// Primitives of every NVIDIA GPU from sm_80 on: where a thread is, ordinary accesses, arithmetic. The model has the same names.
+//
+// Decides which instruction serves which primitive; no op and no schedule. Shared memory is addressed by 32-bit window
+// addresses. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is unused.
+// Included by the files of the archs, first. Invariant: every instruction here is there on sm_80. Source: PTX ISA 8.7.
+#pragma once
+
+#include "types.cuh"
+
+#define TJ_DEVICE __device__ __forceinline__
+#define TJ_KERNEL(symbol, threads, Params, params) \
+  extern "C" __global__ void __launch_bounds__(threads, 1) symbol(const __grid_constant__ Params params)
+
+namespace tj::dev {
+
+using u32 = unsigned;
+using u64 = unsigned long long;
+
+/// Tags of the element types.
+struct F16 {};
+struct Bf16 {};
+struct E4m3 {};
+struct F32 {};
+template <class Tag>
+inline constexpr int kElementBytes = 2;
+template <>
+inline constexpr int kElementBytes<E4m3> = 1;
+template <>
+inline constexpr int kElementBytes<F32> = 4;
+
+// ---- where this thread is -------------------------------------------------------------------------------------------
+TJ_DEVICE u32 thread_index() { return threadIdx.x; }
+TJ_DEVICE u32 block_index() { return blockIdx.x; }
+TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
+TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
+/// The same value in every lane, known to the compiler as such.
+TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
+
+/// First byte of the block's dynamic shared memory, a multiple of 1024.
+TJ_DEVICE u32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char tj_shared[];
+  return static_cast<u32>(__cvta_generic_to_shared(tj_shared));
+}
+
+// ---- synchronisation inside a block ---------------------------------------------------------------------------------
+TJ_DEVICE void block_sync() { __syncthreads(); }
+TJ_DEVICE void warp_sync() { __syncwarp(); }
+
+/// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
+template <int Site>
+TJ_DEVICE void named_sync(u32 id, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+template <int Site>
+TJ_DEVICE void named_arrive(u32 id, u32 threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// ---- mbarriers ------------------------------------------------------------------------------------------------------
+TJ_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+template <int Site>
+TJ_DEVICE void mbarrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
+/// T is u32 or float.
+template <class T>
+TJ_DEVICE T load_shared(u32 address);
+template <>
+TJ_DEVICE u32 load_shared<u32>(u32 address) {
+  u32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+template <>
+TJ_DEVICE float load_shared<float>(u32 address) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+  return value;
+}
+TJ_DEVICE u32 load_shared_u16(u32 address) {
+  unsigned short value;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
+TJ_DEVICE void load_shared(u32 address, float (&v)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(address) : "memory");
+}
+TJ_DEVICE void store_shared(u32 address, u32 value) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory"); }
+TJ_DEVICE void store_shared(u32 address, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory"); }
+TJ_DEVICE void store_shared(u32 address, const float (&v)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]) : "memory");
+}
+
+TJ_DEVICE void store_shared(u32 address, const u32 (&v)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+/// 2^x, about 2 ulp, results below 2^-126 are zero.
+TJ_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// log2(x), absolute error about 2^-22; log2(0) = -inf.
+TJ_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// x / y, at most 2 ulp for |y| of 2^-126 to 2^126; an infinite y gives 0 for finite x.
+TJ_DEVICE float divide_approx(float x, float y) { return __fdividef(x, y); }
+TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+TJ_DEVICE float maximum(float a, float b) { return fmaxf(a, b); }
+TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
+
+/// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
+TJ_DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+/// The value of lane `lane`; all lanes of the warp take part.
+TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+TJ_DEVICE float shuffle_from(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+/// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
+template <int Bit>
+TJ_DEVICE void trade(u32& low, u32& high) {
+  const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
+  const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, Bit);
+  if (upper) low = got;
+  else high = got;
+}
+/// True in every lane when it is true in any.
+TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
+
+/// Two values rounded to nearest even, the first in the low half.
+TJ_DEVICE u32 pack(F16, float low, float high) {
+  u32 packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+TJ_DEVICE u32 pack(Bf16, float low, float high) {
+  u32 packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
+/// The other way, exact: the low half first.
+TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}\n" : "=f"(low), "=f"(high) : "r"(packed));
+}
+TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
+  low = __uint_as_float(packed << 16);
+  high = __uint_as_float(packed & 0xffff0000u);
+}
+
+// ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
+TJ_DEVICE float load_global(const float* address) { return *address; }
+TJ_DEVICE void load_global(const float* address, float& a, float& b) {
+  const float2 both = *reinterpret_cast<const float2*>(address);
+  a = both.x;
+  b = both.y;
+}
+TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
+  const uint4 four = *reinterpret_cast<const uint4*>(address);
+  words[0] = four.x;
+  words[1] = four.y;
+  words[2] = four.z;
+  words[3] = four.w;
+}
+TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
+  const uint2 two = *reinterpret_cast<const uint2*>(address);
+  words[0] = two.x;
+  words[1] = two.y;
+}
+TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
+  const float4 four = *reinterpret_cast<const float4*>(address);
+  v[0] = four.x;
+  v[1] = four.y;
+  v[2] = four.z;
+  v[3] = four.w;
+}
+TJ_DEVICE u32 load_global_u8(const void* address) { return *reinterpret_cast<const unsigned char*>(address); }
+TJ_DEVICE u32 load_global_u32(const void* address) { return *reinterpret_cast<const u32*>(address); }
+TJ_DEVICE u32 load_global_u16(const void* address) { return *reinterpret_cast<const unsigned short*>(address); }
+TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
+  *reinterpret_cast<uint4*>(address) = uint4{a, b, c, d};
+}
+TJ_DEVICE void store_global(void* address, u32 a, u32 b) { *reinterpret_cast<uint2*>(address) = uint2{a, b}; }
+TJ_DEVICE void store_global(void* address, u32 value) { *reinterpret_cast<u32*>(address) = value; }
+/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be (`wide`).
+TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
+  asm volatile(
+      "{\n.reg .pred whole, part;\n.reg .b16 l0, h0, l1, h1, l2, h2, l3, h3;\n"
+      "setp.ne.b32 whole, %6, 0;\nsetp.gt.and.s32 whole, %5, 7, whole;\n"
+      "@whole st.global.v4.b32 [%0], {%1, %2, %3, %4};\n@whole bra TJ_STORED_%=;\n"
+      "mov.b32 {l0, h0}, %1;\nmov.b32 {l1, h1}, %2;\nmov.b32 {l2, h2}, %3;\nmov.b32 {l3, h3}, %4;\n"
+      "setp.gt.s32 part, %5, 0;\n@part st.global.u16 [%0+0], l0;\n"
+      "setp.gt.s32 part, %5, 1;\n@part st.global.u16 [%0+2], h0;\n"
+      "setp.gt.s32 part, %5, 2;\n@part st.global.u16 [%0+4], l1;\n"
+      "setp.gt.s32 part, %5, 3;\n@part st.global.u16 [%0+6], h1;\n"
+      "setp.gt.s32 part, %5, 4;\n@part st.global.u16 [%0+8], l2;\n"
+      "setp.gt.s32 part, %5, 5;\n@part st.global.u16 [%0+10], h2;\n"
+      "setp.gt.s32 part, %5, 6;\n@part st.global.u16 [%0+12], l3;\n"
+      "setp.gt.s32 part, %5, 7;\n@part st.global.u16 [%0+14], h3;\n"
+      "TJ_STORED_%=:\n}\n" ::"l"(address),
+      "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(count), "r"(static_cast<u32>(wide))
+      : "memory");
+}
+TJ_DEVICE void store_global_u16(void* address, u32 value) {
+  *reinterpret_cast<unsigned short*>(address) = static_cast<unsigned short>(value);
+}
+TJ_DEVICE void store_global(float* address, float value) { *address = value; }
+TJ_DEVICE void store_global(float* address, float a, float b) { *reinterpret_cast<float2*>(address) = float2{a, b}; }
+TJ_DEVICE void store_global(float* address, const float (&v)[4]) { *reinterpret_cast<float4*>(address) = float4{v[0], v[1], v[2], v[3]}; }
+
+}  // namespace tj::dev

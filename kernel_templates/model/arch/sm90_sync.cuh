@@ -1,0 +1,72 @@
+// Primitives that came with sm_90 and stayed, on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+//
+// Decides nothing: the library's model synchronises. Included by the files of archs that have them, after arch/nvidia.cuh.
+#pragma once
+
+namespace tj::dev {
+
+/// True in exactly one lane of a converged warp.
+TJ_DEVICE bool elect_one() { return lane_index() == 0; }
+
+// ---- grids of one stream: they run one after the other --------------------------------------------------------------
+TJ_DEVICE void next_grid_may_start() {}
+TJ_DEVICE void wait_for_grids_before() {}
+
+// ---- mbarriers ------------------------------------------------------------------------------------------------------
+/// After all inits, before the block_sync that publishes them: makes them visible to the copy engine too.
+TJ_DEVICE void mbarrier_init_done() { detail::api.mbarrier_init_done(); }
+/// One arrival that also announces `bytes` of copies.
+template <int Site>
+TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
+  detail::api.mbarrier_expect(Site, barrier, bytes);
+}
+/// Returns once the phase with this parity has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
+  detail::api.mbarrier_wait(Site, barrier, parity);
+}
+/// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
+template <int Site>
+TJ_DEVICE void proxy_fence() {
+  detail::api.proxy_fence(Site);
+}
+
+// ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
+/// This block's place in its cluster.
+TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
+/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has announced are
+/// seen after it; it orders no other memory.
+template <int Site>
+TJ_DEVICE void cluster_sync() {
+  detail::api.cluster_sync(Site);
+}
+/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
+/// has written is not ordered by it.
+template <int Site>
+TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
+  detail::api.mbarrier_arrive_at(Site, barrier, rank);
+}
+
+// ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
+template <int Site, int Registers>
+TJ_DEVICE void registers_shrink() {
+  static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
+  detail::api.registers(Site, Registers, 0);
+}
+template <int Site, int Registers>
+TJ_DEVICE void registers_grow() {
+  static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
+  detail::api.registers(Site, Registers, 1);
+}
+
+// ---- matrices to shared memory ---------------------------------------------------------------------------------------
+/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m], elements
+/// 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
+  for (u32 m = 0; m < 4; ++m) {
+    const u32 row = detail::api.shuffle(address, 8 * m + lane_index() / 4);
+    store_shared(row + lane_index() % 4 * 4, words[m]);
+  }
+}
+
+}  // namespace tj::dev
