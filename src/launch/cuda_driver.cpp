@@ -163,11 +163,10 @@ class CudaDriver final : public Driver {
   }
 
   void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) override {
-    const CUresult result = launch::encode_tensor_map(api_, desc, out);
-    if (result == CUDA_SUCCESS) [[likely]]
-      return;
+    check_tensor_map(desc, out);
+    // It fails without a current context; to try it first would show up in every tool that reports failed driver calls.
     const ContextScope scope(api_, contexts_->context(device), Stage::launch);
-    api_.check(launch::encode_tensor_map(api_, desc, out), "cuTensorMapEncodeTiled", Stage::launch);
+    launch::encode_tensor_map(api_, desc, out);
   }
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes,

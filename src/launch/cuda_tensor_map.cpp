@@ -78,8 +78,7 @@ void check_tensor_map(const TensorMapDesc& desc, const void* out) {
           inner_bytes, "it must not exceed swizzle_bytes");
 }
 
-CUresult encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* out) {
-  check_tensor_map(desc, out);
+void encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* out) {
   if (api.tensor_map_encode_tiled == nullptr)
     support::fail(Stage::launch, Code::unsupported,
                   cat("the NVIDIA driver at ", api.path, " has no cuTensorMapEncodeTiled; install driver 525 or newer"));
@@ -91,9 +90,7 @@ CUresult encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* 
       desc.dims.data(), desc.stride_bytes.data() + 1, desc.box.data(), kElementStrides.data(),
       CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(desc.swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) return result;
   api.check(result, "cuTensorMapEncodeTiled", Stage::launch);
-  return CUDA_SUCCESS;
 }
 
 }  // namespace tj::launch

@@ -113,7 +113,7 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     const std::string before = fake.log();
     hot();
     const std::string added = std::string(fake.log()).substr(before.size());
-    CHECK(added == "cuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem 1000\n");
+    CHECK(added == "cuCtxGetCurrent\ncuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem 1000\n");
     fake.record(0);
     const long allocations = g_allocations;
     hot();
@@ -303,9 +303,18 @@ TEST_CASE("a tensor map reaches the driver whole") {
   narrow.stride_bytes[0] = 1;
   driver->encode_tensor_map(0, narrow, map.data());
   CHECK((map[1] & 0xff) == 0);          // UINT8
-  // A driver that wants a context after all gets one.
-  fake.fail("cuTensorMapEncodeTiled", 2, 201);  // CUDA_ERROR_INVALID_CONTEXT
-  driver->encode_tensor_map(0, desc, map.data());
+}
+
+TEST_CASE("a tensor map is encoded in the device's context, also where none is current") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  alignas(64) std::array<std::uint64_t, 16> map{};
+  driver->encode_tensor_map(0, good_map(), map.data());
+  const std::string before = fake.log();
+  driver->encode_tensor_map(0, good_map(), map.data());
+  const std::string added = std::string(fake.log()).substr(before.size());
+  CHECK(added.find("cuCtxPushCurrent") < added.find("cuTensorMapEncodeTiled"));
+  CHECK(added.find("cuCtxPopCurrent") != std::string::npos);
 }
 
 TEST_CASE("each rule of tensor maps is refused by name") {
