@@ -42,8 +42,8 @@ Arch make_sm90a() {
       {"memory_bytes_per_cycle", {2390, "a copy on an H200 reads and writes 4.2 TB/s (torch, 2026-11-20), at 1.755 GHz"}},
       {"cluster_start_cycles", {480, products + ": 8 x 16 tiles at K 512, two blocks that share a copy less each alone, 0 to 0.71 us, mean of 14: 0.27 us"}},
       {"tile_turn_cycles", {930, products + ": four waves of tiles less one, at K 0 by K 512 and 2048; eight tiles, their line at 0 sums"}},
-      {"next_launch_cycles", {4400, "estimate: 2.5 us for a call's second launch and its scratch memory. tj-warm --tune --op gemm --dtype f16 --sizes 64x64x2048,256x256x8192 "
-                                    "measures it: a kernel with k beside the same tile without, less the rest of what is predicted"}},
+      {"next_launch_cycles", {5400, "tj-warm --tune --op gemm --dtype f16 --sizes 256x256x8192 on an H200, 2026-11-21: 64x64x128k8 and 64x32x128k4, 7.2 and 7.8 us, "
+                                    "less the rest of what is predicted: 3.1 us for a call's second launch and its scratch memory"}},
       {"fragment_store_cycles", {21, products + ": slope of that line"}},
   };
   a.smem_per_block_bytes = 227 * 1024;  // Hopper Tuning Guide
