@@ -1,7 +1,7 @@
 // Bulk tensor copies and stores of sm_90 and later: boxes of rank-4 tensors to shared memory and back. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have them.
-// Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor" and "createpolicy".
+// Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor".
 #pragma once
 
 namespace tj::dev {
@@ -15,24 +15,6 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2];" ::"r"(destination),
       "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-      : "memory");
-}
-
-/// What becomes of lines of L2 that a copy brings: those marked first to go make room before others do.
-struct CacheHint {
-  u64 policy;
-};
-TJ_DEVICE CacheHint first_to_go() {
-  CacheHint hint;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(hint.policy));
-  return hint;
-}
-/// copy_box_4d with a hint.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, CacheHint hint, int c0, int c1, int c2, int c3) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], "
-      "[%2], %7;" ::"r"(destination),
-      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(hint.policy)
       : "memory");
 }
 

@@ -51,7 +51,7 @@ Slots slots_of(int heads) {
   if (heads == 1) return {2, 2, 2};
   return heads == 2 ? Slots{2, 1, 2} : Slots{1, 1, 1};
 }
-// A thread's, of what each load keeps from item to item: where its items lie, how its copies are marked.
+// A thread's, of what each load keeps from item to item: where its items lie.
 constexpr int kLoadRegisters = 16;
 
 class Builder {

@@ -12,16 +12,6 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
-/// What becomes of lines of L2 that a copy brings: nothing here, the model has no caches.
-struct CacheHint {
-  u64 policy;
-};
-TJ_DEVICE CacheHint first_to_go() { return {0}; }
-/// copy_box_4d with a hint.
-TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, CacheHint, int c0, int c1, int c2, int c3) {
-  copy_box_4d(destination, map, barrier, c0, c1, c2, c3);
-}
-
 /// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
 /// barrier at the same place there.
 TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
