@@ -60,7 +60,7 @@ arch::Target Backends::target(Device device) {
     return *forced_;
   }
   const arch::Target detected = device.kind == DeviceKind::cpu ? arch::Target{} : detect(device);
-  if (detected.arch != forced_->arch)
+  if (detected.arch == nullptr || !arch::same_devices(*detected.arch, *forced_->arch))
     fail(Stage::target, Code::invalid_argument,
          cat("target '", forced_->name(), "' does not run on ", to_string(device), detected.arch ? " (" + detected.name() + ")" : std::string(),
              "; unset TJ_TARGET or Options::target, or use model:", forced_->arch->name, " with cpu tensors"));

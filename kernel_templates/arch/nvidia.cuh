@@ -106,6 +106,12 @@ TJ_DEVICE float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/// The same with results below 2^-126 kept, which takes two multiplications more.
+TJ_DEVICE float exp2_gradual(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 /// log2(x), absolute error about 2^-22; log2(0) = -inf.
 TJ_DEVICE float log2_approx(float x) {
   float y;

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tj::arch {
@@ -32,9 +33,12 @@ struct Arch {
   std::string primitives; ///< its file of kernel_templates/arch/, without the suffix: "sm90"
   std::string compiler;   ///< "nvrtc", "hiprtc"
   int device_major = 0, device_minor = 0;  ///< compute capability that runs it
+  std::vector<std::pair<int, int>> further_devices = {};  ///< others that its code is for, having no arch of their own
   std::vector<Unit> units;
   std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
   std::int64_t smem_per_block_bytes = 0;
+  std::int64_t smem_per_sm_bytes = 0;    ///< what blocks that run side by side on an SM share
+  std::int64_t smem_reserved_bytes = 0;  ///< of it, that each of them takes beyond its own
   std::map<std::string, std::int64_t> memory_bytes;  ///< further spaces that a block has on chip: "TMEM"
   std::int64_t registers_per_sm = 0;
   int max_registers_per_thread = 255;
@@ -75,8 +79,11 @@ std::string lacks(const Arch& arch, const Needs& needs);
 /// Throws tj::Error(target, unsupported) when something is lacking, naming it and the archs that have all.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
 
-/// The arch for a device's compute capability (or gcnArchName through `name`); null when none serves it.
+/// The arch for a device's compute capability (or gcnArchName through `name`), the first in order where several are for it; null when
+/// none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);
+/// Whether devices that run the one run the other: sm_90 and sm_90a.
+bool same_devices(const Arch& one, const Arch& other);
 /// "sm_90a" or "model:sm_90a". Throws tj::Error(target) that lists what is allowed.
 Target parse_target(std::string_view text);
 

@@ -9,7 +9,12 @@
   ARCH(sm90a)          \
   ARCH(sm100a)         \
   ARCH(sm120a)         \
-  /* in this order; the first is what the CPU model stands for when nothing else is asked */
+  ARCH(sm121a)         \
+  ARCH(sm90)           \
+  ARCH(sm89)           \
+  ARCH(sm86)           \
+  ARCH(sm80)           \
+  /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it */
 
 namespace tj::arch {
 
@@ -67,7 +72,14 @@ const Arch* find(std::string_view name) {
 const Arch* for_device(std::string_view vendor, int major, int minor) {
   for (const Arch* arch : all())
     if (arch->vendor == vendor && arch->device_major == major && arch->device_minor == minor) return arch;
+  const std::pair device{major, minor};
+  for (const Arch* arch : all())
+    if (arch->vendor == vendor && std::find(arch->further_devices.begin(), arch->further_devices.end(), device) != arch->further_devices.end()) return arch;
   return nullptr;
+}
+
+bool same_devices(const Arch& one, const Arch& other) {
+  return one.vendor == other.vendor && one.device_major == other.device_major && one.device_minor == other.device_minor;
 }
 
 std::string lacks(const Arch& arch, const Needs& needs) {

@@ -34,6 +34,8 @@ Arch make_sm100a() {
       {"exchange_cycles_per_kb", {16.1, std::string(twill) + ": registers to shared memory and back, 61 + 16.1 a KB"}},
   };
   a.smem_per_block_bytes = 227 * 1024;  // Blackwell Tuning Guide
+  a.smem_per_sm_bytes = 228 * 1024;     // Blackwell Tuning Guide
+  a.smem_reserved_bytes = 1024;         // Blackwell Tuning Guide: 1 KB of each block is the system's
   a.memory_bytes["TMEM"] = 512 * 128 * 4;  // PTX ISA, tensor memory: 512 columns of 128 lanes of 32 bits
   a.registers_per_sm = 65536;           // Blackwell Tuning Guide
   a.max_registers_per_thread = 255;     // Blackwell Tuning Guide

@@ -1,28 +1,34 @@
-// sm_120a: NVIDIA Blackwell, GeForce RTX 50 and RTX PRO. Data only; nothing here was measured by this project.
+// sm_120a: NVIDIA Blackwell, GeForce RTX 50 and RTX PRO, and sm_121a, the GB10 of DGX Spark: the same SM, as far as anything here goes,
+// but for products, which the latter makes twice as fast. Data only; nothing here was measured by this project.
 #include "arch/arch.hpp"
 
 namespace tj::arch {
 
 Arch make_sm120a() {
   const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 12.0";
+  const char* whitepaper = "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, 2.407 GHz";
   Arch a;
   a.name = "sm_120a";
   a.vendor = "nvidia";
-  a.family = "sm120";
-  a.primitives = "sm120";
+  a.family = "sm80";
+  a.primitives = "sm80_tma";
   a.compiler = "nvrtc";
   a.device_major = 12;
   a.device_minor = 0;
-  // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, TMA copy engine.
-  a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"TMA", 1}};
+  // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, LSU shared memory, TMA copy engine.
+  a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}, {"TMA", 1}};
   a.facts = {
-      {"matrix_flops_per_cycle",
-       {512, "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, 2.407 GHz"}},
+      {"matrix_flops_per_cycle", {512, whitepaper}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, guide}},
+      {"shared_bytes_per_cycle", {128, "CUDA C++ Programming Guide 13.0, shared memory: 32 banks of 32 bits a clock"}},
+      {"cache_bytes", {96.0 * 1024 * 1024, "the same whitepaper: RTX 5090, 98304 KB of L2"}},
+      {"memory_bytes_per_cycle", {744, "the same whitepaper: RTX 5090, 1792 GB/s, at 2.407 GHz"}},
   };
-  a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 12.0
+  a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 12.x
+  a.smem_per_sm_bytes = 100 * 1024;    // the same table
+  a.smem_reserved_bytes = 1024;        // the same guide: 1 KB of each block is the system's
   a.registers_per_sm = 65536;          // the same table
   a.max_registers_per_thread = 255;    // the same table
   a.register_step = 8;                 // PTX ISA, setmaxnreg
@@ -30,6 +36,19 @@ Arch make_sm120a() {
   a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
   a.sm_count = 170;                    // the whitepaper above
   a.clock_ghz = 2.407;                 // the whitepaper above: boost; predictions only
+  return a;
+}
+
+Arch make_sm121a() {
+  const char* chip = "NVIDIA at Hot Chips 2025, GB10: 1000 TFLOP/s of sparse fp4, an eighth of it in dense f16, 31 TFLOP/s of f32 from 6144 lanes in 48 SMs, so 2.52 GHz";
+  Arch a = make_sm120a();
+  a.name = "sm_121a";
+  a.device_minor = 1;
+  a.facts["matrix_flops_per_cycle"] = {1024, chip};
+  a.facts["memory_bytes_per_cycle"] = {108, "NVIDIA DGX Spark datasheet: 273 GB/s, at 2.52 GHz"};
+  a.facts.erase("cache_bytes");  // of another card
+  a.sm_count = 48;     // the talk above
+  a.clock_ghz = 2.52;  // the talk above: boost; predictions only
   return a;
 }
 

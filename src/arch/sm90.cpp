@@ -47,6 +47,8 @@ Arch make_sm90a() {
       {"fragment_store_cycles", {21, products + ": slope of that line"}},
   };
   a.smem_per_block_bytes = 227 * 1024;  // Hopper Tuning Guide
+  a.smem_per_sm_bytes = 228 * 1024;     // Hopper Tuning Guide
+  a.smem_reserved_bytes = 1024;         // Hopper Tuning Guide: 1 KB of each block is the system's
   a.registers_per_sm = 65536;           // Hopper Tuning Guide
   a.max_registers_per_thread = 240;     // setmaxnreg with a producer group at 24: (65536 / 128 - 24) / 2, down to a multiple of 8
   a.register_step = 8;                  // PTX ISA, setmaxnreg

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 
 #include <tilejit/error.hpp>
 
@@ -17,30 +18,70 @@ using testing::has;
 
 TEST_CASE("archs differ in name and device, and name where each of their numbers is from") {
   std::set<std::string> names;
-  std::set<std::pair<int, int>> devices;
+  std::set<std::tuple<int, int, std::string>> devices;  // where two are for a device, they are of two families
   for (const arch::Arch* arch : arch::all()) {
     CAPTURE(arch->name);
     CHECK(names.insert(arch->name).second);
-    CHECK(devices.insert({arch->device_major, arch->device_minor}).second);
-    CHECK(arch::for_device(arch->vendor, arch->device_major, arch->device_minor) == arch);
+    CHECK(devices.insert({arch->device_major, arch->device_minor, arch->family}).second);
+    const arch::Arch* serving = arch::for_device(arch->vendor, arch->device_major, arch->device_minor);
+    REQUIRE(serving != nullptr);
+    CHECK(arch::same_devices(*serving, *arch));
     for (const auto& named : arch->facts) {  // no structured binding: clang 14 captures none in CAPTURE
       CAPTURE(named.first);
       CHECK(named.second.value > 0);
       CHECK(named.second.source.size() > 20);
     }
     CHECK(arch->smem_per_block_bytes > 0);
+    CHECK(arch->smem_per_sm_bytes >= arch->smem_per_block_bytes + arch->smem_reserved_bytes);
     CHECK(arch->registers_per_sm % (arch->warps_per_group * arch->warp_size) == 0);
     for (const auto& [space, bytes] : arch->memory_bytes) CHECK(ops::machine_of(*arch).memory_bytes.at(space) == bytes);
   }
 }
 
+TEST_CASE("every NVIDIA device from 8.0 on that has an arch is served by the one meant for it, and Turing by none") {
+  const auto served = [](int major, int minor) -> std::string {
+    const arch::Arch* found = arch::for_device("nvidia", major, minor);
+    return found == nullptr ? "none" : found->name;
+  };
+  CHECK(served(8, 0) == "sm_80");
+  CHECK(served(8, 6) == "sm_86");
+  CHECK(served(8, 7) == "sm_80");  // Orin, which has no arch of its own
+  CHECK(served(8, 9) == "sm_89");
+  CHECK(served(9, 0) == "sm_90a");  // before sm_90, which is for the same device
+  CHECK(served(12, 0) == "sm_120a");
+  CHECK(served(12, 1) == "sm_121a");
+  CHECK(served(7, 5) == "none");
+  CHECK(arch::for_device("amd", 8, 0) == nullptr);
+}
+
+TEST_CASE("what a generation lacks is said: copy engine, clusters, grids that overlap, registers that move") {
+  for (const char* name : {"sm_80", "sm_86", "sm_89"}) {
+    const arch::Arch& arch = *arch::find(name);
+    CAPTURE(arch.name);
+    CHECK(arch.primitives == "sm80");
+    CHECK_FALSE(arch.has_unit("TMA"));
+    CHECK(arch.max_cluster == 1);
+    CHECK_FALSE(arch.overlapped_launch);
+    CHECK_FALSE(arch.register_roles);
+  }
+  for (const char* name : {"sm_90", "sm_120a", "sm_121a"}) {
+    const arch::Arch& arch = *arch::find(name);
+    CAPTURE(arch.name);
+    CHECK(arch.primitives == "sm80_tma");
+    CHECK(arch.has_unit("TMA"));
+    CHECK(arch.overlapped_launch);
+  }
+  CHECK_FALSE(arch::find("sm_90")->register_roles);
+  CHECK_FALSE(arch::find("sm_90")->has_fact("matrix_drain_cycles"));  // products of warps leave nothing to drain
+}
+
 TEST_CASE("tensor memory is where tcgen05 is") {
   CHECK(ops::machine_of(*arch::find("sm_100a")).memory_bytes.at("TMEM") == 256 * 1024);
-  for (const char* name : {"sm_90a", "sm_120a"}) CHECK(ops::machine_of(*arch::find(name)).memory_bytes.count("TMEM") == 0);
+  for (const char* name : {"sm_90a", "sm_120a", "sm_80"}) CHECK(ops::machine_of(*arch::find(name)).memory_bytes.count("TMEM") == 0);
 }
 
 TEST_CASE("an op without node bodies for a family is refused, naming the family and where the op runs") {
-  for (const char* name : {"sm_100a", "sm_120a"}) {
+  for (const char* name : {"sm_100a", "sm_120a", "sm_121a", "sm_90", "sm_89", "sm_86", "sm_80"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {
       CAPTURE(op->name());

@@ -188,8 +188,25 @@ TEST_CASE("a model target takes cpu tensors, a GPU target those of its GPU") {
   nothing_happened(machine);
 }
 
+TEST_CASE("a device of two archs runs the one that is asked for, and no other device's") {
+  Machine machine;
+  machine.cuda.set_capability(9, 0);
+  tj::Options options = machine.options();
+  options.target = "sm_90";  // the same chip as sm_90a's, by other instructions
+  {
+    Runtime other(options);
+    CHECK(other.target_of({}) == "sm_90");
+  }
+  options.target = "sm_80";
+  Runtime wrong(options);
+  CHECK(has(error_of([&] { wrong.target_of({}); }).message, "'sm_80' does not run on cuda:0 (sm_90a)"));
+  machine.cuda.set_capability(8, 7);
+  Runtime orin(options);
+  CHECK(orin.target_of({}) == "sm_80");
+}
+
 TEST_CASE("a GPU that no arch serves is named, whether a target is set or not") {
-  for (const auto& [major, minor] : {std::pair<int, int>{1, 0}, {9, 9}}) {
+  for (const auto& [major, minor] : {std::pair<int, int>{1, 0}, {7, 5}, {9, 9}}) {
     Machine machine;
     machine.cuda.set_capability(major, minor);
     const std::string capability = "compute capability " + std::to_string(major) + "." + std::to_string(minor);

@@ -112,6 +112,8 @@ TJ_DEVICE void store_shared(u32 address, const u32 (&values)[4]) { detail::api.s
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 /// 2^x, results below 2^-126 are zero.
 TJ_DEVICE float exp2_approx(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
+/// The same with results below 2^-126 kept.
+TJ_DEVICE float exp2_gradual(float x) { return __builtin_exp2f(x); }
 /// log2(x); log2(0) = -inf, denormals count as 0.
 TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0x1p-126f ? 0.0f : x); }
 /// x / y.

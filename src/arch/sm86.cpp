@@ -1,0 +1,40 @@
+// sm_86: NVIDIA Ampere, GeForce RTX 30. Cards for workstations and servers multiply twice as fast. Data only; nothing here was measured by this project.
+#include "arch/arch.hpp"
+
+namespace tj::arch {
+
+Arch make_sm86() {
+  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 8.6";
+  const char* whitepaper = "NVIDIA Ampere GA102 GPU Architecture whitepaper: RTX 3090, 71 TFLOP/s dense f16 with f32 sums, 82 SMs, 1.695 GHz";
+  const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
+  Arch a;
+  a.name = "sm_86";
+  a.vendor = "nvidia";
+  a.family = "sm80";
+  a.primitives = "sm80";
+  a.compiler = "nvrtc";
+  a.device_major = 8;
+  a.device_minor = 6;
+  // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, LSU shared memory.
+  a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
+  a.facts = {
+      {"matrix_flops_per_cycle", {512, whitepaper}},
+      {"exp2_per_cycle", {16, guide}},
+      {"f32_per_cycle", {128, guide}},
+      {"minmax_per_cycle", {64, guide}},
+      {"shared_bytes_per_cycle", {128, banks}},
+      {"cache_bytes", {6.0 * 1024 * 1024, "the same whitepaper: 6144 KB of L2"}},
+      {"memory_bytes_per_cycle", {552, "the same whitepaper: 936 GB/s, at 1.695 GHz"}},
+  };
+  a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.6
+  a.smem_per_sm_bytes = 100 * 1024;     // the same table
+  a.smem_reserved_bytes = 1024;         // the same guide, compute capability 8.x: 1 KB of each block is the system's
+  a.registers_per_sm = 65536;           // technical specifications
+  a.max_registers_per_thread = 255;     // the same table
+  a.register_step = 8;                  // registers are given to warps in units of 256: CUDA occupancy data
+  a.sm_count = 82;                     // the whitepaper above
+  a.clock_ghz = 1.695;                // the whitepaper above: boost; predictions only
+  return a;
+}
+
+}  // namespace tj::arch

@@ -1,0 +1,40 @@
+// sm_89: NVIDIA Ada Lovelace, GeForce RTX 40. Cards for workstations and servers multiply twice as fast. Data only; nothing here was measured by this project.
+#include "arch/arch.hpp"
+
+namespace tj::arch {
+
+Arch make_sm89() {
+  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 8.9";
+  const char* whitepaper = "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
+  const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
+  Arch a;
+  a.name = "sm_89";
+  a.vendor = "nvidia";
+  a.family = "sm80";
+  a.primitives = "sm80";
+  a.compiler = "nvrtc";
+  a.device_major = 8;
+  a.device_minor = 9;
+  // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, LSU shared memory.
+  a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
+  a.facts = {
+      {"matrix_flops_per_cycle", {512, whitepaper}},
+      {"exp2_per_cycle", {16, guide}},
+      {"f32_per_cycle", {128, guide}},
+      {"minmax_per_cycle", {64, guide}},
+      {"shared_bytes_per_cycle", {128, banks}},
+      {"cache_bytes", {72.0 * 1024 * 1024, "the same whitepaper: 73728 KB of L2"}},
+      {"memory_bytes_per_cycle", {400, "the same whitepaper: 1008 GB/s, at 2.52 GHz"}},
+  };
+  a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.9
+  a.smem_per_sm_bytes = 100 * 1024;     // the same table
+  a.smem_reserved_bytes = 1024;         // the same guide, compute capability 8.x: 1 KB of each block is the system's
+  a.registers_per_sm = 65536;           // technical specifications
+  a.max_registers_per_thread = 255;     // the same table
+  a.register_step = 8;                  // registers are given to warps in units of 256: CUDA occupancy data
+  a.sm_count = 128;                     // the whitepaper above
+  a.clock_ghz = 2.52;                // the whitepaper above: boost; predictions only
+  return a;
+}
+
+}  // namespace tj::arch

@@ -1,0 +1,136 @@
+// Protects the primitives of the family whose products are warps': one unit with all of them compiles for every arch that has them,
+// without a spill or a warning, and what an arch lacks is refused in words.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "codegen/device_kernel.hpp"
+#include "support/expect.hpp"
+
+using namespace tj;
+using testing::error_of;
+using testing::has;
+
+namespace {
+
+// Every primitive once, with each of its shapes; what comes out is never run.
+constexpr const char* kUnit = R"(
+struct Params { const char* in; float* out; tj::TensorMap map; u32 present; };
+
+struct Ring {
+  static constexpr int kSlots = 2, kSlotBytes = 4096, kCopiedBytes = 4096, kData = 1024, kFull = 0, kEmpty = 16, kFullArrivals = 128, kEmptyArrivals = 4, kSharers = 1;
+};
+
+template <bool Bulk>
+TJ_DEVICE void bulk(const Params& p, u32 base) {
+  if constexpr (Bulk) {
+    if (elect_one()) {
+      prefetch_map(&p.map);
+      expect_full<1, Ring>(base, 2);
+      copy_box_4d(slot_address<Ring>(base, 2), &p.map, full_barrier<Ring>(base, 2), 0, 0, 0, 0);
+      store_box_4d(&p.map, slot_address<Ring>(base, 2), 0, 0, 0, 0);
+      store_commit<2>();
+      store_wait<3, 0>();
+    }
+  }
+}
+
+template <class Tag>
+TJ_DEVICE void products(const Params& p, u32 base) {
+  u32 four[4], across[4], two[2], one[1];
+  float d[4] = {};
+  load_matrices(piece_address(base, down_row(), down_piece()), four);
+  load_matrices_transposed(piece_address(base, across_row(), across_piece()), across);
+  load_matrices(base + swizzle_64(16 * lane_index()), two);
+  load_matrices_transposed(base + swizzle_32(16 * lane_index()), one);
+  mma_m16n8k16(Tag{}, d, four, across[0], across[1]);
+  mma_m16n8k16(Tag{}, d, four, two[0], one[0]);
+  load_matrices(base, one);
+  load_matrices_transposed(base, two);
+  mma_m16n8k16(Tag{}, d, across, two[1], one[0]);
+  store_matrices(base + 16 * lane_index(), across);
+  float low, high;
+  unpack(Tag{}, pack(Tag{}, d[0], d[1]), low, high);
+  d[2] = divide_approx(multiply_add(exp2_approx(low), d[2], shuffle_xor(d[3], 1)), maximum(d[0], minus_infinity()));
+  d[3] = exp2_gradual(high) + log2_approx(shuffle_from(d[1], 3)) + (any_in_warp(d[0] > 0) ? 1.0f : 0.0f);
+  store_global(p.out + 4 * thread_index(), d);
+}
+
+TJ_KERNEL(kernel, 128, Params, p) {
+  const u32 base = shared_base();
+  if (thread_index() == 0) ring_init<Ring>(base);
+  mbarrier_init_done();
+  block_sync();
+  next_grid_may_start();
+  wait_for_grids_before();
+  wait_empty<4, Ring>(base, 0);
+  const u32 mine = slot_address<Ring>(base, 0) + swizzle_128(32 * thread_index());
+  copy_async<16>(mine, p.in + 16 * thread_index());
+  copy_async<16>(mine + 16, p.in + 16 * thread_index(), p.present);
+  copy_async<8>(mine, p.in + 8 * thread_index());
+  copy_async<8>(mine + 8, p.in + 8 * thread_index(), p.present);
+  copy_async<4>(mine, p.in + 4 * thread_index());
+  copy_async<4>(mine + 4, p.in + 4 * thread_index(), p.present);
+  copy_async_commit<5>();
+  copy_async_wait<6, 1>();
+  copy_async_wait<7, 0>();
+  copy_async_arrive<8>(full_barrier<Ring>(base, 0));
+  wait_full<9, Ring>(base, 0);
+  proxy_fence<10>();
+  products<F16>(p, slot_address<Ring>(base, 0));
+  named_arrive<11>(1 + warp_index() % 2, 96);
+  named_sync<12>(3, 128);
+  products<Bf16>(p, slot_address<Ring>(base, 0));
+  release<13, Ring>(base, 0);
+  if (warp_index() == cluster_rank()) bulk<kBulkCopies>(p, base);
+}
+)";
+
+compile::Job job_for(const arch::Arch& arch, const std::string& text) {
+  compile::Job job;
+  job.name = "primitives.cu";
+  job.text = "#include \"arch/" + arch.primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + text;
+  job.arch = arch.name;
+  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a unit with every primitive compiles for each arch of the family") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120a", "sm_121a"}) {
+    CAPTURE(name);
+    const compile::Binary binary = compiler->compile(job_for(*arch::find(name), kUnit));
+    INFO(binary.log);
+    CHECK(binary.bytes.starts_with("\177ELF"));
+    CHECK(binary.spill_bytes == 0);
+    CHECK(binary.warnings.empty());
+    CHECK(binary.registers > 0);
+  }
+}
+
+TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {
+  const auto compiler = test::nvrtc_or_skip();
+  const std::string text = "struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n";
+  for (const char* name : {"sm_80", "sm_90", "sm_120a", "sm_121a"}) {
+    CAPTURE(name);
+    const arch::Arch& arch = *arch::find(name);
+    if (arch.register_roles) CHECK(compiler->compile(job_for(arch, text)).registers > 0);
+    else CHECK(error_of([&] { compiler->compile(job_for(arch, text)); }).code == Code::compile_failed);
+  }
+}
+
+TEST_CASE("what sm_80 lacks is refused in words, where a body gets there") {
+  const auto compiler = test::nvrtc_or_skip();
+  const auto log = [&](const std::string& statement) {
+    const std::string text = "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
+    return error_of([&] { compiler->compile(job_for(*arch::find("sm_80"), text)); }).log;
+  };
+  CHECK(has(log("copy_box_4d(0u, &p.map, 0u, 0, 0, 0, 0);"), "here threads copy, by copy_async"));
+  CHECK(has(log("mbarrier_expect<1>(0, 16);"), "copies by threads arrive on theirs"));
+  CHECK(has(log("cluster_sync<1>();"), "blocks form clusters from sm_90 on"));
+}
