@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 6u
+#define TJ_MODEL_ABI_VERSION 7u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -33,6 +33,14 @@ typedef struct tj_model_matrix {
   const unsigned* a; /* its four registers of the left operand; null: the left operand is in shared memory, as e4m3 always is */
   unsigned long long descriptor_a, descriptor_b;
 } tj_model_matrix;
+
+/* One matrix instruction of a warp, m16n8k16, as one lane issues it. */
+typedef struct tj_model_mma {
+  enum tj_model_element element; /* never e4m3 */
+  float* d;          /* this lane's four sums */
+  const unsigned* a; /* its four registers of the left operand */
+  unsigned b[2];     /* and two of the right */
+} tj_model_mma;
 
 typedef struct tj_model_api {
   unsigned version;
@@ -72,6 +80,15 @@ typedef struct tj_model_api {
   void (*cluster_sync)(int site);
   void (*mbarrier_arrive_at)(int site, unsigned barrier, unsigned cluster_rank);
   void (*copy_box_multicast)(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank);
+
+  /* Copies by threads: `bytes` (4, 8, 16), of which the first `present` are read and the rest become zero; groups of one thread; an
+   * arrival once all that the thread has issued before is done. Matrices of a warp: 1, 2 or 4 of them, into as many words; products. */
+  void (*copy_async)(unsigned destination, const void* source, unsigned bytes, unsigned present);
+  void (*copy_async_commit)(int site);
+  void (*copy_async_wait)(int site, int pending);
+  void (*copy_async_arrive)(int site, unsigned barrier);
+  void (*load_matrices)(unsigned address, unsigned* words, int count, int transposed);
+  void (*mma)(const tj_model_mma* instruction);
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "launch/model_cluster.hpp"
+#include "launch/model_warp_matrix.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -84,6 +85,18 @@ void store_commit(int site) {
 void store_wait(int site, int pending) {
   at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending); });
 }
+void copy_async(unsigned destination, const void* source, unsigned bytes, unsigned present) {
+  guarded([=](Thread& t, Block& b) { b.thread_copies().issue(t, destination, source, bytes, present); });
+}
+void copy_async_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.thread_copies().commit(t); });
+}
+void copy_async_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().wait(t, site, pending); });
+}
+void copy_async_arrive(int site, unsigned barrier) {
+  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().arrive(t, barrier); });
+}
 void shared_load(unsigned address, void* to, unsigned bytes) {
   guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_access(t, address, bytes, "load_shared"), bytes); });
 }
@@ -102,6 +115,13 @@ void matrix_multiply(const tj_model_matrix* instruction) {
   guarded([=](Thread& t, Block& b) { b.matrix_of(t).issue(t, *instruction); });
 }
 
+void load_warp_matrices(unsigned address, unsigned* words, int count, int transposed) {
+  guarded([=](Thread& t, Block&) { load_matrices(t, {address, words, count, transposed != 0}); });
+}
+void mma(const tj_model_mma* instruction) {
+  guarded([=](Thread& t, Block&) { multiply_fragments(t, *instruction); });
+}
+
 void misaligned(const void* address, unsigned bytes) {
   guarded([=](Thread& t, Block&) {
     fault(t, support::cat("access of ", bytes, " bytes at global address ", hex(reinterpret_cast<std::uint64_t>(address)), ", which is no multiple of ", bytes));
@@ -115,7 +135,8 @@ const tj_model_api& api() {
       TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle,      &shuffle_xor,  &any_in_warp, &named_barrier,
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
       &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned,
-      &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast};
+      &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
+      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma};
   return kApi;
 }
 

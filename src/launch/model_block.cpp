@@ -18,7 +18,8 @@ void enter(void* argument) {
 
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler),
-      copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / kWarpThreads) {
+      copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / kWarpThreads),
+      thread_copies_(scheduler, shared, mbarriers) {
   units_.push_back(&copies);
   units_.push_back(&stores);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
@@ -33,11 +34,18 @@ MatrixUnit& Block::matrix_of(const Thread& thread) {
   return *matrix[thread.group()];
 }
 
+ThreadCopies& Block::thread_copies() {
+  if (units_.back() != &thread_copies_) units_.push_back(&thread_copies_);
+  return thread_copies_;
+}
+
 std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
   if (address % bytes != 0) fault(thread, cat(what, " of ", bytes, " bytes at shared address ", hex(address), ", which is no multiple of ", bytes));
   std::byte* place = shared.at(thread, address, bytes, what);
   if (copies.under_way(address, bytes))
     fault(thread, cat(what, " at shared address ", hex(address), ", to which a bulk copy is under way; wait on its barrier first"));
+  if (thread_copies_.under_way(address, bytes))
+    fault(thread, cat(what, " at shared address ", hex(address), ", to which a thread's copy is under way; wait for its group, or on its barrier, first"));
   return place;
 }
 
@@ -47,6 +55,8 @@ void Block::reset(unsigned index) {
   named.reset();
   copies.reset();
   stores.reset();
+  thread_copies_.reset();
+  if (units_.back() == &thread_copies_) units_.pop_back();
   for (WarpUnit& warp : warps) warp.reset();
   for (auto& unit : matrix) unit->reset();
   for (unsigned i = 0; i < scheduler.size(); ++i) {
@@ -68,6 +78,8 @@ bool Block::step() {
   });
   if (!alive() && copies.ready() != 0)
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
+  if (!alive() && thread_copies_.ready() != 0)
+    fault(cat(name(), " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the barriers, before the end"));
   if (!alive() && stores.ready() != 0)
     fault(cat(name(), " ends while ", stores.ready(), " bulk stores have still to read its shared memory; wait for them before the end"));
   return moved;

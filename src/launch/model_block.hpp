@@ -16,6 +16,7 @@
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 #include "launch/model_store.hpp"
+#include "launch/model_thread_copies.hpp"
 #include "launch/model_warp.hpp"
 
 namespace tj::launch::model {
@@ -61,6 +62,8 @@ class Block {
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
 
   MatrixUnit& matrix_of(const Thread& thread);
+  /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order that it had.
+  ThreadCopies& thread_copies();
 
   /// Where a thread's own load or store finds its bytes. Throws tj::Error(model_fault) when they are outside, misaligned, or
   /// being copied to.
@@ -69,6 +72,7 @@ class Block {
  private:
   void reset(unsigned index);
 
+  ThreadCopies thread_copies_;
   std::vector<AsyncUnit*> units_;
 };
 

@@ -18,6 +18,11 @@ constexpr int kHalfDepth = 16;
 constexpr std::uint32_t kHalfBytes = 2;
 constexpr std::uint32_t kChunkBytes = 16;
 
+TJ_VECTOR __m256 eight_floats(const void* from, tj_model_element element) {
+  const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(from));
+  return element == TJ_MODEL_F16 ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
 // 16 bytes of elements at a window address, which is where they would lie without swizzle.
 TJ_VECTOR void load_chunk(SharedMemory& shared, std::uint32_t address, std::uint32_t swizzle_bytes, tj_model_element element, float* out) {
   const std::byte* from = shared.at(swizzled(address, swizzle_bytes), 16, "a matrix operand's read");
@@ -25,9 +30,7 @@ TJ_VECTOR void load_chunk(SharedMemory& shared, std::uint32_t address, std::uint
     for (std::uint32_t i = 0; i < kChunkBytes; ++i) out[i] = e4m3_to_float(static_cast<std::uint8_t>(from[i]));
     return;
   }
-  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  const __m256 values = element == TJ_MODEL_F16 ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  _mm256_storeu_ps(out, values);
+  _mm256_storeu_ps(out, eight_floats(from, element));
 }
 
 // Eight rows of one warp's share: see accumulator_place for the other side of the instruction.
@@ -95,10 +98,16 @@ TJ_VECTOR float to_float(std::uint16_t bits, tj_model_element element) {
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 }
 
-TJ_VECTOR void multiply(const float* a, const float* b, float* c, int columns) {
+TJ_VECTOR void to_floats(const std::uint16_t* bits, int count, tj_model_element element, float* out) {
+  for (int i = 0; i < count; i += kChunk) _mm256_storeu_ps(out + i, eight_floats(bits + i, element));
+}
+
+void multiply(const float* a, const float* b, float* c, int columns) { multiply_rows(a, b, c, columns, kMatrixRows); }
+
+TJ_VECTOR void multiply_rows(const float* a, const float* b, float* c, int columns, int rows) {
   constexpr int kRows = 4;  // with 8 columns: four accumulators in flight cover the latency of a multiply-add
   for (int j = 0; j < columns; j += 8) {
-    for (int i = 0; i < kMatrixRows; i += kRows) {
+    for (int i = 0; i < rows; i += kRows) {
       __m256 sum[kRows];
       for (int r = 0; r < kRows; ++r) sum[r] = _mm256_loadu_ps(c + (i + r) * columns + j);
       for (int k = 0; k < kHalfDepth; ++k) {

@@ -42,9 +42,10 @@ constexpr AccumulatorPlace accumulator_place(unsigned thread_in_group, int index
   return {16 * warp + lane / 4 + 8 * (index % 4 / 2), 8 * (index / 4) + 2 * (lane % 4) + index % 2};
 }
 
-/// c[i * columns + j] += sum over k of a[i * 16 + k] * b[k * columns + j]; 64 rows, columns a multiple of 8.
+/// c[i * columns + j] += sum over k of a[i * 16 + k] * b[k * columns + j]; rows a multiple of 4, in the first form 64, columns of 8.
 /// Needs a CPU with AVX2, FMA and F16C, as every unit of the model does.
 void multiply(const float* a, const float* b, float* c, int columns);
+void multiply_rows(const float* a, const float* b, float* c, int columns, int rows);
 
 /// The same for 32 of K whose elements come from e4m3, with what Hopper keeps of such sums: the 32 products and c are shifted to
 /// the largest exponent among them, cut off 13 bits behind its point, added, and the sum keeps 13 bits of fraction.
@@ -55,5 +56,7 @@ float e4m3_to_float(std::uint8_t bits);
 
 /// The halves of 16-bit elements to f32, both exact.
 float to_float(std::uint16_t bits, tj_model_element element);
+/// The same of `count` of them, a multiple of 8.
+void to_floats(const std::uint16_t* bits, int count, tj_model_element element, float* out);
 
 }  // namespace tj::launch::model

@@ -12,30 +12,53 @@ const char* name(WarpUnit::Kind kind) {
     case WarpUnit::Kind::shuffle: return "shuffle";
     case WarpUnit::Kind::shuffle_xor: return "shuffle_xor";
     case WarpUnit::Kind::any: return "any_in_warp";
+    case WarpUnit::Kind::load_matrices: return "load_matrices";
+    case WarpUnit::Kind::mma: return "mma_m16n8k16";
   }
   return "?";
 }
 
 }  // namespace
 
-std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand) {
-  const unsigned lane = thread.lane();
+void WarpUnit::check(const Thread& thread, Kind kind) {
   if (arrived_ == 0) kind_ = kind;
   else if (kind_ != kind)
     fault(thread, support::cat("executes ", name(kind), " while other lanes of its warp are in ", name(kind_), "; all 32 lanes must execute the same"));
+}
+
+bool WarpUnit::last_to_come(Scheduler& scheduler, Thread& thread) {
+  arrived_ |= 1u << thread.lane();
+  if (arrived_ == 0xffffffffu) return true;
+  scheduler.park(thread, {WaitKind::warp, 0, arrived_, 0, 0});
+  return false;
+}
+
+void WarpUnit::release(Scheduler& scheduler, const Thread& thread) {
+  arrived_ = 0;
+  for (unsigned other = 0; other < kWarpThreads; ++other)
+    if (other != thread.lane()) scheduler.wake(scheduler.thread(thread.warp() * kWarpThreads + other));
+}
+
+std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand) {
+  const unsigned lane = thread.lane();
+  check(thread, kind);
   if ((kind == Kind::shuffle || kind == Kind::shuffle_xor) && operand >= kWarpThreads)
     fault(thread, support::cat(name(kind), " with ", kind == Kind::shuffle ? "lane " : "mask ", operand, "; allowed are 0 to 31"));
   value_[lane] = value;
   operand_[lane] = operand;
-  arrived_ |= 1u << lane;
-  if (arrived_ != 0xffffffffu) {
-    scheduler.park(thread, {WaitKind::warp, 0, arrived_, 0, 0});
-    return result_[lane];
+  if (last_to_come(scheduler, thread)) {
+    finish();
+    release(scheduler, thread);
   }
-  finish();
-  for (unsigned other = 0; other < kWarpThreads; ++other)
-    if (other != lane) scheduler.wake(scheduler.thread(thread.warp() * kWarpThreads + other));
   return result_[lane];
+}
+
+void WarpUnit::meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const void* request, void (*work)(Thread& last, const Requests& requests)) {
+  check(thread, kind);
+  requests_[thread.lane()] = request;
+  if (!last_to_come(scheduler, thread)) return;
+  work(thread, requests_);
+  release(scheduler, thread);
 }
 
 void WarpUnit::finish() {
@@ -43,7 +66,6 @@ void WarpUnit::finish() {
   for (unsigned lane = 0; lane < kWarpThreads; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
   for (unsigned lane = 0; lane < kWarpThreads; ++lane)
     result_[lane] = kind_ == Kind::shuffle ? value_[operand_[lane]] : kind_ == Kind::shuffle_xor ? value_[lane ^ operand_[lane]] : any;
-  arrived_ = 0;
 }
 
 }  // namespace tj::launch::model

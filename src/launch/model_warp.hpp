@@ -1,6 +1,6 @@
 // Instructions that all lanes of a warp execute together.
 //
-// Decides the result of a shuffle, a vote or a sync once the last lane has arrived. Invariant: the lanes of a warp are in
+// Decides the result of a shuffle, a vote or a sync once the last lane has arrived; of other instructions only that all lanes have. Invariant: the lanes of a warp are in
 // the same instruction, else tj::Error(model_fault).
 #pragma once
 
@@ -13,18 +13,27 @@ namespace tj::launch::model {
 
 class WarpUnit {
  public:
-  enum class Kind { sync, shuffle, shuffle_xor, any };
+  enum class Kind { sync, shuffle, shuffle_xor, any, load_matrices, mma };
+  using Requests = std::array<const void*, kWarpThreads>;  ///< of each lane, as it gave it
 
   void reset() { arrived_ = 0; }
   /// Returns this lane's result once all 32 lanes take part.
   std::uint32_t meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand);
+  /// Returns once all 32 lanes take part and the last one has called work(itself, requests), which may throw. A lane's request stays
+  /// where it is until then.
+  void meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const void* request, void (*work)(Thread& last, const Requests& requests));
 
  private:
+  /// False where others are still to come: the lane has waited for them, and all is done.
+  bool last_to_come(Scheduler& scheduler, Thread& thread);
+  void release(Scheduler& scheduler, const Thread& thread);
+  void check(const Thread& thread, Kind kind);
   void finish();
 
   std::uint32_t arrived_ = 0;
   Kind kind_ = Kind::sync;
   std::array<std::uint32_t, kWarpThreads> value_{}, operand_{}, result_{};
+  Requests requests_{};
 };
 
 }  // namespace tj::launch::model

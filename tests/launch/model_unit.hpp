@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "arch/arch.hpp"
 #include "codegen/templates.hpp"
 #include "compile/compiler.hpp"
 #include "launch/model.hpp"
@@ -25,13 +26,13 @@ inline std::vector<compile::Header> model_headers() {
   return headers;
 }
 
-/// `text` follows the includes of the primitives and `using namespace tj::dev`.
-inline std::string compile_model_unit(std::string_view text) {
+/// `text` follows the includes of an arch's primitives and `using namespace tj::dev`.
+inline std::string compile_model_unit(std::string_view text, std::string_view arch = "sm_90a") {
   compile::Job job;
   job.name = "unit.cpp";
-  job.text = "#include \"arch/sm90.cuh\"\n#include \"pipeline.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
+  job.text = "#include \"arch/" + arch::find(arch)->primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
   job.headers = model_headers();
-  job.arch = "sm_90a";
+  job.arch = arch;
   job.options = {"-Wall", "-Wextra", "-Werror"};
   return compile::make_compiler("host", {})->compile(job).bytes;
 }
@@ -39,7 +40,7 @@ inline std::string compile_model_unit(std::string_view text) {
 /// A driver with one loaded unit.
 class ModelUnit {
  public:
-  explicit ModelUnit(std::string_view text) : bytes_(compile_model_unit(text)) {}
+  explicit ModelUnit(std::string_view text, std::string_view arch = "sm_90a") : bytes_(compile_model_unit(text, arch)) {}
 
   template <class Params>
   void run(const std::string& symbol, const Params& params, unsigned threads, std::int64_t smem_bytes = 65536, unsigned blocks = 1, unsigned cluster = 1) {

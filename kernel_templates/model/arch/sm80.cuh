@@ -1,0 +1,18 @@
+// Primitives of sm_80, sm_86 and sm_89 on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+//
+// Decides nothing: the library's model waits. No op and no schedule. Invariant: a unit that compiles for the device compiles here.
+#pragma once
+
+#include "arch/nvidia.cuh"
+#include "before_sm90.cuh"
+#include "arch/sm80_mma.cuh"
+
+namespace tj::dev {
+
+/// Returns once the phase with this parity has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
+  detail::api.mbarrier_wait(Site, barrier, parity);
+}
+
+}  // namespace tj::dev

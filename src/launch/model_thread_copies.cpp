@@ -1,0 +1,107 @@
+// See model_thread_copies.hpp.
+#include "launch/model_thread_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+constexpr std::uint32_t kWordBytes = 4;  // the least that a copy brings, and what its place is a multiple of
+
+}  // namespace
+
+void ThreadCopies::reset() {
+  batches_.clear();
+  due_.clear();
+  threads_.assign(scheduler_.size(), {});
+  writers_.clear();
+}
+
+void ThreadCopies::issue(Thread& thread, std::uint32_t destination, const void* source, std::uint32_t bytes, std::uint32_t present) {
+  if (destination % bytes != 0) fault(thread, cat("copy_async of ", bytes, " bytes to shared address ", hex(destination), ", which is no multiple of ", bytes));
+  if (present > bytes) fault(thread, cat("copy_async of ", bytes, " bytes, of which ", present, " are said to be present; at most ", bytes, " can be"));
+  std::memset(shared_.at(thread, destination, bytes, "copy_async: a destination"), SharedMemory::kPoison, bytes);
+  if (writers_.empty()) writers_.assign((shared_.size() + kWordBytes - 1) / kWordBytes, 0);
+  PerThread& own = threads_[thread.index()];
+  if (own.open == nullptr) {
+    batches_.push_back(std::make_unique<Batch>(Batch{thread.index(), own.committed, own.sequence++, {}}));
+    own.open = batches_.back().get();
+    own.pending.push_back(own.committed);
+  }
+  own.open->pieces.push_back({destination, bytes, present, static_cast<const std::byte*>(source)});
+  mark(own.open->pieces.back(), 1);
+}
+
+void ThreadCopies::mark(const Piece& piece, int change) {
+  const std::uint32_t first = (piece.destination - SharedMemory::kBase) / kWordBytes;
+  for (std::uint32_t word = first; word < first + piece.bytes / kWordBytes; ++word) writers_[word] = static_cast<std::uint16_t>(writers_[word] + change);
+}
+
+void ThreadCopies::commit(Thread& thread) {
+  PerThread& own = threads_[thread.index()];
+  own.open = nullptr;
+  ++own.committed;
+}
+
+bool ThreadCopies::passed(const Thread& thread, std::uint32_t pending) const {
+  const PerThread& own = threads_[thread.index()];
+  return std::none_of(own.pending.begin(), own.pending.end(), [&](std::uint64_t group) { return group + pending < own.committed; });
+}
+
+void ThreadCopies::wait(Thread& thread, int site, int pending) {
+  while (!passed(thread, static_cast<std::uint32_t>(pending)))
+    scheduler_.park(thread, {WaitKind::copies, site, 0, static_cast<std::uint32_t>(pending), 0});
+}
+
+void ThreadCopies::arrive(Thread& thread, std::uint32_t barrier) {
+  barriers_.check(thread, barrier);
+  PerThread& own = threads_[thread.index()];
+  own.open = nullptr;  // what comes after is not waited for
+  if (own.pending.empty()) due_.push_back({thread.index(), barrier});
+  else own.arrivals.push_back({barrier, own.sequence, own.pending.size()});
+}
+
+bool ThreadCopies::under_way(std::uint32_t address, std::uint32_t bytes) const noexcept {
+  if (batches_.empty()) return false;
+  const std::uint32_t from = address - SharedMemory::kBase;
+  for (std::uint32_t word = from / kWordBytes; word <= (from + bytes - 1) / kWordBytes; ++word)
+    if (writers_[word] != 0) return true;
+  return false;
+}
+
+void ThreadCopies::complete(std::size_t which) {
+  if (which >= batches_.size()) {
+    const Due due = due_[which - batches_.size()];
+    due_.erase(due_.begin() + static_cast<std::ptrdiff_t>(which - batches_.size()));
+    barriers_.arrive(scheduler_.thread(due.thread), due.barrier);
+    return;
+  }
+  const std::unique_ptr<Batch> batch = std::move(batches_[which]);
+  batches_[which] = std::move(batches_.back());
+  batches_.pop_back();
+  finish(*batch);
+}
+
+void ThreadCopies::finish(const Batch& batch) {
+  for (const Piece& piece : batch.pieces) {
+    std::byte* to = shared_.at(piece.destination, piece.bytes, "copy_async: a write");
+    if (piece.present > 0) std::memcpy(to, piece.source, piece.present);
+    std::memset(to + piece.present, 0, piece.bytes - piece.present);
+    mark(piece, -1);
+  }
+  PerThread& own = threads_[batch.thread];
+  if (own.open == &batch) own.open = nullptr;
+  own.pending.erase(std::find(own.pending.begin(), own.pending.end(), batch.group));
+  for (Arrival& arrival : own.arrivals)
+    if (batch.sequence < arrival.sequence && --arrival.outstanding == 0) due_.push_back({batch.thread, arrival.barrier});
+  std::erase_if(own.arrivals, [](const Arrival& arrival) { return arrival.outstanding == 0; });
+  Thread& thread = scheduler_.thread(batch.thread);
+  if (thread.state == ThreadState::waiting && thread.wait.kind == WaitKind::copies && passed(thread, thread.wait.detail)) scheduler_.wake(thread);
+}
+
+}  // namespace tj::launch::model
