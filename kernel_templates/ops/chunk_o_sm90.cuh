@@ -26,16 +26,15 @@ inline constexpr u32 kStateBlockBytes = kWidth * kSwizzleRowBytes;  ///< of h
 struct Tile {
   bool valid;
   int trip_count;
-  int chunks;
 };
 
 template <class C>
 TJ_DEVICE Tile first_tile(const Params& params) {
   Tile tile;
   tile.valid = true;
-  tile.chunks = params.most_chunks;
-  if constexpr (C::kVariable) tile.chunks = max(0, min(tile.chunks, static_cast<int>(dev::load_global_u32(params.total_chunks))));
-  const int items = tile.chunks * (params.v_heads / C::kHeads), blocks = static_cast<int>(dev::grid_blocks()), block = static_cast<int>(dev::block_index());
+  int chunks = params.most_chunks;
+  if constexpr (C::kVariable) chunks = max(0, min(chunks, static_cast<int>(dev::load_global_u32(params.total_chunks))));
+  const int items = chunks * params.groups, blocks = static_cast<int>(dev::grid_blocks()), block = static_cast<int>(dev::block_index());
   tile.trip_count = block < items ? (items - block + blocks - 1) / blocks : 0;
   return tile;
 }
@@ -51,9 +50,8 @@ struct Item {
 };
 template <class C>
 TJ_DEVICE Item item_at(const Params& params, int i) {
-  const int groups = params.v_heads / C::kHeads, item = static_cast<int>(dev::block_index()) + i * static_cast<int>(dev::grid_blocks());
-  const int chunk = item / groups;
-  return {chunk, (item - chunk * groups) * C::kHeads};
+  const int item = static_cast<int>(dev::block_index()) + i * static_cast<int>(dev::grid_blocks()), chunk = divided(item, params.by_groups);
+  return {chunk, (item - chunk * params.groups) * C::kHeads};
 }
 
 /// Where a chunk's tokens lie. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong.
@@ -64,40 +62,42 @@ struct Place {
 };
 
 /// Places of a block's items, one after the other. What a place is read from is asked for one and two items ahead, so that nothing waits
-/// for memory twice an item; for the first, before it is known how many there are.
+/// for memory twice an item; for the first ones before it is known how many there are.
 template <class C>
 struct Places {
-  int sequence = 0, number = 0;      ///< of the next item's chunk
+  u32 sequence = 0;                  ///< of the next item's chunk
+  int number = 0;                    ///< which of its chunks that is
   int begin = 0, end = 0, chunk = 0; ///< of this item's sequence; its chunk's number there
 
   TJ_DEVICE explicit Places(const Params& params) {
-    if constexpr (C::kVariable) read_indices(params, params.most_chunks, 0);
+    if constexpr (C::kVariable) {
+      read_indices(params, 0);
+      read_lengths(params);
+      read_indices(params, 1);
+    }
   }
-  /// Of an item that there is none of: those of the last chunk.
-  TJ_DEVICE void read_indices(const Params& params, int chunks, int i) {
-    const int* indices = params.chunk_indices + 2 * static_cast<long long>(min(item_at<C>(params, i).chunk, chunks - 1));
-    sequence = static_cast<int>(dev::load_global_u32(indices));
+  /// Behind the last item there may be anything: what is read is inside the lists all the same.
+  TJ_DEVICE void read_indices(const Params& params, int i) {
+    const int* indices = params.chunk_indices + 2 * static_cast<long long>(min(item_at<C>(params, i).chunk, params.most_chunks - 1));
+    sequence = dev::load_global_u32(indices);
     number = static_cast<int>(dev::load_global_u32(indices + 1));
   }
   TJ_DEVICE void read_lengths(const Params& params) {
-    begin = static_cast<int>(dev::load_global_u32(params.cu_seqlens + sequence));
-    end = static_cast<int>(dev::load_global_u32(params.cu_seqlens + sequence + 1));
+    const u32 known = min(sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
+    begin = static_cast<int>(dev::load_global_u32(params.begins + known));
+    end = static_cast<int>(dev::load_global_u32(params.ends + known));
     chunk = number;
   }
-  TJ_DEVICE Place at(const Params& params, const Tile& tile, int i) {
+  TJ_DEVICE Place at(const Params& params, int i) {
     Place place;
     if constexpr (C::kVariable) {
-      if (i == 0) {
-        read_lengths(params);
-        read_indices(params, tile.chunks, 1);
-      }
       place.token = begin + chunk * kChunk;
       place.rows = min(kChunk, min(end, params.tokens) - place.token);
       read_lengths(params);
-      read_indices(params, tile.chunks, i + 2);
+      read_indices(params, i + 2);
     } else {
-      const int index = item_at<C>(params, i).chunk, in_sequence = index % params.seq_chunks;
-      place.token = index / params.seq_chunks * params.seq_length + in_sequence * kChunk;
+      const int index = item_at<C>(params, i).chunk, sequence_at = divided(index, params.by_seq_chunks), in_sequence = index - sequence_at * params.seq_chunks;
+      place.token = sequence_at * params.seq_length + in_sequence * kChunk;
       place.rows = min(kChunk, params.seq_length - in_sequence * kChunk);
     }
     return place;
@@ -135,9 +135,9 @@ struct StateLoader {
 
 /// q, then k.
 template <class C>
-TJ_DEVICE void load_qk(TokenLoader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+TJ_DEVICE void load_qk(TokenLoader<C>& loader, const Tile&, int i, u32 slot, u32 full) {
   const Params& params = loader.params;
-  const int token = loader.places.at(params, tile, i).token, head = item_at<C>(params, i).head / params.v_heads_per_head;
+  const int token = loader.places.at(params, i).token, head = divided(item_at<C>(params, i).head, params.by_v_heads_per_head);
 #pragma unroll 1  // one thread with few registers, and time
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kChunkBlockBytes) {
     dev::copy_box_4d(slot, &params.q, full, d, token, head, 0);
@@ -169,8 +169,8 @@ TJ_DEVICE void load_v_rows(const ValueLoader<C>& loader, const Item& item, int r
   }
 }
 template <class C>
-TJ_DEVICE void load_v(ValueLoader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  const int rows = loader.places.at(loader.params, tile, i).rows;
+TJ_DEVICE void load_v(ValueLoader<C>& loader, const Tile&, int i, u32 slot, u32 full) {
+  const int rows = loader.places.at(loader.params, i).rows;
   const Item item = item_at<C>(loader.params, i);
 #pragma unroll 1
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kChunkBlockBytes) {
@@ -202,9 +202,9 @@ struct Consumer {
 
 /// Where the item is, and its gates: asked for here, looked at by weigh().
 template <class C>
-TJ_DEVICE void fetch(Consumer<C>& consumer, const Tile& tile, int i) {
+TJ_DEVICE void fetch(Consumer<C>& consumer, const Tile&, int i) {
   const Params& params = consumer.params;
-  const Place place = consumer.place = consumer.places.at(params, tile, i);
+  const Place place = consumer.place = consumer.places.at(params, i);
   if constexpr (C::kGates) {
     const int lane = static_cast<int>(dev::lane_index());
     const float* gates = params.gates + (place.token + lane) * params.gates_stride + item_at<C>(params, i).head + consumer.copy;
@@ -303,43 +303,37 @@ TJ_DEVICE void pv_done(Consumer<C>& consumer) {
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------
-/// Two neighbouring results of a row, rounded.
+/// The item's rows, rounded: a whole chunk into shared memory as the copy engine wants it; of others the rows that a token has straight to
+/// memory, as what lies behind them belongs to another sequence.
 template <class C>
-TJ_DEVICE u32 rounded(const Consumer<C>& consumer, int j, int half) {
-  const float scale = consumer.params.scale;
-  return dev::pack(dev::Bf16{}, consumer.output[4 * j + 2 * half] * scale, consumer.output[4 * j + 2 * half + 1] * scale);
-}
-
-/// Rows of a chunk that is not whole, straight to memory: what lies behind them belongs to another sequence.
-template <class C>
-TJ_DEVICE void store_rows(const Consumer<C>& consumer, int head) {
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile&, int i, u32 slot) {
   const Params& params = consumer.params;
-  const int lane = static_cast<int>(dev::lane_index() & 3u);
+  u32 words[2][kWidth / 8];
+#pragma unroll
+  for (int j = 0; j < kWidth / 8; ++j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) words[half][j] = dev::pack(dev::Bf16{}, consumer.output[4 * j + 2 * half] * params.scale, consumer.output[4 * j + 2 * half + 1] * params.scale);
+  }
+  const int lane = static_cast<int>(dev::lane_index());
+  if (consumer.place.rows == kChunk) {
+    const int row = consumer.row0 - lane / 4 + lane % 16;
+#pragma unroll
+    for (int pair = 0; pair < kWidth / 16; ++pair) {  // two groups of 8 columns, both halves of the rows
+      const int group = 2 * pair + lane / 16;
+      const u32 address = slot + (group / 8 * kChunk + row) * kSwizzleRowBytes + ((group % 8) ^ (row % 8)) * 16;
+      dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+    }
+    return;
+  }
+  const int head = item_at<C>(params, i).head + consumer.copy;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = consumer.row0 + 8 * half;
-    unsigned short* to = static_cast<unsigned short*>(params.o_data) + (consumer.place.token + row) * params.o_stride_token + head * params.o_stride_head;
+    unsigned short* to = static_cast<unsigned short*>(params.o_data) + (consumer.place.token + row) * params.o_stride_token + head * params.o_stride_head + consumer.column0;
+    if (row < consumer.place.rows) {
 #pragma unroll
-    for (int part = 0; part < kWidth / 32; ++part) {
-      u32 words[4];
-#pragma unroll
-      for (int b = 0; b < 4; ++b) words[b] = rounded(consumer, 4 * part + b, half);
-      dev::transpose_quad(words);
-      if (row < consumer.place.rows) dev::store_global(to + 32 * part + 8 * lane, words[0], words[1], words[2], words[3]);
+      for (int j = 0; j < kWidth / 8; ++j) dev::store_global(to + 8 * j, words[half][j]);
     }
-  }
-}
-
-/// The item's rows, rounded, into shared memory as the copy engine wants them.
-template <class C>
-TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile&, int i, u32 slot) {
-  if (consumer.place.rows < kChunk) return store_rows(consumer, item_at<C>(consumer.params, i).head + consumer.copy);
-  const int lane = static_cast<int>(dev::lane_index()), row = consumer.row0 - lane / 4 + lane % 16;
-#pragma unroll
-  for (int pair = 0; pair < kWidth / 16; ++pair) {  // two groups of 8 columns, both halves of the rows
-    const int group = 2 * pair + lane / 16;
-    const u32 address = slot + (group / 8 * kChunk + row) * kSwizzleRowBytes + ((group % 8) ^ (row % 8)) * 16;
-    dev::store_matrices(address, {rounded(consumer, 2 * pair, 0), rounded(consumer, 2 * pair, 1), rounded(consumer, 2 * pair + 1, 0), rounded(consumer, 2 * pair + 1, 1)});
   }
 }
 
@@ -355,8 +349,8 @@ struct Writer {
 
 /// A whole chunk; of others nothing is in shared memory.
 template <class C>
-TJ_DEVICE void put_chunk(Writer<C>& writer, const Tile& tile, int i, u32 slot) {
-  const Place place = writer.places.at(writer.params, tile, i);
+TJ_DEVICE void put_chunk(Writer<C>& writer, const Tile&, int i, u32 slot) {
+  const Place place = writer.places.at(writer.params, i);
   const int head = item_at<C>(writer.params, i).head + writer.copy;
   if (place.rows < kChunk) return;
 #pragma unroll 1

@@ -201,8 +201,9 @@ class RoleWriter {
       w_.close();
     }
     const auto& nodes = role().nodes;
-    if (std::all_of(nodes.begin(), nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); }))
-      w_.line("#pragma unroll 1");  // one thread, which waits most of the time: copies of its steps would only be compiled
+    // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be compiled.
+    const bool one_thread = std::all_of(nodes.begin(), nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); });
+    if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
     w_.close();

@@ -81,20 +81,25 @@ void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
     p.gates_stride = args.g_cu->strides[0];
   }
   p.tokens = static_cast<int>(args.q.shape[0]);
-  p.v_heads = static_cast<int>(args.o.shape[1]);
-  p.v_heads_per_head = static_cast<int>(args.o.shape[1] / args.q.shape[1]);
-  p.cu_seqlens = list(args.cu_seqlens);
+  p.groups = static_cast<int>(args.o.shape[1]) / heads;
+  p.by_groups = chunk_o::divisor_of(p.groups);
+  p.by_v_heads_per_head = chunk_o::divisor_of(static_cast<int>(args.o.shape[1] / args.q.shape[1]));
   p.chunk_indices = list(args.chunk_indices);
   p.total_chunks = list(args.total_chunks);
   if (args.cu_seqlens) {
+    const std::int64_t sequences = args.cu_seqlens->shape[0] - 1;
+    p.last_sequence = static_cast<int>(std::max<std::int64_t>(sequences - 1, 0));
+    p.begins = list(args.cu_seqlens);
+    p.ends = p.begins + (sequences > 0 ? 1 : 0);
     p.most_chunks = static_cast<int>(std::min({args.chunk_indices->shape[0], args.h.shape[0], args.v_new.shape[0] / chunk_o::kChunk}));
   } else {
     p.seq_length = static_cast<int>(args.seq_length);
     p.seq_chunks = (p.seq_length + chunk_o::kChunk - 1) / chunk_o::kChunk;
+    p.by_seq_chunks = chunk_o::divisor_of(p.seq_chunks);
     p.most_chunks = p.tokens / p.seq_length * p.seq_chunks;
   }
   p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(chunk_o::kWidth)));
-  const auto items = static_cast<unsigned>(p.most_chunks) * static_cast<unsigned>(p.v_heads / heads);
+  const auto items = static_cast<unsigned>(p.most_chunks) * static_cast<unsigned>(p.groups);
   plan.blocks = std::max(1u, std::min(items, plan.sm_count == 0 ? kUnknownBlocks : plan.sm_count));
 }
 

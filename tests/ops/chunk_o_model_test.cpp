@@ -8,6 +8,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "common/random.hpp"
+#include "ops/chunk_o_params.cuh"
 #include "ops/chunk_o_problem.hpp"
 #include "support/model_runtime.hpp"
 
@@ -103,6 +104,35 @@ TEST_CASE("chunks that there is no room for are left out") {
   *static_cast<std::int32_t*>(problem.args.total_chunks->data) = more;
   testing::model_runtime().chunk_o(problem.args);
   CHECK(problem.problem() == "");
+}
+
+TEST_CASE("lists that are wrong: nothing outside them is read, nothing outside o written") {
+  ChunkOShape shape = lengths({64, 30, 128});
+  ChunkOProblem problem(shape, 9701);
+  auto* indices = static_cast<std::int32_t*>(problem.args.chunk_indices->data);
+  indices[2] = 1 << 30;  // a sequence that there is none of: the last one's chunk 0 in the place of the second's
+  testing::model_runtime().chunk_o(problem.args);
+  CHECK(problem.problem() != "");
+  ChunkOProblem far(shape, 9702);
+  static_cast<std::int32_t*>(far.args.chunk_indices->data)[1] = 1000;  // behind the end of its sequence: no rows
+  testing::model_runtime().chunk_o(far.args);
+  CHECK(far.problem().find("chunk 0 row 0") != std::string::npos);
+}
+
+TEST_CASE("no sequence at all") {
+  ChunkOProblem problem(lengths({}), 9801);
+  testing::model_runtime().chunk_o(problem.args);
+  CHECK(problem.problem() == "");
+}
+
+TEST_CASE("divisions by products are exact") {
+  for (const int divisor : {1, 2, 3, 5, 6, 7, 16, 31, 48, 63, 64, 65, 127, 1000, 65535, 65537, 1 << 20, (1 << 30) - 1, 1 << 30}) {
+    const auto by = ops::chunk_o::divisor_of(divisor);
+    for (std::int64_t multiple = 0; multiple < (std::int64_t{1} << 31); multiple += std::max<std::int64_t>(divisor, (std::int64_t{1} << 31) / 50 / divisor * divisor))
+      for (const std::int64_t n : {multiple - 1, multiple, multiple + 1})
+        if (n >= 0 && n < (std::int64_t{1} << 31)) CHECK(ops::chunk_o::divided(static_cast<int>(n), by) == static_cast<int>(n) / divisor);
+    CHECK(ops::chunk_o::divided(2147483647, by) == 2147483647 / divisor);
+  }
 }
 
 TEST_CASE("random problems") {
