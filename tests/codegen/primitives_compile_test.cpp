@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tilejit/error.hpp>
 
 #include "codegen/device_kernel.hpp"
+#include "launch/primitive_texts.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -111,6 +113,20 @@ TEST_CASE("a unit with every primitive compiles for each arch of the family") {
     CHECK(binary.warnings.empty());
     CHECK(binary.registers > 0);
   }
+}
+
+TEST_CASE("the units that the tests of the model and of a device run compile for devices") {
+  const auto compiler = test::nvrtc_or_skip();
+  std::vector<std::string_view> texts = testing::warp_matrix_texts();
+  texts.push_back(testing::thread_copies_text());
+  for (const char* name : {"sm_80", "sm_90"})
+    for (const std::string_view text : texts) {
+      CAPTURE(name);
+      CHECK(compiler->compile(job_for(*arch::find(name), std::string(text))).warnings.empty());
+    }
+  arch::Arch earlier = *arch::find("sm_90");  // what is there before sm_90 is there on it, too
+  earlier.primitives = "sm80";
+  for (const std::string_view text : texts) CHECK(compiler->compile(job_for(earlier, std::string(text))).warnings.empty());
 }
 
 TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {

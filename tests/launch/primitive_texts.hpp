@@ -1,0 +1,14 @@
+// The units of primitives that tests run on the model and on devices: their texts alone, for those that only compile them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace tj::testing {
+
+/// Of check_products(), check_matrix_loads() and check_tile_places().
+std::vector<std::string_view> warp_matrix_texts();
+/// Of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
+std::string_view thread_copies_text();
+
+}  // namespace tj::testing
