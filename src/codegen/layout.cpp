@@ -47,6 +47,8 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
   const auto& node = graph.nodes[static_cast<std::size_t>(producers[0])];
   if (node.async == graph::Async::matrix)
     fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' fills shared memory by the matrix unit; allowed are copies and ordinary stores"));
+  if (node.async == graph::Async::store)
+    fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' stores out of shared memory, but fills value '", name, "'; allowed are copies and ordinary stores"));
   if (node.async == graph::Async::copy) return 1;
   return schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
 }

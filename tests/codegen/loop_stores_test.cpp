@@ -191,11 +191,34 @@ TEST_CASE("stores in the loop hand back their slots, whatever depth, trip count 
         }
 }
 
+TEST_CASE("a bulk store that fills a value is refused by name") {
+  Loop loop(Shape{});
+  loop.graph.nodes[static_cast<std::size_t>(loop.graph.node_index("work.0"))].async = Async::store;
+  try {
+    codegen::emit(loop.graph, loop.schedule, "toy");
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    CHECK(e.stage == Stage::codegen);
+    for (const char* name : {"'work.0'", "'y0'"}) CHECK(e.message.find(name) != std::string::npos);
+  }
+}
+
 TEST_CASE("stores have a role of their own beside loads") {
   const Loop loop(Shape{2, 1, 300, true, false, false});
   std::set<std::string> names;
   for (const auto& role : loop.schedule.roles) names.insert(role.name);
   CHECK(names == std::set<std::string>{"load", "store", "compute0", "compute1"});
+}
+
+TEST_CASE("copies that must be apart and roles that mix anything are not asked for together") {
+  sched::Options options;
+  options.copies_apart = options.mixed_roles = true;
+  try {
+    sched::schedule(Loop(Shape{}).graph, options);
+    FAIL("was accepted");
+  } catch (const Error& e) {
+    CHECK(e.message.find("copies_apart is set with mixed_roles") != std::string::npos);
+  }
 }
 
 TEST_CASE("with one slot a store is waited for before the next, with more one behind") {

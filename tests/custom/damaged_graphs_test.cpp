@@ -45,7 +45,7 @@ class Damage {
   void node(Json& json) {
     switch (below(9)) {
       case 0: json["scope"] = std::vector<const char*>{"tile_begin", "iteration", "tile_end"}[below(3)]; break;
-      case 1: json["async"] = std::vector<const char*>{"none", "copy", "matrix"}[below(3)]; break;
+      case 1: json["async"] = std::vector<const char*>{"none", "copy", "matrix", "store"}[below(4)]; break;
       case 2: json["warps"] = std::vector<int>{1, 2, 3, 5, 8, 32}[below(6)]; break;
       case 3: json["copy"] = number(3); break;
       case 4: json["variable_latency"] = below(2) == 0; break;
