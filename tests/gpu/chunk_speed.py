@@ -21,6 +21,7 @@ COLD_BYTES = 512 << 20                 # before anything is read again; L2 of an
 GRAPH_BYTES = 4e9                      # moved by the calls of one graph: a millisecond, beside which its start does not count
 WANTED = {"over_copy": {(16, 32): 1.11}, "over_copy_others": 1.2, "ragged_over_triton": 1.0}
 PEERS = ["triton", "torch"]
+DIFFERENCE = 2 * chunk_check.LIMIT     # between two results that are each as near to f64 as chunk_check wants
 
 
 def parse_heads(text):
@@ -62,6 +63,23 @@ def calls_of(size):
 
 def wanted_of(row):
     return WANTED["over_copy"].get((row["heads"], row["v_heads"]), WANTED["over_copy_others"]) if row["form"] != "ragged" else None
+
+
+def missed(row):
+    """Is a row not what is wanted? One without its figure is not."""
+    if row["form"] == "ragged":
+        return not row.get("over_triton", 0.0) > WANTED["ragged_over_triton"]
+    return not row.get("over_copy", math.inf) <= row["wanted_over_copy"]
+
+
+def wrong(row):
+    """What is wrong with what tilejit did, in words; empty when nothing is."""
+    if "tilejit" not in row:
+        return "no result of tilejit"
+    if "list" in row["refused"]:
+        return "no list of chunks"
+    far = [f"{row[f'difference_{name}']:.1e} from {name}" for name in PEERS if not row.get(f"difference_{name}", 0.0) <= DIFFERENCE]
+    return ", ".join(far)
 
 
 # ---- on the GPU --------------------------------------------------------------------------------------------------------
@@ -181,10 +199,8 @@ def run(torch, runtime, binding, device, options):
         rows.append(time_problem(torch, runtime, binding, device, problem, peer, options, generator))
         print(line(rows[-1]), flush=True)
         torch.cuda.empty_cache()
-    even = [row for row in rows if "over_copy" in row and row["form"] != "ragged"]
     return {"seed": options.seed, "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "no_triton": no_peer,
-            "missed": [line(row) for row in even if row["over_copy"] > row["wanted_over_copy"]] +
-                      [line(row) for row in rows if row["form"] == "ragged" and row.get("over_triton", math.inf) <= WANTED["ragged_over_triton"]],
+            "missed": [line(row) for row in rows if missed(row)], "wrong": sum(1 for row in rows if wrong(row)),
             "geometric_mean_over_triton": timing.geometric_mean(row["over_triton"] for row in rows if "over_triton" in row)}
 
 
@@ -201,7 +217,8 @@ def line(row):
     if "over_copy" in row:
         text += f"  x{row['over_copy']:.3f} of the copy" + (f" (wanted {row['wanted_over_copy']})" if row["wanted_over_copy"] else "")
         text += f", {row['tilejit']['gb_per_s']:.0f} GB/s" + (f", x{row['over_triton']:.3f} over Triton" if "over_triton" in row else "")
-    return text + (f"  list {row['list']['median_ms'] * 1e3:.1f} us" if "list" in row else "")
+    text += f"  list {row['list']['median_ms'] * 1e3:.1f} us" if "list" in row else f"  list refused: {row['refused']['list']}" if "list" in row["refused"] else ""
+    return text + (f"  WRONG: {wrong(row)}" if wrong(row) else "")
 
 
 def markdown(section):
@@ -219,12 +236,14 @@ def markdown(section):
         speed = f"{row['tilejit']['gb_per_s']:.0f}" if "tilejit" in row else "refused"
         cells = [f"{row['bytes'] / 1e6:.1f}", time("tilejit"), time("copy"), ratio("over_copy"), str(row["wanted_over_copy"] or "-"), speed, time("triton"),
                  ratio("over_triton"), time("torch"), ratio("over_torch"), time("list")]
-        lines.append(f"| {title(row)} | " + " | ".join(cells) + " |")
+        lines.append(f"| {title(row)}{f' (WRONG: {wrong(row)})' if wrong(row) else ''} | " + " | ".join(cells) + " |")
     chosen = sorted({row["triton_kernel"] for row in section["rows"] if "triton_kernel" in row})
     if chosen:
         lines += ["", f"Triton's choices: {'; '.join(chosen)}. Geometric mean over it: {section['geometric_mean_over_triton'] or 0:.3f}."]
     if section["no_triton"]:
         lines += ["", f"No Triton: {section['no_triton']}."]
+    if section["wrong"]:
+        lines += ["", f"{section['wrong']} of {len(section['rows'])} rows are wrong: refused, or further than {DIFFERENCE:.0e} (relative) from a peer's result."]
     return lines + ["", f"{len(section['missed'])} of {len(section['rows'])} rows are not what is wanted." if section["missed"] else "Every row is what is wanted.", ""]
 
 
@@ -253,8 +272,16 @@ def self_test():
     refused = {key: row[key] for key in ("heads", "v_heads", "form", "tokens", "sequences", "bytes", "copy", "wanted_over_copy")}
     refused["refused"] = {"tilejit": "strides"}
     text = "\n".join(markdown({"rounds": 1, "runs_a_round": 3, "seed": 1, "rows": [row, ragged, refused], "no_triton": None, "missed": [],
-                              "geometric_mean_over_triton": 1.5}))
+                              "wrong": 1, "geometric_mean_over_triton": 1.5}))
     assert "| 16/32, 8192 tokens, equal | 336.6 | 100.0 | 100.0 | 1.000 | 1.11 | 3366 | 100.0 | 1.500 | - | - | - |" in text, text
-    assert "257 sequences of 1 to 129" in text and "| refused |" in text and "Every row" in text, text
+    assert "257 sequences of 1 to 129" in text and "| refused |" in text and "Every row" in text and "1 of 3 rows are wrong" in text, text
+    assert "16/32, 8192 tokens, equal (WRONG: no result of tilejit) |" in text, text
     assert "x1.000 of the copy (wanted 1.11)" in line(row) and "tilejit refused: strides" in line(refused)
     assert wanted_of(row) == 1.11 and wanted_of({**row, "heads": 8}) == 1.2 and wanted_of(ragged) is None
+    # A figure that is not there, or is no number, is not what is wanted; a peer that is not there is not tilejit's fault.
+    assert not missed(row) and not missed(ragged) and missed(refused) and missed({**row, "over_copy": 1.12}) and missed({**row, "over_copy": math.nan})
+    without_triton = {key: value for key, value in ragged.items() if key != "over_triton"}
+    assert missed(without_triton) and missed({**ragged, "over_triton": 1.0}) and not wrong(without_triton) and not wrong(row)
+    near, far = {**row, "difference_triton": 3e-3, "difference_torch": 4e-3}, {**row, "difference_triton": 3e-3, "difference_torch": 0.7}
+    assert not wrong(near) and wrong(far) == "7.0e-01 from torch" and wrong({**row, "difference_triton": math.nan}) == "nan from triton"
+    assert "WRONG: 7.0e-01 from torch" in line(far) and wrong(refused) == "no result of tilejit" and wrong({**ragged, "refused": {"list": "strides"}}) == "no list of chunks"
