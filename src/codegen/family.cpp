@@ -2,6 +2,8 @@
 #include "codegen/family.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <tuple>
 #include <vector>
 
 #include "codegen/layout.hpp"
@@ -43,12 +45,19 @@ bool reads_alike(const graph::Graph& graph, const sched::Schedule& schedule, int
   return true;
 }
 
-/// As many edges that carry no value.
-bool ordered_alike(const graph::Graph& graph, int node, int other) {
-  const auto count = [&](int dst) {
-    return std::count_if(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) { return edge.dst == dst && edge.value < 0; });
-  };
-  return count(node) == count(other);
+/// What an in-edge of a node asks of its role: from which place in the role (-1: from another role), how many iterations back, whether
+/// the role waits for it, and whether a value flows along (which one is rings_alike's).
+using Ordering = std::tuple<std::ptrdiff_t, int, bool, bool>;
+
+std::vector<Ordering> orderings_of(const graph::Graph& graph, const sched::Role& role, int node) {
+  std::vector<Ordering> found;
+  for (const graph::Edge& edge : graph.edges) {
+    if (edge.dst != node) continue;
+    const auto source = std::find(role.nodes.begin(), role.nodes.end(), edge.src);
+    found.emplace_back(source == role.nodes.end() ? -1 : source - role.nodes.begin(), edge.distance, edge.blocking, edge.value >= 0);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 }  // namespace
@@ -59,8 +68,9 @@ bool congruent(const graph::Graph& graph, const sched::Schedule& schedule, int f
   for (std::size_t i = 0; i < a.nodes.size(); ++i) {
     const auto &m = graph.nodes[static_cast<std::size_t>(a.nodes[i])], &n = graph.nodes[static_cast<std::size_t>(b.nodes[i])];
     if (m.body != n.body || m.context != n.context || m.scope != n.scope || m.async != n.async || n.copy != m.copy + 1) return false;
+    if (m.has_fast_variant != n.has_fast_variant || m.max_fast_begin != n.max_fast_begin) return false;
     if (m.scope == Scope::iteration && role_stage(graph, schedule, a.nodes[i]) != role_stage(graph, schedule, b.nodes[i])) return false;
-    if (!ordered_alike(graph, a.nodes[i], b.nodes[i]) || !reads_alike(graph, schedule, a.nodes[i], b.nodes[i], first, second)) return false;
+    if (orderings_of(graph, a, a.nodes[i]) != orderings_of(graph, b, b.nodes[i]) || !reads_alike(graph, schedule, a.nodes[i], b.nodes[i], first, second)) return false;
     if (graph::issued_by_one(m.async)) return false;  // by a thread of the first role alone
     const std::vector<int> fills = rings_of(graph, schedule, a.nodes[i], true), also_fills = rings_of(graph, schedule, b.nodes[i], true);
     if (fills.size() != also_fills.size()) return false;
