@@ -130,10 +130,10 @@ def load_library(names, what):
     sys.exit(f"{what} was not found; searched {', '.join(names)}")
 
 
-def compile_kernel(nvrtc, text):
+def compile_kernel(nvrtc, text, arch="sm_90a"):
     program = ctypes.c_void_p()
     check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"measure.cu", 0, None, None), "nvrtcCreateProgram")
-    options = [b"--gpu-architecture=sm_90a", b"-std=c++17", b"-I" + str(TEMPLATES).encode()]
+    options = [b"--gpu-architecture=" + arch.encode(), b"-std=c++17", b"-I" + str(TEMPLATES).encode()]
     status = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     if status != 0:
