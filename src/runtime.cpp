@@ -251,15 +251,18 @@ struct Runtime::Impl {
     tunings.refresh(device);
     return load_steps(op, args, choice_of(op, args, device), device);
   }
-  /// The report is that of the kernel that bears the op's name.
+  /// The report is that of the kernel that bears the op's name, else of the last: some calls need none of the op's own.
   KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device) {
-    KernelReport own;
+    KernelReport own, last;
+    bool found = false;
     op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
       const int step_choice = &step == &op ? choice : ops::kNoChoice;
-      KernelReport how = report(step, request_of(step, step_args, device, step_choice), small_key_of(step, step_args, device, step_choice), device);
-      if (step.name() == op.name()) own = std::move(how);
+      last = report(step, request_of(step, step_args, device, step_choice), small_key_of(step, step_args, device, step_choice), device);
+      if (step.name() != op.name()) return;
+      own = last;
+      found = true;
     });
-    return own;
+    return found ? own : last;
   }
   KernelReport prepare(const GemmConfig& config, Device device) {
     const ops::GemmKernel kind = ops::gemm_kind(config);

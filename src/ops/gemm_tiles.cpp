@@ -107,12 +107,6 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
   return rows * tile.block_k * tile.element_bytes * iterations;
 }
 
-/// Each operand read once, the result written once.
-double compulsory_bytes(const GemmSizes& sizes, int element_bytes, int out_bytes) {
-  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), k = static_cast<double>(sizes.k);
-  return ((m + n) * k * element_bytes + m * n * out_bytes) * static_cast<double>(sizes.batch);
-}
-
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is read once, and
 /// arrives more slowly.
 double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
@@ -137,31 +131,53 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
   return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) * static_cast<double>(up(sizes.n, tile.block_n * tile.cluster_n)) * static_cast<double>(sizes.batch);
 }
 
-/// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
-double sum_cycles(const GemmSizes& sizes, const GemmKernel& kernel, int parts, const Rates& rates) {
-  const double elements = static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.batch);
-  const double by_memory = sum_parts_bytes(elements, parts, size_of(kernel.out), kernel.add_c) / rates.memory_bytes_per_cycle;
-  return rates.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates.copy_latency_cycles);
-}
+/// What a problem costs in one tile, for any number of parts of K. What does not depend on that is computed once: hot calls of new sizes
+/// ask for many.
+class Prediction {
+ public:
+  Prediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates)
+      : rates_(rates), tile_(kTiles[static_cast<std::size_t>(tile)]), cycles_(rates.cycles[static_cast<std::size_t>(tile)]), out_bytes_(size_of(kernel.out)), add_c_(kernel.add_c),
+        blocks_(up(sizes.k, tile_.block_k)), clusters_(clusters_of(sizes, tile_)), places_(cluster_places(tile_, *rates.arch)) {
+    const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), batch = static_cast<double>(sizes.batch);
+    elements_ = m * n * batch;
+    operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
+    own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]), copy_cycles(sizes, tile_, rates));
+    shared_ = std::max(own_, shared_path_cycles(tile_, rates));
+    lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) / rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
+  }
+
+  double cycles(int parts) const {
+    const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
+    const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
+    const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
+    const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
+    // Each operand read once, the result written once; or the sums of each part.
+    const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
+    const double by_memory = compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
+    const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
+    const double product = static_cast<double>(ends.start) + std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts}) + end;
+    return parts == 1 ? product : product + sum_cycles(parts);
+  }
+
+ private:
+  /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
+  double sum_cycles(int parts) const {
+    const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
+    return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
+  }
+
+  const Rates& rates_;
+  const GemmTile& tile_;
+  const std::array<GemmTileCycles, 2>& cycles_;
+  const int out_bytes_;
+  const bool add_c_;
+  const std::int64_t blocks_;  ///< iterations of K as a whole
+  const double clusters_, places_;
+  double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
+};
 
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmChoice& choice, const Rates& rates) {
-  const auto t = static_cast<std::size_t>(choice.tile);
-  const GemmTile& tile = kTiles[t];
-  const GemmTileCycles& cycles = rates.cycles[t][kernel.out == DType::f32 || choice.parts > 1 ? 1 : 0];
-  const double clusters = clusters_of(sizes, tile) * choice.parts;
-  const double tiles = clusters * tile.blocks();  // those beyond the matrix included
-  const double waves = std::ceil(clusters / cluster_places(tile, *rates.arch));
-  const auto iterations = static_cast<double>(gemm_part_blocks(up(sizes.k, tile.block_k), choice.parts));  // of one tile
-  const auto end = static_cast<double>(cycles.end);
-  const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
-  const double own = std::max(static_cast<double>(rates.matrix[t]), copy_cycles(sizes, tile, rates));
-  const double compulsory = compulsory_bytes(sizes, tile.element_bytes, size_of(kernel.out));
-  const double by_memory = compulsory / (compulsory > rates.cache_bytes ? rates.memory_bytes_per_cycle : rates.cache_bytes_per_cycle);
-  const bool sustained = waves > 1 && by_iterations(own) > by_memory;
-  const double by_sm = by_iterations(sustained ? std::max(own, shared_path_cycles(tile, rates)) : own);
-  const double by_lines = unaligned_bytes(sizes, kernel, tile, iterations * tiles) / rates.unaligned_bytes_per_cycle;
-  const double product = static_cast<double>(cycles.start) + std::max({by_sm, by_memory, by_lines}) + end;
-  return choice.parts == 1 ? product : product + sum_cycles(sizes, kernel, choice.parts, rates);
+  return Prediction(sizes, kernel, choice.tile, rates).cycles(choice.parts);
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
@@ -183,25 +199,31 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   return nullptr;
 }
 
-/// The tile's best number of parts; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
-/// give the same iterations are one number, the least.
+/// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new sizes wait for it;
+/// parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that give the same iterations are one
+/// number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
   const GemmTile& shape = kTiles[static_cast<std::size_t>(tile)];
   const std::int64_t blocks = up(sizes.k, shape.block_k);
-  const double fill = kMostPartWaves * cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
-  const std::int64_t most = std::min({blocks, static_cast<std::int64_t>(fill), std::int64_t{kMostGemmParts}});
+  const Prediction prediction(sizes, kernel, tile, rates);
+  const double fill = cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
+  const auto most = [&](double waves) { return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}}); };
   RankedGemm best{{tile, 1}, 0};
-  for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (up(blocks, up(blocks, parts)) != parts) continue;
+  const auto rate = [&](std::int64_t wanted) {
+    const std::int64_t parts = wanted < 2 ? 1 : up(blocks, up(blocks, wanted));
+    if (parts < 2) return;
     const GemmChoice choice{tile, static_cast<int>(parts)};
-    const double cycles = predicted(sizes, kernel, choice, rates);
+    const double cycles = prediction.cycles(choice.parts);
     if (best.choice.parts == 1 || cycles < best.cycles) best = {choice, cycles};
-  }
+  };
+  for (int waves = 1; waves <= kMostPartWaves; ++waves) rate(most(waves));
+  for (std::int64_t parts = 2; parts <= most(kMostPartWaves); parts = std::max(parts + 1, parts * 5 / 4)) rate(parts);
   return best;
 }
 
 /// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest, in a cluster if there is one: it
 /// reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than alone, 2 x 1 no faster; smaller products were alike.)
+/// The cycles are the fewest, of whichever tile.
 RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   std::array<double, kTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
@@ -217,7 +239,7 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kTileCount || preferred(t, best))) best = t;
   if (best == kTileCount) return {{-1, 1}, fewest};
-  return {{static_cast<int>(best), 1}, cycles[best]};
+  return {{static_cast<int>(best), 1}, fewest};
 }
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {

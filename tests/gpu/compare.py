@@ -324,7 +324,7 @@ def main():
         if file_name:
             with open(file_name, "w", encoding="utf-8") as file:
                 file.write(content)
-    return 1 if document.get("correctness", {}).get("failed", 0) > 0 else 0
+    return 1 if document.get("correctness", {}).get("failed", 0) + document.get("speed", {}).get("wrong", 0) > 0 else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ SHAPES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192, 16384)] + [
 # Rows of e4m3 are multiples of 16 bytes, for both sides; torch._scaled_mm asks that of N too.
 SHAPES_OF = {"e4m3": [shape for shape in SHAPES if shape[1] % 16 == 0 and shape[2] % 16 == 0]}
 WANTED = {"geometric_mean": 1.05, "least": 0.97}
+MOST_DIFFERENCE = 0.02  # between both sides' results after all replays: many times what rounding makes of them, far below what a wrong tile does
 
 
 def parse_shapes(text):
@@ -83,6 +84,7 @@ def time_shape(torch, runtime, binding, device, shape, dtype, options, generator
     if "tilejit" in row:
         row.update({f"over_{name}": row[name]["median_ms"] / row["tilejit"]["median_ms"] for name in PEERS if name in row})
         row["difference"] = float((d.float() - peer.float()).norm() / peer.float().norm())
+        row["wrong"] = not row["difference"] <= MOST_DIFFERENCE  # NaN is wrong too
     return row
 
 
@@ -106,7 +108,7 @@ def run(torch, runtime, binding, device, options):
             print(line(rows[-1]), flush=True)
     ratios = [row["over_cublas"] for row in rows if "over_cublas" in row]
     return {"seed": options.seed, "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "wanted": WANTED, "tile": options.tile, "tuned": options.tune,
-            "geometric_mean": timing.geometric_mean(ratios), "least": min(ratios, default=None), "refused": sum("refused" in row for row in rows)}
+            "geometric_mean": timing.geometric_mean(ratios), "least": min(ratios, default=None), "wrong": sum(row.get("wrong", False) for row in rows), "refused": sum("refused" in row for row in rows)}
 
 
 def line(row):
@@ -115,6 +117,8 @@ def line(row):
         text += f"  {name} {row[name]['median_ms'] * 1e3:.1f} us, {row[name]['tflops']:.1f} TFLOP/s" if name in row else f"  {name} refused: {row['refused']}"
     if "over_cublas_fast" in row:
         text += f"  with fast sums {row['cublas_fast']['tflops']:.1f} TFLOP/s x{row['over_cublas_fast']:.3f}"
+    if row.get("wrong"):
+        text += f"  WRONG: {row['difference']:.2e} from cuBLAS's result"
     return text + (f"  x{row['over_cublas']:.3f}  {row['kernel']}" if "over_cublas" in row else "")
 
 

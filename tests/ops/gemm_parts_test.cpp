@@ -81,6 +81,20 @@ TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once a
     }
 }
 
+TEST_CASE("what each part writes counts, and a cut gains over the best tile, not over the one that is preferred among alike") {
+  for (const auto& [m, n, k] : {std::array{96, 3072, 7168}, {128, 3072, 7168}, {3072, 128, 7168}, {3072, 64, 8192}, {14, 2756, 56644}}) {
+    const ops::GemmSizes sizes{m, n, k, 1};
+    CAPTURE(m);
+    CAPTURE(n);
+    const auto ranking = ops::rank_gemm(sizes, {}, hopper());
+    for (const ops::RankedGemm& ranked : ranking)
+      if (ranking.front().choice.parts > 1 && ranked.choice.parts == 1) CHECK(ranking.front().cycles < 0.9 * ranked.cycles);
+  }
+  // 8 parts in tiles of 128 x 192 would do the products soonest, but write 9 MB of sums.
+  CHECK(ops::choose_gemm({96, 3072, 7168, 1}, {}, hopper()).parts < 8);
+  CHECK(ops::choose_gemm({128, 3072, 7168, 1}, {}, hopper()).parts == 1);
+}
+
 TEST_CASE("a batch is tiles too, and fills the SMs") {
   CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts > 1);
   CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts < ops::choose_gemm({128, 128, 65536, 1}, {}, hopper()).parts);

@@ -72,6 +72,7 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
     GemmArgs nothing = long_product();
     nothing.alpha = 0;  // only the epilogue
+    CHECK(has(runtime.prepare(nothing).name, "sum_parts"));  // what runs, as no kernel of gemm's does
     runtime.gemm(nothing);
     CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
