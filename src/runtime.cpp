@@ -5,6 +5,7 @@
 #include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -114,8 +115,9 @@ struct Runtime::Impl {
     ops::LaunchPlan plan;
     plan.sm_count = kernel.sm_count;
     op.plan(args, kernel.geometry, plan);
-    for (std::size_t m = 0; m < plan.map_count; ++m)
-      kernel.driver->encode_tensor_map(kernel.device, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+    std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
+    for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
+    if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
     const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster};
     kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
   }
@@ -145,8 +147,7 @@ struct Runtime::Impl {
   /// Without a lock once the kernel is loaded there.
   void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {
     const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
-    if (kernel != nullptr) kernel->driver->encode_tensor_map(device.index, desc, out);
-    else backends.driver(device)->encode_tensor_map(device.index, desc, out);
+    (kernel != nullptr ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
   }
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------
@@ -343,9 +344,7 @@ TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, De
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 
-std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {
-  return impl_->backends.driver(device)->allocate(device.index, bytes);
-}
+std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) { return impl_->backends.driver(device)->allocate(device.index, bytes); }
 
 void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes) {
   const bool to_device = dst_device.kind != DeviceKind::cpu, from_device = src_device.kind != DeviceKind::cpu;

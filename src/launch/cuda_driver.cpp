@@ -162,11 +162,11 @@ class CudaDriver final : public Driver {
     return kernel;
   }
 
-  void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) override {
-    check_tensor_map(desc, out);
+  void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
+    for (const TensorMapPlace& map : maps) check_tensor_map(*map.desc, map.out);
     // It fails without a current context; to try it first would show up in every tool that reports failed driver calls.
     const ContextScope scope(api_, contexts_->context(device), Stage::launch);
-    launch::encode_tensor_map(api_, desc, out);
+    for (const TensorMapPlace& map : maps) launch::encode_tensor_map(api_, *map.desc, map.out);
   }
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes,

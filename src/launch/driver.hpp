@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,12 @@ class Recording {
   virtual void replay(Stream stream) = 0;
 };
 
+/// A tensor map and where it is wanted.
+struct TensorMapPlace {
+  const TensorMapDesc* desc;
+  void* out;
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -62,8 +69,12 @@ class Driver {
   /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes. Bytes that this
   /// device cannot take are tj::Error(load, unsupported).
   virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) = 0;
-  /// Writes kTensorMapBytes to out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
-  virtual void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) = 0;
+  /// Writes kTensorMapBytes to each map's out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
+  virtual void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) = 0;
+  void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) {
+    const TensorMapPlace map{&desc, out};
+    encode_tensor_maps(device, {&map, 1});
+  }
   /// One parameter by value. Enqueues; the model runs to the end and throws tj::Error(model) on a fault or deadlock.
   virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) = 0;
   /// Clusters of such a launch that the device runs at once, at least 1: not all its multiprocessors need fit into one.

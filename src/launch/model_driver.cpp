@@ -147,10 +147,12 @@ class Model final : public ModelDriver {
     return std::make_shared<ModelKernel>(bytes, symbol, smem_bytes);
   }
 
-  void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) override {
+  void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
     check(device);
-    check_tensor_map(desc, out);
-    model::encode(desc, out);
+    for (const TensorMapPlace& map : maps) {
+      check_tensor_map(*map.desc, map.out);
+      model::encode(*map.desc, map.out);
+    }
   }
 
   void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream) override {
