@@ -5,7 +5,8 @@
 //                bodies that are written for different numbers of warps (nodes with a context) sit in different roles; a value
 //                in shared memory (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
 //                JointOptions::mixed_roles
-//   copies       with JointOptions::copies_apart, nodes that compute for different copies of a context sit in different roles
+//   copies       with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different copies
+//                (Node::copy) sit in different roles
 //   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint modulo II
 //   spills       an edge between two roles asks for Edge::spill_cycles more
 //   memory       a node's bytes of each space are held from its issue until its last reader is done; of edges from a node to
@@ -39,6 +40,7 @@ struct Relaxation {
   bool warps = false;             ///< Node::warp_cycles
   bool bodies = false;            ///< those written for different numbers of warps may share a role
   bool variable_latency = false;  ///< what completes by itself may share a role with the rest
+  bool copies = false;            ///< those that JointOptions::copies_apart keeps apart
   std::string space;              ///< a memory space without limit; empty: none
 };
 
@@ -72,7 +74,7 @@ struct JointResult {
   std::vector<int> role_registers;        ///< per role: what its values need in the fullest cycle, rounded to the machine's step
   std::int64_t cross_role_bytes = 0;      ///< an iteration sends from role to role
   std::vector<std::string> binding;       ///< what makes a smaller II impossible: "unit", "recurrence", "registers", "concurrency",
-                                          ///< "spills", "roles", "warps", "bodies", "variable latency", or a memory space; several
+                                          ///< "spills", "roles", "warps", "bodies", "copies", "variable latency", or a memory space; several
                                           ///< when only all of them together do
   std::string certificate;                ///< the same in words
   std::uint64_t search_nodes = 0;

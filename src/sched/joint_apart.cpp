@@ -25,6 +25,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"variable latency", [](const JointModel& model) { return model.has_producers(); }, &Relaxation::variable_latency},
     {"bodies", [](const JointModel& model) { return model.has_bodies(); }, &Relaxation::bodies},
+    {"copies", [](const JointModel& model) { return model.has_copies(); }, &Relaxation::copies},
     {"warps", [](const JointModel& model) { return model.has_warps(); }, &Relaxation::warps},
     {"registers", [](const JointModel& model) { return model.uses_registers(); }, &Relaxation::registers},
     {"concurrency", [](const JointModel& model) { return model.has_waits(); }, &Relaxation::concurrency},

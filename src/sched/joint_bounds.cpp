@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "sched/joint_model.hpp"
@@ -21,17 +20,25 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Roles that the kinds of nodes need; more than one for each kind is a matter of the constraints.
 int JointModel::least_roles(const Relaxation& relaxed) const {
-  using Least = std::tuple<RoleKind, int, int>;  // with the copy and the warps
-  std::set<Least> needed;
-  const auto kind_among = [&](const Kind& kind) { return relaxed.variable_latency ? RoleKind::compute : kind.of; };
-  for (const Kind& kind : kinds_)
-    if (kind.warps != 0 && !relaxed.bodies) needed.insert({kind_among(kind), kind.copy, kind.warps});
+  struct Needed {
+    std::map<int, std::set<int>> warps_of_copy;  ///< of copies that must be apart
+    std::set<int> warps;
+  };
+  std::map<RoleKind, Needed> needed;
   for (const Kind& kind : kinds_) {
-    const Least own{kind_among(kind), kind.copy, 0};
-    const bool there = std::any_of(needed.begin(), needed.end(), [&](const Least& each) { return std::get<0>(each) == std::get<0>(own) && std::get<1>(each) == kind.copy; });
-    if (!there) needed.insert(own);
+    Needed& of_kind = needed[relaxed.variable_latency ? RoleKind::compute : kind.of];
+    std::set<int>* of_copy = relaxed.copies || kind.copy < 0 ? nullptr : &of_kind.warps_of_copy[kind.copy];
+    if (kind.warps == 0 || relaxed.bodies) continue;
+    of_kind.warps.insert(kind.warps);
+    if (of_copy != nullptr) of_copy->insert(kind.warps);
   }
-  return static_cast<int>(needed.size());
+  std::size_t roles = 0;
+  for (const auto& [of, each] : needed) {
+    std::size_t copies = 0;
+    for (const auto& [copy, warps] : each.warps_of_copy) copies += std::max<std::size_t>(1, warps.size());
+    roles += std::max({std::size_t{1}, copies, each.warps.size()});  // what is of no copy may join any
+  }
+  return static_cast<int>(roles);
 }
 
 bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const {
@@ -45,7 +52,7 @@ bool JointModel::seed(bool by_copy, const Relaxation& relaxed, std::vector<int>&
     std::size_t r = 0;
     while (r < roles.size() && !(roles[r].second == copy && roles[r].first.agrees(kind, allowed))) ++r;
     if (r == roles.size()) roles.emplace_back(kind, copy);
-    if (kind.warps != 0) roles[r].first.warps = kind.warps;
+    roles[r].first.join(kind);
     for (const int i : clusters_[c]) role[at(i)] = static_cast<int>(r);
   }
   return by_copy || static_cast<int>(roles.size()) == least_roles(relaxed);
@@ -76,6 +83,7 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
   const Relaxation& relaxed = options_.relaxed;
   if (!mixed_.empty() && !relaxed.variable_latency) return {"roles", cat(mixed_, " must stay in one role, but only one of them completes by itself")};
   if (!unlike_.empty() && !relaxed.bodies) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
+  if (!tied_copies_.empty() && !relaxed.copies) return {"copies", cat(tied_copies_, " must share a role, but compute for different copies, which must be apart")};
   const int least = least_roles(relaxed);
   if (least > max_roles && !relaxed.roles) return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
   for (const std::string& space : spaces_) {

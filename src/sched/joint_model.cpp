@@ -92,15 +92,26 @@ void JointModel::find_clusters() {
     if (of_cluster != 0 && of_cluster != node.warps && unlike_.empty()) unlike_ = node.name;
     of_cluster = node.warps;
   }
-  for (const auto& cluster : clusters_) {
-    const bool apart = options_.copies_apart && role_kind_[at(cluster.front())] == RoleKind::compute;
-    kinds_.push_back({role_kind_[at(cluster.front())], warps[at(leader[at(problem_.node[at(cluster.front())])])], apart ? node_of(cluster.front()).copy : -1});
-  }
-  int known = 0;
+  for (const auto& cluster : clusters_) kinds_.push_back({role_kind_[at(cluster.front())], warps[at(leader[at(problem_.node[at(cluster.front())])])], copy_of(cluster)});
+  int known = 0, copy = -1;
   for (const Kind& kind : kinds_) {
     has_bodies_ = has_bodies_ || (known != 0 && kind.warps != 0 && kind.warps != known);
     if (kind.warps != 0) known = kind.warps;
+    has_copies_ = has_copies_ || (copy >= 0 && kind.copy >= 0 && kind.copy != copy);
+    if (kind.copy >= 0) copy = kind.copy;
   }
+  has_copies_ = has_copies_ || !tied_copies_.empty();
+}
+
+/// The copy that the nodes of a cluster compute for, where copies are apart.
+int JointModel::copy_of(const std::vector<int>& cluster) {
+  int first = -1;
+  for (const int i : cluster) {
+    if (!options_.copies_apart || role_kind_[at(i)] != RoleKind::compute) continue;
+    if (first < 0) first = i;
+    if (node_of(i).copy != node_of(first).copy) tied_copies_ = cat("'", node_of(first).name, "' and '", node_of(i).name, "'");
+  }
+  return first < 0 ? -1 : node_of(first).copy;
 }
 
 bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const {

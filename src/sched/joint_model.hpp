@@ -32,7 +32,12 @@ class JointModel {
     int warps = 0;
     int copy = -1;  ///< which of several that must be apart; -1: any
     bool agrees(const Kind& other, const Relaxation& relaxed) const {
-      return (relaxed.variable_latency || of == other.of) && (copy < 0 || other.copy < 0 || copy == other.copy) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
+      return (relaxed.variable_latency || of == other.of) && (relaxed.copies || copy < 0 || other.copy < 0 || copy == other.copy) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
+    }
+    /// What a role is bound to once another kind has joined it.
+    void join(const Kind& other) {
+      if (other.warps != 0) warps = other.warps;
+      if (other.copy >= 0) copy = other.copy;
     }
   };
   const Kind& kind(std::size_t cluster) const { return kinds_[cluster]; }
@@ -62,6 +67,7 @@ class JointModel {
   /// Edges that follow from them: spills, and slots that are filled again. Local nodes; delays include the spill.
   std::vector<graph::Edge> role_edges(const std::vector<int>& role, const Relaxation& relaxed) const;
   bool has_bodies() const { return has_bodies_; }  ///< written for more than one number of warps
+  bool has_copies() const { return has_copies_; }  ///< that must be apart
   /// False when all readers of a value are decided to be in its writer's role.
   bool values_cross(const std::vector<int>& role, const Relaxation& relaxed) const;
   /// Do cycles that satisfy certain_problem() satisfy everything with these roles, all decided?
@@ -84,6 +90,7 @@ class JointModel {
 
  private:
   void find_clusters();
+  int copy_of(const std::vector<int>& cluster);
   void make_certain_problem();
   void take_role_edges(const std::vector<int>& role, Problem& problem) const;
   const graph::Node& node_of(int local) const { return graph_.nodes[static_cast<std::size_t>(problem_.node[static_cast<std::size_t>(local)])]; }
@@ -120,8 +127,9 @@ class JointModel {
   std::vector<Kind> kinds_;          ///< per cluster
   std::vector<std::string> spaces_;
   std::string unlike_;  ///< a node that must share a role with one of another number of warps
+  std::string tied_copies_;  ///< two nodes that must share a role and must not, for their copies
   std::string mixed_;   ///< an edge whose nodes must share a role, but are of both kinds
-  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false, has_bodies_ = false;
+  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false, has_bodies_ = false, has_copies_ = false;
 };
 
 }  // namespace tj::sched

@@ -71,7 +71,7 @@ Verdict RoleSearch::place(std::size_t cluster, int role, State& state) {
   const std::vector<int>& nodes = model_.clusters()[cluster];
   const JointModel::Kind kind = model_.kind(cluster);
   if (role == static_cast<int>(state.kind.size())) state.kind.push_back(kind);
-  if (kind.warps != 0) state.kind[at(role)].warps = kind.warps;
+  state.kind[at(role)].join(kind);
   for (const int node : nodes) state.role[at(node)] = role;
   if (question_.max_bytes >= 0 && model_.cross_bytes(state.role) > question_.max_bytes) return Verdict::infeasible;
   if (!model_.values_cross(state.role, question_.relaxed)) return Verdict::infeasible;

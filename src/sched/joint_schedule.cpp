@@ -162,6 +162,7 @@ Schedule with_roles(const graph::Graph& graph, const JointResult& result, const 
   schedule.role = result.role;
   schedule.streaming_latency_zero = options.streaming_latency_zero;
   schedule.mixed_roles = options.mixed_roles;
+  schedule.copies_apart = options.copies_apart;
   schedule.joint = true;
   make_roles(graph, result, schedule);
   if (graph.machine.register_roles) share_registers(graph, result, schedule);

@@ -189,6 +189,7 @@ Schedule schedule(const graph::Graph& graph, const Options& given) {
   if (options.node_budget == kBudgetBySize) options.node_budget = budget_by_size(graph);
   Schedule result;
   result.streaming_latency_zero = options.streaming_latency_zero;
+  result.copies_apart = options.copies_apart;
   if (!options.joint) {
     solve_split(graph, options, result);
   } else if (!solve_joint(graph, options, result)) {

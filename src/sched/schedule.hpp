@@ -53,6 +53,7 @@ struct Schedule {
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
   bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
+  bool copies_apart = false;      ///< made with Options::copies_apart: what computes in the loop for different copies has different roles
   bool mixed_roles = false;       ///< made with Options::mixed_roles: every value has a ring, one that is read where it is written, too
   bool joint = false;             ///< from the joint search: keeps the limits of joint.hpp on memory, registers and waits as well
   /// How many steps of its role a node runs behind the newest iteration, up to a constant of the role.

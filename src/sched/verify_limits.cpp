@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 
+#include "sched/roles.hpp"
 #include "sched/verify_period.hpp"
 #include "support/fail.hpp"
 
@@ -24,6 +25,7 @@ class Limits {
 
   void run() {
     warps();
+    copies();
     if (!s_.joint) return;
     held_for_ = lifetimes();
     bodies();
@@ -61,6 +63,20 @@ class Limits {
         if (loops(i) && role(i) == r) busy.hold(i, cycle(i), node(i).warp_cycles, 1);
       if (const auto peak = busy.peak(); peak.amount > 1)
         report("role ", role_name(r), " has its warps in ", peak.amount, " nodes at once in slot ", peak.slot, ": ", who(busy, peak.slot));
+    }
+  }
+
+  /// Each role computes for one copy, where that was asked for.
+  void copies() {
+    if (!s_.copies_apart) return;
+    for (int r = 0; r < roles(); ++r) {
+      int first = -1;
+      for (int i = 0; i < nodes(); ++i) {
+        if (!loops(i) || role(i) != r || kind_of(node(i)) != RoleKind::compute) continue;
+        if (first < 0) first = i;
+        if (node(i).copy != node(first).copy)
+          report("role ", role_name(r), " runs ", node(first).name, ", of copy ", node(first).copy, ", and ", node(i).name, ", of copy ", node(i).copy, ", which must be apart");
+      }
     }
   }
 

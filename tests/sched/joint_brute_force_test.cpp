@@ -48,14 +48,16 @@ graph::Graph tiny_graph(std::uint64_t seed) {
 /// All cycles and roles within a length at one II.
 class Enumeration {
  public:
-  Enumeration(const graph::Graph& graph, int ii, int length) : graph_(graph), length_(length) {
+  Enumeration(const graph::Graph& graph, int ii, int length, bool copies_apart) : graph_(graph), length_(length) {
     place_.ii = ii;
+    place_.copies_apart = copies_apart;
     place_.cycle.assign(graph.nodes.size(), 0);
     place_.role.assign(graph.nodes.size(), 0);
   }
-  /// Is there one that satisfies units and edges, with spills between producers and others only?
+  /// Is there one that satisfies units and edges, with spills only between producers and others, and copies that are apart?
   bool modulo() {
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) place_.role[i] = test::by_itself(graph_.nodes[i]) ? 1 : 0;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      place_.role[i] = test::by_itself(graph_.nodes[i]) ? 1 : place_.copies_apart && graph_.nodes[i].copy != 0 ? 2 : 0;
     only_units_ = true;
     cycles(0);
     return any_;
@@ -121,51 +123,75 @@ struct Answer {
 };
 
 /// The rule of joint.hpp: at each II the lengths from the shortest modulo one, as long as the number of stages stays.
-Answer brute_force(const graph::Graph& graph, int horizon) {
+Answer brute_force(const graph::Graph& graph, int horizon, bool copies_apart) {
   for (int ii = 1; ii <= kMaxInterval; ++ii) {
     int shortest = 1;
-    while (shortest <= horizon && !Enumeration(graph, ii, shortest).modulo()) ++shortest;
+    while (shortest <= horizon && !Enumeration(graph, ii, shortest, copies_apart).modulo()) ++shortest;
     if (shortest > horizon) continue;
     for (int length = shortest; length <= (shortest + ii - 1) / ii * ii; ++length) {
-      Enumeration all(graph, ii, length);
+      Enumeration all(graph, ii, length, copies_apart);
       if (all.joint()) return {ii, length, all.least_roles, all.least_bytes};
     }
   }
   return {};
 }
 
-TEST_CASE("tiny graphs: II, length, roles and bytes agree with enumeration") {
-  int found = 0, beyond = 0, constrained = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const graph::Graph graph = tiny_graph(seed);
-    CAPTURE(seed);
-    CAPTURE(graph::to_text(graph));
-    sched::JointOptions options;
-    options.max_roles = kMaxRoles;
-    options.max_ii = kMaxInterval;
-    const sched::JointResult result = sched::joint_schedule(graph, options);
-    CAPTURE(result.certificate);
-    const Answer expected = brute_force(graph, 14);
-    CHECK(result.proven_ii);
-    CHECK(result.found == (expected.ii > 0));
-    if (!result.found || expected.ii == 0) {
-      ++beyond;
-      continue;
-    }
-    ++found;
-    constrained += result.ii > result.modulo_ii || result.length > result.modulo_length ? 1 : 0;
-    CHECK(test::joint_violation(graph, {result.ii, result.cycle, result.role}) == "");
-    CHECK(result.ii == expected.ii);
-    CHECK(result.length == expected.length);
-    CHECK(result.proven_length);
-    CHECK(result.roles == expected.roles);
-    CHECK(result.cross_role_bytes == expected.bytes);
-    CHECK(result.proven_roles);
+struct Counts {
+  int found = 0, beyond = 0, constrained = 0, apart = 0;  ///< apart: two roles without a producer
+};
+
+void compare(const graph::Graph& graph, bool copies_apart, Counts& counts) {
+  CAPTURE(graph::to_text(graph));
+  sched::JointOptions options;
+  options.max_roles = kMaxRoles;
+  options.max_ii = kMaxInterval;
+  options.copies_apart = copies_apart;
+  const sched::JointResult result = sched::joint_schedule(graph, options);
+  CAPTURE(result.certificate);
+  const Answer expected = brute_force(graph, 14, copies_apart);
+  CHECK(result.proven_ii);
+  CHECK(result.found == (expected.ii > 0));
+  if (!result.found || expected.ii == 0) {
+    ++counts.beyond;
+    return;
   }
-  MESSAGE(found << " found, " << constrained << " longer than the modulo schedule, " << beyond << " without one");
-  CHECK(found >= 80);
-  CHECK(constrained >= 20);
-  CHECK(beyond >= 5);
+  ++counts.found;
+  counts.constrained += result.ii > result.modulo_ii || result.length > result.modulo_length ? 1 : 0;
+  counts.apart += result.roles == 2 && std::none_of(graph.nodes.begin(), graph.nodes.end(), test::by_itself) ? 1 : 0;
+  CHECK(test::joint_violation(graph, {result.ii, result.cycle, result.role, copies_apart}) == "");
+  CHECK(result.ii == expected.ii);
+  CHECK(result.length == expected.length);
+  CHECK(result.proven_length);
+  CHECK(result.roles == expected.roles);
+  CHECK(result.cross_role_bytes == expected.bytes);
+  CHECK(result.proven_roles);
+}
+
+TEST_CASE("tiny graphs: II, length, roles and bytes agree with enumeration") {
+  Counts counts;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    compare(tiny_graph(seed), false, counts);
+  }
+  MESSAGE(counts.found << " found, " << counts.constrained << " longer than the modulo schedule, " << counts.beyond << " without one");
+  CHECK(counts.found >= 80);
+  CHECK(counts.constrained >= 20);
+  CHECK(counts.beyond >= 5);
+}
+
+TEST_CASE("the same with copies that are apart") {
+  Counts counts;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    graph::Graph graph = tiny_graph(seed);
+    test::Random random(7'000 + seed);
+    for (graph::Node& node : graph.nodes) node.copy = random.between(0, 1);
+    compare(graph, true, counts);
+  }
+  MESSAGE(counts.found << " found, " << counts.apart << " of them in two roles that compute, " << counts.beyond << " without one");
+  CHECK(counts.found >= 60);
+  CHECK(counts.apart >= 30);
+  CHECK(counts.beyond >= 20);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace tj::test {
 struct Placement {
   int ii = 1;
   std::vector<int> cycle, role;
+  bool copies_apart = false;
 };
 
 inline std::size_t spot(int i) { return static_cast<std::size_t>(i); }
@@ -108,12 +109,20 @@ inline bool kinds_hold(const graph::Graph& graph, const Placement& p) {
   return true;
 }
 
+inline bool copies_hold(const graph::Graph& graph, const Placement& p) {
+  for (std::size_t i = 0; i < graph.nodes.size() && p.copies_apart; ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (p.role[i] == p.role[k] && graph.nodes[i].copy != graph.nodes[k].copy && !by_itself(graph.nodes[i]) && !by_itself(graph.nodes[k])) return false;
+  return true;
+}
+
 /// The first constraint that does not hold; empty when all do.
 inline std::string joint_violation(const graph::Graph& graph, const Placement& p) {
   for (const graph::Edge& edge : graph.edges)
     if (!edge_holds(p, edge)) return support::cat("edge ", edge.src, " -> ", edge.dst);
   if (!units_hold(graph, p)) return "unit";
   if (!kinds_hold(graph, p)) return "kinds of roles";
+  if (!copies_hold(graph, p)) return "copies";
   if (!waits_hold(graph, p)) return "concurrency";
   if (!memory_holds(graph, p)) return "memory";
   if (!registers_hold(graph, p)) return "registers";

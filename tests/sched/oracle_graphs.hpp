@@ -84,9 +84,9 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   return graph;
 }
 
-/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, and with the warps
-/// for which the bodies with a context among them are written.
-inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j) {
+/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, with the warps for which the
+/// bodies with a context among them are written and, where copies are apart, of one copy of what computes.
+inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j, bool copies_apart = false) {
   const auto at = [&](int node) -> const graph::Node& { return graph.nodes[static_cast<std::size_t>(node)]; };
   const auto warps = [&](int node) {
     for (std::size_t k = 0; k < tied.size(); ++k)
@@ -95,6 +95,7 @@ inline bool never_together(const graph::Graph& graph, const std::vector<int>& ti
   };
   const auto producer = [&](int node) { return at(node).variable_latency || at(node).async == graph::Async::copy; };
   if (tied[static_cast<std::size_t>(i)] == tied[static_cast<std::size_t>(j)]) return false;
+  if (copies_apart && !producer(i) && !producer(j) && at(i).copy != at(j).copy) return true;
   return producer(i) != producer(j) || (warps(i) != 0 && warps(j) != 0 && warps(i) != warps(j));
 }
 

@@ -17,8 +17,8 @@ namespace tj::test {
 class JointFormula : public Formula {
  public:
   /// `slots` per value of the graph.
-  JointFormula(z3::context& context, const graph::Graph& graph, const std::vector<int>& slots, int ii, int length, int max_roles)
-      : Formula(context, graph, ii, length), max_roles_(max_roles) {
+  JointFormula(z3::context& context, const graph::Graph& graph, const std::vector<int>& slots, int ii, int length, int max_roles, bool copies_apart = false)
+      : Formula(context, graph, ii, length), max_roles_(max_roles), copies_apart_(copies_apart) {
     if (!possible_) return;
     make_roles();
     for (const graph::Edge& refill : refill_edges(graph, slots)) precedence(refill, 0, same(refill.src, refill.dst));
@@ -77,6 +77,7 @@ class JointFormula : public Formula {
           clause({!same(i, j), !in_role(i, r), in_role(j, r)});
         }
         const bool warps_differ = !node(i).context.empty() && !node(j).context.empty() && node(i).warps != node(j).warps;
+        if (copies_apart_ && node(i).copy != node(j).copy && !oracle_producer(node(i)) && !oracle_producer(node(j))) solver_.add(!same(i, j));
         if (warps_differ || oracle_producer(node(i)) != oracle_producer(node(j))) solver_.add(!same(i, j));
       }
     }
@@ -254,6 +255,7 @@ class JointFormula : public Formula {
   }
 
   int max_roles_;
+  bool copies_apart_;
   std::vector<z3::expr_vector> roles_, same_;
   std::map<int, z3::expr_vector> live_;
   z3::expr_vector steps_{context_};  ///< each a step of registers that a group has above the least
