@@ -40,7 +40,8 @@ Arch make_sm120a() {
 }
 
 Arch make_sm121a() {
-  const char* chip = "NVIDIA at Hot Chips 2025, GB10: 1000 TFLOP/s of sparse fp4, an eighth of it in dense f16, 31 TFLOP/s of f32 from 6144 lanes in 48 SMs, so 2.52 GHz";
+  const char* chip = "estimate: GB10 is given 1000 TFLOP/s of sparse fp4 and 31 TFLOP/s of f32 from 6144 lanes in 48 SMs (NVIDIA, Hot Chips 2025), so 2.52 GHz; "
+                     "an eighth of the first in dense f16, as RTX PRO 6000 has, is 1033 a cycle and SM";
   Arch a = make_sm120a();
   a.name = "sm_121a";
   a.device_minor = 1;

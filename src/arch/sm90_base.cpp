@@ -18,7 +18,7 @@ Arch make_sm90() {
   for (const char* kept : {"exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles",
                            "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle"})
     a.facts[kept] = chip.facts.at(kept);
-  a.facts["matrix_flops_per_cycle"] = {2576, "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv 2402.13499): mma "
+  a.facts["matrix_flops_per_cycle"] = {2576, "estimate, until tests/gpu/warp_cycles.py has run: Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv 2402.13499): mma "
                                              "reaches 62.9% of the peak on average, which is 4096"};
   a.facts["shared_bytes_per_cycle"] = {128, "CUDA C++ Programming Guide 13.0, shared memory: 32 banks of 32 bits a clock"};
   a.max_registers_per_thread = 255;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 9.0
