@@ -106,8 +106,8 @@ struct ChunkIndicesArgs {
 /// lists i32. All are on one device; sizes are 1 to 2^30. The last dimension is contiguous; the other strides and the addresses of
 /// q, k, v_new, h and o are multiples of 16 bytes. o's memory meets no other tensor's.
 ///
-/// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them. They are read on the device: nothing
-/// waits for the host. What total_chunks counts beyond the rows of chunk_indices, C or R / 64 is left out. Without these three, all sequences have
+/// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them, each contiguous (rows of chunk_indices
+/// with gaps, which chunk_indices() can write, are refused). They are read on the device: nothing waits for the host. What total_chunks counts beyond the rows of chunk_indices, C or R / 64 is left out. Without these three, all sequences have
 /// seq_length tokens, and T is a multiple of it.
 struct ChunkOArgs {
   Tensor q, k, v_new, h, o;

@@ -124,7 +124,7 @@ typedef struct tj_chunk_o_args {
   const tj_tensor* o;             /* bf16 [T, Hv, 128], written */
   const tj_tensor* g_cu;          /* f32 [T, Hv]; null: none */
   const tj_tensor* cu_seqlens;    /* i32; these three, or none of them and seq_length */
-  const tj_tensor* chunk_indices;
+  const tj_tensor* chunk_indices; /* rows without gaps */
   const tj_tensor* total_chunks;
   int64_t seq_length;
   float scale;                    /* looked at only when has_scale is not 0; else 128^-1/2 */

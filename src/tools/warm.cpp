@@ -77,7 +77,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "        --item-heads auto,1,2,3\n"
       "  chunk_indices, copy_rows: none\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
-      "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue.\n"
+      "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue;\n"
+      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");

@@ -66,10 +66,13 @@ class Model(unittest.TestCase):
     def tensors(self):
         return [memory.view() for memory in (self.q, self.k, self.v_new, self.h, self.o)]
 
-    def check(self, wanted):
-        for token, chunk in ((0, 0), (1, 0), (2, 1)):
+    def row(self, token, head):
+        return [from_bf16(bits) for bits in self.o.values[(token * self.HEADS + head) * DIM:][:DIM]]
+
+    def check(self, wanted, chunks=(0, 0, 1)):
+        for token, chunk in enumerate(chunks):
             for head in range(self.HEADS):
-                found = [from_bf16(bits) for bits in self.o.values[(token * self.HEADS + head) * DIM:][:DIM]]
+                found = self.row(token, head)
                 self.assertEqual(found, [wanted(chunk, head, v, token) for v in range(DIM)], (token, head))
 
     def test_lengths_listed_on_the_device(self):
@@ -79,6 +82,16 @@ class Model(unittest.TestCase):
         self.runtime.chunk_indices(*lists)
         self.runtime.chunk_o(*self.tensors(), g_cu=gates.view(), cu_seqlens=lists[0], chunk_indices=lists[1], total_chunks=lists[2], scale=0.5)
         self.check(lambda c, s, v, t: 0.5 * (c + 1) * (s + 1) * (v % 8) * (t + 1))
+
+    def test_equal_lengths(self):
+        """No list is given, and has_scale and h_transposed count."""
+        self.runtime.chunk_o(*self.tensors(), seq_length=3, scale=1.0, h_transposed=True)
+        self.check(lambda c, s, v, t: (s + 1) * (t % 8) * (v + 1), chunks=(0, 0, 0))
+        self.runtime.chunk_o(*self.tensors(), seq_length=3)
+        for head in range(self.HEADS):
+            for v, found in enumerate(self.row(2, head)):
+                wanted = (head + 1) * (v % 8) * 3 * DIM ** -0.5
+                self.assertLessEqual(abs(found - wanted), wanted / 256, (head, v))
 
     def test_prepared(self):
         report = self.runtime.prepare(CPU0, op=b"chunk_o")

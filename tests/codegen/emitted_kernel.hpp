@@ -26,8 +26,9 @@ struct Excuse {
 
 class EmittedKernel {
  public:
-  EmittedKernel(const graph::Graph& graph, const sched::Options& options) {
-    unit = codegen::emit(graph, sched::schedule(graph, options), "sm90");
+  EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}
+  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule) {
+    unit = codegen::emit(graph, schedule, "sm90");
     compile::Job job;
     job.name = "unit.cpp";
     job.text = unit.text;

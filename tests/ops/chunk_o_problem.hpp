@@ -30,7 +30,9 @@ class ChunkOProblem {
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);
   /// "": every element of o that a token has was written, nothing else, and the numbers agree with f64; else what is wrong.
-  std::string problem() const;
+  std::string problem() const { return problem(chunks()); }
+  /// The same where only the first `chunks` are to be written.
+  std::string problem(int chunks) const;
   double relative_rms() const { return relative_rms_; }  ///< of the last problem()
   int chunks() const { return static_cast<int>(places_.size()); }
 
@@ -51,7 +53,7 @@ class ChunkOProblem {
   double value(const Memory& memory, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d = 0) const;
   /// One row of o for one head, and how large its parts are.
   double reference(int chunk, int row, int head, std::vector<double>& o) const;
-  std::string check_written() const;
+  std::string check_written(int chunks) const;
 
   ChunkOShape shape_;
   int tokens_ = 0;

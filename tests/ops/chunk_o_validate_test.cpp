@@ -93,6 +93,8 @@ TEST_CASE("strides, addresses and overlap") {
   refuses([](ChunkOArgs& a) { a.o.data = a.v_new.data; }, {"o at", "overlaps v_new"});
   refuses([](ChunkOArgs& a) { a.g_cu->data = a.o.data; }, {"o at", "overlaps g_cu"});
   refuses([](ChunkOArgs& a) { a.chunk_indices->strides[0] = 3; }, {"chunk_indices.strides[0] (n) is 3", "2"});
+  // Rows that chunk_indices() may write; chunk_o reads dense ones alone.
+  refuses([](ChunkOArgs& a) { a.chunk_indices->strides[0] = 4; }, {"chunk_indices.strides[0] (n) is 4", "allowed: 2 (a contiguous list)"});
 }
 
 TEST_CASE("lists and lengths") {

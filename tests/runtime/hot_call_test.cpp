@@ -194,6 +194,45 @@ TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory a
   }
 }
 
+TEST_CASE("hot chunk output and its list of chunks allocate nothing, whatever the lengths and heads of the same kernel") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const tj::Device gpu{tj::DeviceKind::cuda, 0};
+  const auto tensor = [&](int place, tj::DType dtype, std::initializer_list<std::int64_t> shape) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, dtype, shape);
+  };
+  machine.cuda.set_param_bytes(0);  // two kernels
+  for (const std::int64_t tokens : {200, 5000})
+    for (const std::int64_t heads : {1, 16}) {
+      CAPTURE(tokens);
+      CAPTURE(heads);
+      const std::int64_t chunks = tokens / tj::kChunkTokens + 3;
+      tj::ChunkOArgs args;
+      args.q = tensor(0, tj::DType::bf16, {tokens, heads, 128});
+      args.k = tensor(1, tj::DType::bf16, {tokens, heads, 128});
+      args.v_new = tensor(2, tj::DType::bf16, {chunks * tj::kChunkTokens, 2 * heads, 128});
+      args.h = tensor(3, tj::DType::bf16, {chunks, 2 * heads, 128, 128});
+      args.o = tensor(4, tj::DType::bf16, {tokens, 2 * heads, 128});
+      args.g_cu = tensor(5, tj::DType::f32, {tokens, 2 * heads});
+      args.cu_seqlens = tensor(6, tj::DType::i32, {4});
+      args.chunk_indices = tensor(7, tj::DType::i32, {chunks, 2});
+      args.total_chunks = tensor(8, tj::DType::i32, {1});
+      const tj::ChunkIndicesArgs lists{*args.cu_seqlens, *args.chunk_indices, *args.total_chunks};
+      const auto call = [&] {
+        runtime.chunk_indices(lists);
+        runtime.chunk_o(args);
+      };
+      if (tokens == 200 && heads == 1) call();
+      machine.cuda.record(0);
+      const long before = g_allocations;
+      call();
+      const long after = g_allocations;
+      machine.cuda.record(1);
+      CHECK(after == before);
+    }
+  CHECK(machine.nvrtc.compiles() == 2);
+}
+
 TEST_CASE("the count sees allocations: a cold call has some") {
   Machine machine;
   Runtime runtime(machine.options());

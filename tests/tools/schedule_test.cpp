@@ -63,6 +63,23 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
 
+TEST_CASE("chunk output: a role for each of an item's heads, and one item after another for the model too") {
+  for (const char* heads : {"1", "2"}) {
+    CAPTURE(std::string(heads));
+    const Result result = run({"--op", "chunk_o", "--target", "model:sm_90a", "--head-ratio", "2", "--item-heads", heads, "--json"});
+    REQUIRE_MESSAGE(result.code == 0, result.err);
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(has(json["kernel"], "chunk_o_r2"));
+    int computing = 0;
+    for (const auto& role : json["roles"]) computing += has(role["name"], "compute") ? 1 : 0;
+    CHECK(computing == std::stoi(heads));
+  }
+  const Result unknown = run({"--op", "chunk_o", "--item-heads", "4"});
+  CHECK(unknown.code == 2);
+  CHECK(has(unknown.err, "--item-heads is '4'; allowed are auto, 1, 2, 3"));
+  CHECK(run({"--op", "chunk_o", "--head-ratio", "1", "--item-heads", "2"}).code == 2);
+}
+
 TEST_CASE("roles from the joint search, or by the simple split") {
   const std::vector<std::string> words = {"--op", "fmha", "--target", "sm_90a", "--head-dim", "64", "--dtype", "f16", "--json"};
   for (const char* roles : {"joint", "split"}) {

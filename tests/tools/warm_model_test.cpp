@@ -72,6 +72,19 @@ TEST_CASE("rungs of the ladder are kernels of their own; the last is the op's ow
   CHECK_MESSAGE(own.out.find("0 compiled, 1 already in the cache") != std::string::npos, own.out);
 }
 
+TEST_CASE("chunk output is made for a ratio of heads, found again, and listed under its name") {
+  const Scratch folder;
+  const std::vector<std::string> words = {"--op", "chunk_o", "--head-ratio", "1", "--cache-dir", folder / "cache", "--target", "model:sm_90a", "--json"};
+  for (const char* origin : {"compiled", "cached"}) {
+    std::ostringstream out, err;
+    REQUIRE(tj::tools::warm(words, out, err, false) == tj::tools::kExitOk);
+    const auto json = nlohmann::json::parse(out.str());
+    REQUIRE(json["kernels"].size() == 1);
+    CHECK(json["kernels"][0]["name"] == "chunk_o_r1");
+    CHECK(json["kernels"][0]["origin"] == origin);
+  }
+}
+
 TEST_CASE("a cache that cannot be used is a failure that names it") {
   const Scratch folder;
   const std::string file = folder / "file";

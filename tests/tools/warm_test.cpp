@@ -60,6 +60,10 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   bad_use({"--cache-dir", dir, "--op", "--dtype", "f16"}, "--op");
   bad_use({"--cache-dir", dir, "--target", "--dtype", "f16"}, "--target");
   bad_use({"--cache-dir", dir, "fmha"}, "'fmha' is not understood");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "4"}, "--head-ratio is '4'; allowed are 2, 1, 3, 6");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--dtype", "f16"}, "--dtype means nothing to chunk_o");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "3", "--item-heads", "2"}, "--item-heads is '2'");
+  bad_use({"--cache-dir", dir, "--op", "chunk_indices", "--target", "sm_90a", "--head-ratio", "2"}, "--head-ratio");
   bad_use({"--jobs", "0"}, "0");
   bad_use({"--jobs", "many"}, "many");
   bad_use({"--list", "--verify", "--cache-dir", dir}, "--list");
@@ -82,6 +86,7 @@ TEST_CASE("help explains the default set and the exit codes") {
   CHECK(result.code == tj::tools::kExitOk);
   CHECK(result.out.find("at most 16 kernels") != std::string::npos);
   CHECK(result.out.find("Exit codes") != std::string::npos);
+  CHECK(result.out.find("for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K") != std::string::npos);
 }
 
 TEST_CASE("a cache that is not there is empty, not an error, and is not made") {
