@@ -101,6 +101,11 @@ TJ_DEVICE void publish(u32 shared, u32 sequence) {
   warp_sync();
   if (lane_index() == 0) mbarrier_arrive<Site>(full_barrier<R>(shared, sequence));
 }
+/// Producer by copies of its threads, each of them: it arrives when those that it has issued are done.
+template <int Site, class R>
+TJ_DEVICE void publish_copies(u32 shared, u32 sequence) {
+  copy_async_arrive<Site>(full_barrier<R>(shared, sequence));
+}
 /// Consumer of one thread: it reads the filling no more.
 template <int Site, class R>
 TJ_DEVICE void release_alone(u32 shared, u32 sequence) {

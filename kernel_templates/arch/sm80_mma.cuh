@@ -46,6 +46,12 @@ TJ_DEVICE void copy_async_arrive(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+/// Returns once all copies of this thread are done.
+template <int Site>
+TJ_DEVICE void copy_async_drain() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 // ---- matrices from shared memory ------------------------------------------------------------------------------------
 /// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, a multiple of 16, and
 /// gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on name nothing. All lanes take part.

@@ -7,6 +7,7 @@
 
 #include "arch/nvidia.cuh"
 #include "arch/sm90_sync.cuh"
+#include "arch/sm80_mma.cuh"
 
 namespace tj::dev {
 

@@ -50,7 +50,8 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
   if (node.async == graph::Async::store)
     fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' stores out of shared memory, but fills value '", name, "'; allowed are copies and ordinary stores"));
   if (node.async == graph::Async::copy) return 1;
-  return schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
+  const int warps = schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
+  return node.async == graph::Async::threads ? warps * graph.machine.warp_size : warps;
 }
 
 void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {

@@ -48,6 +48,7 @@ class RoleWriter {
     w_.close();
     drain_orders();
     drain_shared();
+    drain_copies();
   }
 
  private:
@@ -131,6 +132,12 @@ class RoleWriter {
         w_.line("dev::wait_drained<", sites_.add(cat("role ", role_names(), ": ring ", value_of_ring(ring).name, " empty in all blocks that fill it")), ", ", ring_type(ring),
                 ">(shared, ", value_of_ring(ring).scope == Scope::iteration ? "base" : "tiles", ");");
     }
+  }
+
+  // A thread ends after its copies.
+  void drain_copies() {
+    const auto copies = [&](int index) { return node(index).async == graph::Async::threads; };
+    if (std::any_of(role().nodes.begin(), role().nodes.end(), copies)) w_.line("dev::copy_async_drain<", sites_.add(cat("role ", role_names(), ": its threads' copies are done")), ">();");
   }
 
   // ---- sections -----------------------------------------------------------------------------------------------------
@@ -244,6 +251,7 @@ class RoleWriter {
     const std::string arguments = cat(ring_type(event.ring), ">(", shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
     switch (event.kind) {
       case EventKind::wait_full: w_.line("dev::wait_full<", site(section, cat("wait ring ", value, " full")), ", ", arguments); return;
+      case EventKind::publish_copies: w_.line("dev::publish_copies<", site(section, cat("copies publish ring ", value)), ", ", arguments); return;
       case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
       case EventKind::release: w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
       case EventKind::wait_empty:

@@ -239,6 +239,10 @@ class Simulator {
   void publish_fills(int index, int iteration) {
     if (node(index).async == Async::copy) return;
     for (int ring : filled_rings(index)) {
+      if (node(index).async == Async::threads) {
+        push({.kind = EventKind::publish_copies, .node = index, .ring = ring, .iteration = iteration});
+        continue;
+      }
       push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
       push({.kind = EventKind::publish, .node = index, .ring = ring, .iteration = iteration});
     }

@@ -22,6 +22,7 @@ enum class EventKind {
   matrix_commit, ///< the call's matrix instructions form a group
   proxy_fence,   ///< ordinary stores of the call before asynchronous readers
   publish,       ///< the call's stores are complete
+  publish_copies,///< each thread's copies of the call arrive for it when they are
   store_commit,  ///< the call's bulk stores form a group
   store_wait,    ///< at most `pending` newest groups of stores have still to read
   matrix_wait,   ///< at most `pending` newest groups are unfinished

@@ -64,6 +64,9 @@ void check_value_code(const Graph& graph, std::size_t index) {
     const Node& reader = graph.nodes[static_cast<std::size_t>(edge.dst)];
     if (value.scope == Scope::iteration && reader.scope != Scope::iteration)
       reject(graph, "value '", value.name, "' is filled in every iteration and read by node '", reader.name, "' once a tile; hand over what is left at the end in a value of the tile's end");
+    if (source.async == Async::threads && (reader.async == Async::matrix || reader.async == Async::store))
+      reject(graph, "value '", value.name, "' is filled by copies of threads (node '", source.name, "') and read by node '", reader.name,
+             "', which hardware does by itself: nothing orders the two; give the source async copy or none, or the reader async none");
     if (value.shared_by > 1 && source.async != Async::copy)
       reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks, but node '", source.name, "', which fills it, is no copy; allowed is 1, or a node with async copy");
   }

@@ -55,7 +55,8 @@ enum class Async {
   none,    ///< done when the call returns
   copy,    ///< through the full barrier of the ring that it fills (transaction bytes)
   matrix,  ///< through a wait on the issuing role's groups
-  store    ///< a bulk copy out of shared memory: what it reads is free after a wait on the issuing thread's groups
+  store,   ///< a bulk copy out of shared memory: what it reads is free after a wait on the issuing thread's groups
+  threads  ///< through the full barrier of the ring that it fills: each thread of the role has copies of its own, which arrive for it
 };
 
 /// Does one thread start it, and hardware do the rest?

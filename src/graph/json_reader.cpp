@@ -93,7 +93,7 @@ class Reader {
     node.scope = static_cast<Scope>(fields_.word(json, place, "scope", {"tile_begin", "iteration", "tile_end"}, static_cast<int>(Scope::iteration)));
     // What completes by itself does so as a copy engine does it: started by one warp.
     const Async usual = node.variable_latency ? Async::copy : Async::none;
-    node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store"}, static_cast<int>(usual)));
+    node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store", "threads"}, static_cast<int>(usual)));
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
     node.drains = fields_.flag(json, place, "drains");

@@ -34,7 +34,7 @@ Json table_json(const Graph& graph, const Node& node) {
 
 /// Who runs the node, and what the unit calls: what differs from the reader's defaults.
 void execution_json(const Node& node, Json& json) {
-  static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store"};
+  static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store", "threads"};
   const Node usual;
   if (node.body != node.name && !node.body.empty()) json["body"] = node.body;
   if (!node.context.empty()) json["context"] = node.context;

@@ -20,6 +20,7 @@ const char* async_text(Async async) {
     case Async::copy: return " async-copy";
     case Async::matrix: return " async-matrix";
     case Async::store: return " async-store";
+    case Async::threads: return " async-threads";
     case Async::none: break;
   }
   return "";

@@ -206,7 +206,7 @@ void delay_copies(const Problem& problem, const Graph& graph, int ii, std::vecto
   }
   std::vector<int> copies;
   for (int i = 0; i < problem.size(); ++i)
-    if (graph.nodes[at(problem.node[at(i)])].async == Async::copy) copies.push_back(i);
+    if (const Async async = graph.nodes[at(problem.node[at(i)])].async; async == Async::copy || async == Async::threads) copies.push_back(i);
   std::sort(copies.begin(), copies.end(), [&](int a, int b) { return cycle[at(a)] != cycle[at(b)] ? cycle[at(a)] > cycle[at(b)] : a > b; });
   for (const int copy : copies) {
     std::int64_t latest = end - problem.length[at(copy)];

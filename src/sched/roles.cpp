@@ -70,7 +70,7 @@ std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int
 
 RoleKind kind_of(const Node& node) {
   if (node.async == Async::store || node.drains) return RoleKind::store;
-  return node.async == Async::copy || node.variable_latency ? RoleKind::load : RoleKind::compute;
+  return node.async == Async::copy || node.async == Async::threads || node.variable_latency ? RoleKind::load : RoleKind::compute;
 }
 
 bool shares_group(const graph::Machine& machine, const Role& role) {

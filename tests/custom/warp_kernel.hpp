@@ -16,11 +16,14 @@ namespace tj::test {
 
 class WarpKernel {
  public:
-  explicit WarpKernel(const std::string& machine) {
+  /// `copies`: threads copy and do not wait; else they load and store.
+  WarpKernel(const std::string& machine, bool copies) {
     std::filesystem::create_directory(folder());
-    testing::write_bytes(folder() + "/warp_product.cuh", kBodies);
+    bodies = std::string("#pragma once\ninline constexpr bool kCopies = ") + (copies ? "true" : "false") + ";\n" + kBodies;
+    testing::write_bytes(folder() + "/warp_product.cuh", bodies);
     description.name = "warp_product";
     description.graph = "{\"machine\": \"" + machine + "\", " + kGraph;
+    if (copies) description.graph.replace(description.graph.find("\"none\""), 6, "\"threads\"");
     description.folder = folder();
   }
   std::string folder() const { return scratch_ / "bodies"; }
@@ -32,6 +35,7 @@ class WarpKernel {
     int k;
   };
   custom::Description description;
+  std::string bodies;  ///< of warp_product.cuh
 
  private:
   static constexpr const char* kGraph = R"(
@@ -50,7 +54,7 @@ class WarpKernel {
     {"src": "mma.0", "dst": "store.0", "delay": 256}
   ]
 })";
-  static constexpr const char* kBodies = R"(#pragma once
+  static constexpr const char* kBodies = R"(
 namespace user::product {
 namespace dev = tj::dev;
 using dev::u32;
@@ -79,9 +83,14 @@ TJ_DEVICE void load(Loader<C>& loader, const Tile&, int i, u32 slot) {
   for (u32 piece = thread; piece < 1024; piece += 128) {
     const u32 row = piece / 8 % 64, column = 64 * static_cast<u32>(i) + piece % 8 * 8;
     const char* from = static_cast<const char*>(piece < 512 ? loader.params.a : loader.params.b);
-    u32 words[4] = {};
-    if (column < static_cast<u32>(loader.params.k)) dev::load_global(from + 2ll * (row * static_cast<u32>(loader.params.k) + column), words);
-    dev::store_shared(dev::piece_address(slot + piece / 512 * 8192, row, piece % 8), words);
+    const u32 k = static_cast<u32>(loader.params.k), to = dev::piece_address(slot + piece / 512 * 8192, row, piece % 8);
+    if constexpr (kCopies) {
+      dev::copy_async<16>(to, from + (column < k ? 2ll * (row * k + column) : 0), column < k ? 16 : 0);
+    } else {
+      u32 words[4] = {};
+      if (column < k) dev::load_global(from + 2ll * (row * k + column), words);
+      dev::store_shared(to, words);
+    }
   }
 }
 template <class C>
