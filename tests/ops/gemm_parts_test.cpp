@@ -84,8 +84,8 @@ TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once a
 TEST_CASE("what each part writes counts, and a cut gains over the best tile, not over the one that is preferred among alike") {
   for (const auto& [m, n, k] : {std::array{96, 3072, 7168}, {128, 3072, 7168}, {3072, 128, 7168}, {3072, 64, 8192}, {14, 2756, 56644}}) {
     const ops::GemmSizes sizes{m, n, k, 1};
-    CAPTURE(m);
-    CAPTURE(n);
+    CAPTURE(sizes.m);
+    CAPTURE(sizes.n);
     const auto ranking = ops::rank_gemm(sizes, {}, hopper());
     for (const ops::RankedGemm& ranked : ranking)
       if (ranking.front().choice.parts > 1 && ranked.choice.parts == 1) CHECK(ranking.front().cycles < 0.9 * ranked.cycles);
