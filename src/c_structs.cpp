@@ -16,7 +16,7 @@ void refuse(const std::string& message, Code code) { support::fail(Stage::argume
 
 void check_size(std::uint64_t size, const char* name, std::size_t known) {
   if (size < known || size > 4096)
-    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, ", known, " in version ", version()));
+    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, at least ", known, " in version ", version()));
 }
 
 namespace {

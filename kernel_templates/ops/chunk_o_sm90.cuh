@@ -84,9 +84,10 @@ struct Places {
   }
   TJ_DEVICE void read_lengths(const Params& params) {
     const u32 known = min(sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
-    begin = static_cast<int>(dev::load_global_u32(params.begins + known));
+    // Where lists are wrong, a place may be any of the tensors', or behind them, but not before.
+    begin = max(0, min(static_cast<int>(dev::load_global_u32(params.begins + known)), params.tokens));
     end = static_cast<int>(dev::load_global_u32(params.ends + known));
-    chunk = number;
+    chunk = max(0, min(number, params.tokens / kChunk));
   }
   TJ_DEVICE Place at(const Params& params, int i) {
     Place place;

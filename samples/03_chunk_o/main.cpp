@@ -143,7 +143,7 @@ int main_checked(int argc, char** argv) {
               model ? " (no GPU used: the CPU model runs the same source, correct but slow)" : "");
   const int iterations = static_cast<int>(words.take_number("--iterations", 1, 1000000).value_or(model ? 1 : 20));
   const samples::ChunkOProblem p = make_problem(words, model);
-  words.rest();
+  if (const auto rest = words.rest(); !rest.empty()) throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, "'" + rest.front() + "' means nothing to this sample; see --help");
   std::printf("problem  T %lld in %zu sequences, H %lld, Hv %lld\n", static_cast<long long>(p.tokens()), p.cu_seqlens.size() - 1, static_cast<long long>(p.heads),
               static_cast<long long>(p.v_heads));
   return run(runtime, device, iterations, p) ? 0 : 1;

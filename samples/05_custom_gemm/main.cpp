@@ -141,7 +141,7 @@ int main_checked(int argc, char** argv) {
   const int iterations = static_cast<int>(words.take_number("--iterations", 1, 1000000).value_or(model ? 1 : 20));
   Problem p;
   make_problem(words, model, p);
-  words.rest();
+  if (const auto rest = words.rest(); !rest.empty()) throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, "'" + rest.front() + "' means nothing to this sample; see --help");
   std::printf("problem  M %d, N %d, K %d\n", p.m, p.n, p.k);
   run(runtime, device, iterations, p);
   return check(p) ? 0 : 1;

@@ -13,6 +13,7 @@ using support::cat;
 void bad_use(std::string message) { support::fail(Stage::argument, Code::invalid_argument, std::move(message)); }
 
 bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
+std::string no_flag(const std::string& value) { return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string(); }
 
 std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {
   std::vector<OpFlag> flags;

@@ -19,6 +19,8 @@ inline constexpr int kExitBadUse = 2;
 [[noreturn]] void bad_use(std::string message);
 
 bool is_flag(const std::string& word);
+/// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it is none.
+std::string no_flag(const std::string& value);
 
 struct OpFlag {
   std::string name;                 ///< without the dashes

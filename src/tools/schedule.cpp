@@ -71,7 +71,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--op", settings.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
   app.add_option("--target", settings.target, "sm_90a, model:sm_90a, ... (default: the first known architecture)");
   app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
-  app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)");
+  app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")->check(no_flag);
   app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
   app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")->check(CLI::NonNegativeNumber);
   app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
@@ -79,8 +79,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       ->check(CLI::IsMember({"joint", "split"}));
   app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven (default: by the size of the graph)")->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
-  app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations");
-  app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle");
+  app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations")->check(no_flag);
+  app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document");
   app.allow_extras();
   std::vector<std::string> reversed(words.rbegin(), words.rend());

@@ -37,14 +37,11 @@ struct Settings {
   Flags op_flags;
 };
 
-/// For options that take any text: a flag in the place of their value means that the value was forgotten.
-std::string no_flag(const std::string& value) { return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string(); }
-
 /// Every flag with all values that were given to it.
 Flags parse_op_flags(const std::vector<std::string>& words) {
   Flags flags;
   for (const OpFlag& flag : read_op_flags(words)) {
-    if (flag.values.empty()) bad_use(cat("--", flag.name, " needs a value"));
+    if (flag.values.empty()) bad_use(cat("--", flag.name, " needs a value, or is no flag at all; see --help"));
     flags[flag.name].insert(flags[flag.name].end(), flag.values.begin(), flag.values.end());
   }
   return flags;

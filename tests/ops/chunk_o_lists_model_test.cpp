@@ -2,8 +2,10 @@
 // others are right, and nothing else of o is written.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include <tilejit/tilejit.hpp>
 
@@ -42,6 +44,33 @@ TEST_CASE("total_chunks below 0, 0, and anything up to all: so many chunks") {
     REQUIRE(problem.chunks() == kChunks);
     *static_cast<std::int32_t*>(problem.args.total_chunks->data) = total;
     CHECK(run(problem, total < 0 ? 0 : total) == "");
+  }
+}
+
+TEST_CASE("lists that are wrong: nothing before or behind o is written") {
+  constexpr int kInt = std::numeric_limits<std::int32_t>::max();
+  struct Wrong {
+    std::int32_t begin, number;  // of the first sequence and of its first chunk
+  };
+  for (const Wrong& wrong : {Wrong{-10, 0}, {40, -1}, {-200, 3}, {-kInt - 1, 0}, {kInt, 1}, {64, kInt}, {0, 1 << 25}, {64, -(1 << 25)}, {-64, 1}}) {
+    CAPTURE(wrong.begin);
+    CAPTURE(wrong.number);
+    ChunkOProblem problem(shape(), 9921);
+    auto* ends = static_cast<std::int32_t*>(problem.args.cu_seqlens->data);
+    ends[0] = wrong.begin;
+    ends[1] = 20;  // what is no whole chunk is stored row by row
+    static_cast<std::int32_t*>(problem.args.chunk_indices->data)[1] = wrong.number;
+    Tensor& o = problem.args.o;
+    constexpr std::size_t kRows = 300;  // around it
+    const auto row = static_cast<std::size_t>(o.strides[0]), rows = static_cast<std::size_t>(o.shape[0]);
+    std::vector<std::uint16_t> memory((rows + 2 * kRows) * row, 0x7fc1);
+    o.data = memory.data() + kRows * row;
+    testing::model_runtime().chunk_o(problem.args);
+    const auto untouched = [&](std::size_t from) {
+      return std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(from * row), memory.begin() + static_cast<std::ptrdiff_t>((from + kRows) * row), [](std::uint16_t each) { return each == 0x7fc1; });
+    };
+    CHECK(untouched(0));
+    CHECK(untouched(kRows + rows));
   }
 }
 

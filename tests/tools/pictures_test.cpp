@@ -50,6 +50,14 @@ TEST_CASE("a picture and a trace do not disturb the output") {
   CHECK(nlohmann::json::parse(tj::testing::read_bytes(trace)).contains("traceEvents"));
 }
 
+TEST_CASE("a flag in the place of a file's name is a forgotten name") {
+  for (const char* flag : {"--svg", "--trace", "--graph"}) {
+    const Result result = run({"--op", "fmha", flag, "--json"});
+    CHECK(result.code == 2);
+    CHECK(result.err.find("followed by --json") != std::string::npos);
+  }
+}
+
 TEST_CASE("a file that cannot be written is named with its flag") {
   for (const char* flag : {"--svg", "--trace"}) {
     const Result result = run({"--graph-example", "simple_gemm", flag, "/nonexistent/folder/file"});
