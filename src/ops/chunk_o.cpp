@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/op_flags.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -10,40 +11,14 @@ namespace {
 
 using support::cat;
 using support::fail;
-using Flags = std::map<std::string, std::vector<std::string>>;
 
-/// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it is not given.
-struct Choice {
-  const char* name;
-  std::vector<std::string> allowed;
-  std::size_t defaults = 1;
-};
-const std::vector<Choice>& choices() {
-  static const std::vector<Choice> all = {{"head-ratio", {"2", "1", "3", "6"}, 3},
-                                          {"gated", {"true", "false", "both"}},
-                                          {"variable", {"true", "false", "both"}},
-                                          {"h-transposed", {"false", "true", "both"}},
-                                          {"item-heads", {"auto", "1", "2", "3"}}};
+const std::vector<FlagChoice>& choices() {
+  static const std::vector<FlagChoice> all = {{"head-ratio", {"2", "1", "3", "6"}, 3},
+                                              {"gated", {"true", "false", "both"}},
+                                              {"variable", {"true", "false", "both"}},
+                                              {"h-transposed", {"false", "true", "both"}},
+                                              {"item-heads", {"auto", "1", "2", "3"}}};
   return all;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-std::vector<std::string> values_of(const Flags& flags, const Choice& choice) {
-  const auto found = flags.find(choice.name);
-  if (found == flags.end() || found->second.empty()) return {choice.allowed.begin(), choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults)};
-  std::vector<std::string> values;
-  for (const std::string& value : found->second) {
-    if (std::find(choice.allowed.begin(), choice.allowed.end(), value) == choice.allowed.end())
-      fail(Stage::argument, Code::invalid_argument, cat("--", choice.name, " is '", value, "'; allowed are ", joined(choice.allowed)));
-    if (value == "both") values.insert(values.end(), {"false", "true"});
-    else values.push_back(value);
-  }
-  return values;
 }
 
 /// A field of a request, under its name on the command line.
@@ -68,19 +43,7 @@ class ChunkO final : public Op {
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return chunk_o_small_key(chunk_o_kernel(get(args))); }
 
   std::vector<Request> requests(const Flags& flags) const override {
-    std::string names;
-    for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
-    for (const auto& flag : flags)
-      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return flag.first == choice.name; }))
-        fail(Stage::argument, Code::invalid_argument, cat("--", flag.first, " means nothing to chunk_o; allowed are ", names));
-    std::vector<ChunkOKernel> kernels(1);
-    for (const Choice& choice : choices()) {
-      std::vector<ChunkOKernel> longer;
-      const std::vector<std::string> values = values_of(flags, choice);
-      for (const ChunkOKernel& kernel : kernels)
-        for (const std::string& value : values) set(longer.emplace_back(kernel), choice.name, value);
-      kernels = std::move(longer);
-    }
+    const std::vector<ChunkOKernel> kernels = combinations<ChunkOKernel>("chunk_o", flags, choices(), set);
     std::vector<Request> list;
     for (const ChunkOKernel& kernel : kernels)
       if (fits(kernel)) list.push_back(chunk_o_request(kernel));

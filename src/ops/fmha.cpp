@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/fmha_validate.hpp"
+#include "ops/op_flags.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -27,25 +28,20 @@ FmhaConfig config_of(const Request& request) {
   return config;
 }
 
-using Flags = std::map<std::string, std::vector<std::string>>;
-
-std::vector<std::string> values_of(const Flags& flags, const std::string& name, std::vector<std::string> defaults) {
-  const auto found = flags.find(name);
-  return found == flags.end() || found->second.empty() ? defaults : found->second;
+const std::vector<FlagChoice>& choices() {
+  static const std::vector<FlagChoice> all = {{"dtype", {"f16", "bf16"}, 2},
+                                              {"head-dim", {"64", "128"}, 2},
+                                              {"causal", {"both", "true", "false"}},
+                                              {"general-scale", {"false", "true", "both"}}};
+  return all;
 }
 
-[[noreturn]] void bad_flag(const std::string& name, const std::string& value, const std::string& allowed) {
-  fail(Stage::argument, Code::invalid_argument, cat("--", name, " is '", value, "'; allowed are ", allowed));
-}
-
-std::vector<bool> switches(const Flags& flags, const std::string& name, std::vector<std::string> defaults) {
-  std::vector<bool> list;
-  for (const std::string& value : values_of(flags, name, std::move(defaults))) {
-    if (value != "true" && value != "false" && value != "both") bad_flag(name, value, "true, false, both");
-    if (value != "true") list.push_back(false);
-    if (value != "false") list.push_back(true);
-  }
-  return list;
+/// A flag's value.
+void set(FmhaConfig& config, std::string_view name, const std::string& value) {
+  if (name == "dtype") config.dtype = value == "bf16" ? DType::bf16 : DType::f16;
+  if (name == "head-dim") config.head_dim = std::stoi(value);
+  if (name == "causal") config.causal = value == "true";
+  if (name == "general-scale") config.general_scale = value == "true";
 }
 
 class Fmha final : public Op {
@@ -61,19 +57,8 @@ class Fmha final : public Op {
   Request request_of(const void* args, const arch::Arch&) const override { return fmha_request(config_of(get(args))); }
 
   std::vector<Request> requests(const Flags& flags) const override {
-    for (const auto& [name, values] : flags)
-      if (name != "dtype" && name != "head-dim" && name != "causal" && name != "general-scale")
-        fail(Stage::argument, Code::invalid_argument, cat("--", name, " means nothing to fmha; allowed are --dtype, --head-dim, --causal, --general-scale"));
     std::vector<Request> list;
-    for (const std::string& dtype : values_of(flags, "dtype", {"f16", "bf16"})) {
-      if (dtype != "f16" && dtype != "bf16") bad_flag("dtype", dtype, "f16, bf16");
-      for (const std::string& head_dim : values_of(flags, "head-dim", {"64", "128"})) {
-        if (head_dim != "64" && head_dim != "128") bad_flag("head-dim", head_dim, "64, 128");
-        for (bool causal : switches(flags, "causal", {"both"}))
-          for (bool general : switches(flags, "general-scale", {"false"}))
-            list.push_back(fmha_request({dtype == "bf16" ? DType::bf16 : DType::f16, std::stoi(head_dim), causal, general}));
-      }
-    }
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set)) list.push_back(fmha_request(config));
     return list;
   }
 

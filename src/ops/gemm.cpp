@@ -5,6 +5,7 @@
 
 #include "ops/gemm_params.cuh"
 #include "ops/gemm_steps.hpp"
+#include "ops/op_flags.hpp"
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 
 using support::cat;
 using support::fail;
-using Flags = std::map<std::string, std::vector<std::string>>;
 
 constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
 
@@ -45,26 +45,19 @@ int rung_index(const std::string& text) {
   return static_cast<int>(found - names.begin());
 }
 
-/// One flag of the command line: its values in the order in which defaults are wanted; the first `defaults` are used when it
-/// is not given.
-struct Choice {
-  const char* name;
-  std::vector<std::string> allowed;
-  std::size_t defaults;
-};
-const std::vector<Choice>& choices() {
-  static const std::vector<Choice> all = [] {
-    std::vector<Choice> list = {{"dtype", {"f16", "bf16", "e4m3"}, 2},
-                                {"out", {"same", "f16", "bf16", "f32"}, 1},
-                                {"a-major", {"k", "m"}, 1},
-                                {"b-major", {"k", "n"}, 1},
-                                {"bias", {"false", "true", "both"}, 1},
-                                {"add-c", {"false", "true", "both"}, 1},
-                                {"rung", rung_names(), 1},
-                                {"d-aligned", {"true", "false", "both"}, 1},
-                                {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
-                                {"parts", {"false", "true", "both"}, 1}};
-    Choice tiles{"tile", {}, 0};
+const std::vector<FlagChoice>& choices() {
+  static const std::vector<FlagChoice> all = [] {
+    std::vector<FlagChoice> list = {{"dtype", {"f16", "bf16", "e4m3"}, 2},
+                                    {"out", {"same", "f16", "bf16", "f32"}, 1},
+                                    {"a-major", {"k", "m"}, 1},
+                                    {"b-major", {"k", "n"}, 1},
+                                    {"bias", {"false", "true", "both"}, 1},
+                                    {"add-c", {"false", "true", "both"}, 1},
+                                    {"rung", rung_names(), 1},
+                                    {"d-aligned", {"true", "false", "both"}, 1},
+                                    {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
+                                    {"parts", {"false", "true", "both"}, 1}};
+    FlagChoice tiles{"tile", {}, 0};
     const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.blocks() == 1; };  // made ahead when nothing is asked for
     for (const bool wanted : {true, false})
       for (const GemmTile& tile : gemm_tiles())
@@ -74,28 +67,6 @@ const std::vector<Choice>& choices() {
     return list;
   }();
   return all;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-std::vector<std::string> values_of(const Flags& flags, const Choice& choice) {
-  const auto found = flags.find(choice.name);
-  if (found == flags.end() || found->second.empty())
-    return {choice.allowed.begin(), choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults)};
-  std::vector<std::string> values;
-  for (const std::string& value : found->second) {
-    if (std::find(choice.allowed.begin(), choice.allowed.end(), value) == choice.allowed.end())
-      fail(Stage::argument, Code::invalid_argument, cat("--", choice.name, " is '", value, "'; allowed are ", joined(choice.allowed)));
-    if (value == "both")
-      values.insert(values.end(), {"false", "true"});
-    else
-      values.push_back(value);
-  }
-  return values;
 }
 
 /// A field of a request, under its name on the command line.
@@ -170,19 +141,7 @@ class Gemm final : public Op {
 
   std::vector<Request> requests(const Flags& given) const override {
     const Flags flags = with_tile_of_rung(given);
-    std::string names;
-    for (const Choice& choice : choices()) names += cat(names.empty() ? "--" : ", --", choice.name);
-    for (const auto& flag : flags)
-      if (std::none_of(choices().begin(), choices().end(), [&](const Choice& choice) { return flag.first == choice.name; }))
-        fail(Stage::argument, Code::invalid_argument, cat("--", flag.first, " means nothing to gemm; allowed are ", names));
-    std::vector<GemmKernel> kernels(1);
-    for (const Choice& choice : choices()) {
-      std::vector<GemmKernel> longer;
-      const std::vector<std::string> values = values_of(flags, choice);
-      for (const GemmKernel& kernel : kernels)
-        for (const std::string& value : values) set(longer.emplace_back(kernel), choice.name, value);
-      kernels = std::move(longer);
-    }
+    const std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
     std::vector<Request> list;
     for (const GemmKernel& kernel : kernels) {
       if (!fits(kernel)) continue;

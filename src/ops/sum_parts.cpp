@@ -8,6 +8,7 @@
 #include <new>
 
 #include "ops/machine.hpp"
+#include "ops/op_flags.hpp"
 #include "ops/sum_parts_params.cuh"
 #include "support/fail.hpp"
 
@@ -33,11 +34,12 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
-DType output_of(const Request& request) {
+DType output_of(const std::string& name) {
   for (const DType out : kOutputs)
-    if (request.fields.front().second == to_string(out)) return out;
+    if (name == to_string(out)) return out;
   return DType::f16;
 }
+DType output_of(const Request& request) { return output_of(request.fields.front().second); }
 
 class SumParts final : public Op {
  public:
@@ -58,17 +60,10 @@ class SumParts final : public Op {
   Request request_of(const void* args, const arch::Arch&) const override { return sum_parts_request(get(args).call.d.dtype); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return sum_parts_small_key(get(args).call.d.dtype); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
+    static const std::vector<FlagChoice> kChoices = {{"out", {"f16", "bf16", "f32"}, 3}};
     std::vector<Request> list;
-    for (const auto& [name, values] : flags) {
-      if (name != "out") fail(Stage::argument, Code::invalid_argument, cat("--", name, " means nothing to sum_parts; allowed are --out"));
-      for (const std::string& value : values) {
-        const auto known = std::find_if(std::begin(kOutputs), std::end(kOutputs), [&](DType out) { return value == to_string(out); });
-        if (known == std::end(kOutputs)) fail(Stage::argument, Code::invalid_argument, cat("--out is '", value, "'; allowed are f16, bf16, f32"));
-        list.push_back(sum_parts_request(*known));
-      }
-    }
-    if (list.empty())
-      for (const DType out : kOutputs) list.push_back(sum_parts_request(out));
+    const auto set = [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); };
+    for (const DType out : combinations<DType>("sum_parts", flags, kChoices, set)) list.push_back(sum_parts_request(out));
     return list;
   }
 
