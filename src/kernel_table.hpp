@@ -21,6 +21,7 @@ struct LoadedKernel {
   std::shared_ptr<launch::Kernel> kernel;
   int device = 0;
   unsigned sm_count = 0;  ///< multiprocessors that its blocks run on at once
+  unsigned blocks_per_sm = 1;  ///< of its blocks, on each of them
   unsigned threads = 0;
   unsigned cluster = 1;  ///< blocks that run together; divides every grid
   std::int64_t smem_bytes = 0;

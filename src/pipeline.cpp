@@ -137,7 +137,7 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
       }
       sched::Schedule schedule = sched::schedule(candidate.graph, own);
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
-      const double rate = candidate.useful_flops / cycles;
+      const double rate = candidate.useful_flops * candidate.graph.blocks_per_sm / cycles;
       if (best && rate <= best_rate) continue;
       best_rate = rate;
       best = Choice{std::move(candidate), std::move(schedule)};
@@ -180,6 +180,7 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   artifact.symbol = unit.symbol;
   artifact.threads = static_cast<unsigned>(unit.threads);
   artifact.cluster = static_cast<unsigned>(unit.cluster);
+  artifact.blocks_per_sm = static_cast<unsigned>(unit.blocks_per_sm);
   artifact.smem_bytes = unit.smem_bytes;
   artifact.geometry = op.geometry(request, choice.candidate);
   artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
@@ -192,7 +193,7 @@ cache::Entry to_entry(const Artifact& artifact) {
   entry.payload = artifact.binary;
   entry.metadata = {{"name", artifact.report.name},       {"target", artifact.report.target},
                     {"symbol", artifact.symbol},          {"threads", cat(artifact.threads)},
-                    {"cluster", cat(artifact.cluster)},
+                    {"cluster", cat(artifact.cluster)},   {"blocks_per_sm", cat(artifact.blocks_per_sm)},
                     {"smem_bytes", cat(artifact.smem_bytes)}, {"registers", cat(artifact.report.registers)},
                     {"schedule", artifact.report.schedule_json}, {"source_sha256", artifact.source_sha256},
                     {"compiler_version", artifact.compiler_version}, {"geometry", cat(artifact.geometry.size())}};
@@ -202,14 +203,15 @@ cache::Entry to_entry(const Artifact& artifact) {
 
 std::optional<Artifact> from_entry(const cache::Entry& entry) {
   const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"), *schedule = entry.find("schedule");
-  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
+  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"), beside = number(entry, "blocks_per_sm"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
              geometry = number(entry, "geometry");
-  if (!name || !target || !symbol || !schedule || !threads || !cluster || !smem || !registers || !geometry) return std::nullopt;
+  if (!name || !target || !symbol || !schedule || !threads || !cluster || !beside || !smem || !registers || !geometry) return std::nullopt;
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.symbol = *symbol;
   artifact.threads = static_cast<unsigned>(*threads);
   artifact.cluster = static_cast<unsigned>(*cluster);
+  artifact.blocks_per_sm = static_cast<unsigned>(*beside);
   artifact.smem_bytes = *smem;
   artifact.report.name = *name;
   artifact.report.target = *target;

@@ -24,6 +24,7 @@ struct Artifact {
   std::string binary, symbol;
   unsigned threads = 0;
   unsigned cluster = 1;  ///< blocks that run together
+  unsigned blocks_per_sm = 1;
   std::int64_t smem_bytes = 0;
   ops::Geometry geometry;
   std::string source_sha256, compiler_version;

@@ -114,6 +114,7 @@ struct Runtime::Impl {
   void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
     ops::LaunchPlan plan;
     plan.sm_count = kernel.sm_count;
+    plan.blocks_per_sm = kernel.blocks_per_sm;
     op.plan(args, kernel.geometry, plan);
     std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
     for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
@@ -173,6 +174,7 @@ struct Runtime::Impl {
     kernel->sm_count = static_cast<unsigned>(driver->device_info(device.index).sm_count);
     kernel->threads = artifact.threads;
     kernel->cluster = artifact.cluster;
+    kernel->blocks_per_sm = artifact.cluster > 1 ? 1 : artifact.blocks_per_sm;  // of clusters the driver tells all blocks that fit
     kernel->smem_bytes = artifact.smem_bytes;
     kernel->waits_itself = target.arch->overlapped_launch;  // every emitted unit does
     if (kernel->cluster > 1)
@@ -386,9 +388,7 @@ TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
   return map;
 }
 
-unsigned Kernel::sm_count(Device device) const {
-  return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count);
-}
+unsigned Kernel::sm_count(Device device) const { return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count); }
 
 void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream) const {
   runtime_->impl_->run(*static_cast<const CustomMaker*>(maker_), device, {params, bytes, blocks}, stream);

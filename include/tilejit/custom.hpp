@@ -4,10 +4,10 @@
 // Formats: src/graph/README.md (the graph), kernel_templates/README.md (bodies, contexts, tiles). Example:
 // samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any time.
 //
-// Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one block a multiprocessor; one
-// parameter, by value, at most 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder
-// has no more than 256 files and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one
-// schedule a graph. C has no form of this.
+// Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at most
+// 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than 256 files
+// and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one schedule a graph. C has no form
+// of this.
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ class TJ_API Kernel {
   /// multiples of 16 bytes; a dimension of size 1 may have any stride. Throws tj::Error(argument) naming what is not so.
   TensorMap tensor_map(const Tensor& tensor, const Box& box) const;
 
-  /// Multiprocessors of the device: how many blocks run at once. Throws tj::Error(launch). Ask once, not for each launch.
+  /// Multiprocessors of the device: so many blocks run at once, times the graph's blocks_per_sm where it says one. Throws tj::Error(launch). Ask once, not for each launch.
   unsigned sm_count(Device device) const;
 
   /// Enqueues `blocks` blocks, a multiple of the graph's cluster, with the parameter by value; asynchronous on GPUs, finished on return on the model. The first

@@ -8,8 +8,10 @@
 #include "types.cuh"
 
 #define TJ_DEVICE __device__ __forceinline__
-#define TJ_KERNEL(symbol, threads, Params, params) \
-  extern "C" __global__ void __launch_bounds__(threads, 1) symbol(const __grid_constant__ Params params)
+/// So many blocks are to run beside each other on an SM: registers are given out for that.
+#define TJ_KERNEL_BESIDE(symbol, threads, blocks_per_sm, Params, params) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm) symbol(const __grid_constant__ Params params)
+#define TJ_KERNEL(symbol, threads, Params, params) TJ_KERNEL_BESIDE(symbol, threads, 1, Params, params)
 
 namespace tj::dev {
 

@@ -159,7 +159,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();
   write_types(w, graph, schedule, layout);
-  w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", graph.params_type, ", params)");
+  if (graph.blocks_per_sm == 1) w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", graph.params_type, ", params)");
+  else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", graph.params_type, ", params)");
   w.line("const unsigned shared = dev::shared_base();");
   w.line("const unsigned warp = dev::warp_index();");
   w.open("if (dev::thread_index() == 0)");
@@ -185,7 +186,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   }
   if (branched) w.close();
   w.close();
-  return {w.text(), kSymbol, layout.threads, graph.cluster, layout.smem_bytes, sites.list()};
+  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list()};
 }
 
 }  // namespace tj::codegen

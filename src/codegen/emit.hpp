@@ -23,6 +23,7 @@ struct Unit {
   std::string symbol;        ///< entry point
   int threads = 0;           ///< a block
   int cluster = 1;           ///< blocks that run together
+  int blocks_per_sm = 1;     ///< blocks that are to run side by side on an SM
   std::int64_t smem_bytes = 0;
   std::vector<Site> sites;
 };

@@ -3,6 +3,7 @@
 // Decides what a legal graph is, within the limits of graph.hpp. Does not decide whether a schedule exists.
 #include "graph/graph.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <set>
@@ -34,6 +35,11 @@ void check_cluster(const Graph& graph) {
   if (most < 1) reject(graph, "machine '", graph.machine.name, "' has clusters of at most ", most, " blocks; it must be at least 1");
   if (graph.cluster < 1 || graph.cluster > most)
     reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name, "' are 1 to ", most);
+}
+
+void check_blocks_per_sm(const Graph& graph) {
+  if (graph.blocks_per_sm < 1 || graph.blocks_per_sm > kMaxBlocksPerSm)
+    reject(graph, "runs ", graph.blocks_per_sm, " blocks an SM; allowed are 1 to ", kMaxBlocksPerSm);
 }
 
 /// Every block belongs to one set of sharers, and all sets are alike.
@@ -183,9 +189,26 @@ int Graph::node_index(std::string_view node) const {
   return -1;
 }
 
+Machine share_of(const Machine& machine, int blocks_per_sm) {
+  constexpr std::int64_t kSmemStep = 128;  // in which an SM gives it out
+  Machine share = machine;
+  if (blocks_per_sm <= 1) return share;
+  share.registers = machine.registers / blocks_per_sm;
+  for (auto& [space, bytes] : share.memory_bytes) {
+    if (space != "SMEM") {
+      bytes /= blocks_per_sm;
+      continue;
+    }
+    const std::int64_t all = std::max(bytes, machine.smem_per_sm_bytes);
+    bytes = std::min(bytes, std::max<std::int64_t>(0, all / blocks_per_sm - machine.smem_reserved_bytes) / kSmemStep * kSmemStep);
+  }
+  return share;
+}
+
 void check(const Graph& graph) {
   check_machine(graph);
   check_cluster(graph);
+  check_blocks_per_sm(graph);
   check_nodes(graph);
   check_values(graph);
   check_edges(graph);

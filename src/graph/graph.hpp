@@ -30,6 +30,8 @@ struct Machine {
   std::string name;
   std::vector<Unit> units;
   std::map<std::string, std::int64_t> memory_bytes;  ///< capacity per space: "SMEM", "TMEM", "REG"
+  std::int64_t smem_per_sm_bytes = 0;    ///< what blocks side by side on an SM share; 0: no more than SMEM
+  std::int64_t smem_reserved_bytes = 0;  ///< of it, that each of them takes beyond its own
   int warps_per_group = 4;
   int warp_size = 32;
   std::int64_t registers = 65536;
@@ -39,6 +41,12 @@ struct Machine {
   int max_cluster = 1;  ///< most blocks that run together and reach each other's shared memory
   int unit_index(std::string_view unit) const;  ///< -1 when unknown
 };
+
+inline constexpr int kMaxBlocksPerSm = 32;
+
+/// What each of so many blocks that run side by side on an SM has of the machine: shared memory (all that is left of an SM's, at most a
+/// block's own limit) and registers. Units stay whole: how blocks share them is a matter of the reservations.
+Machine share_of(const Machine& machine, int blocks_per_sm);
 
 /// `count` instances of a unit from cycle `start` for `cycles` cycles after issue: one row of the reservation table.
 struct Reservation {
@@ -116,6 +124,7 @@ struct Graph {
   std::vector<Value> values;
   std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with; more than half of it keeps others off its SM
   bool persistent = true;             ///< blocks do tile after tile; else one each, which is for the launch to see to
+  int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
 
   // What codegen writes into the unit, and the launch reads back; filled by the op.

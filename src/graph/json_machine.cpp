@@ -44,8 +44,8 @@ Machine find_machine(const Fields& fields, const std::string& given, const std::
 
 }  // namespace
 
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines) {
-  if (json.is_string()) return {find_machine(fields, json.get_ref<const std::string&>(), machines), true};
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, int blocks_per_sm) {
+  if (json.is_string()) return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines), blocks_per_sm), true};
   if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
   fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "max_cluster"});
   ReadMachine read;
@@ -72,9 +72,9 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
   return read;
 }
 
-Json machine_json(const Machine& machine, const std::vector<Machine>& machines) {
+Json machine_json(const Machine& machine, const std::vector<Machine>& machines, int blocks_per_sm) {
   for (const Machine& each : named_machines(machines))
-    if (same(machine, each)) return each.name;
+    if (same(machine, share_of(each, blocks_per_sm))) return each.name;
   Json json = {{"functional_units", Json::object()}};
   for (const Unit& unit : machine.units) json["functional_units"][unit.name] = unit.capacity;
   for (const auto& [space, bytes] : machine.memory_bytes) json["memory"][space] = bytes;

@@ -17,8 +17,9 @@ struct ReadMachine {
   bool bounded = true;  ///< the machine says which memory spaces it has
 };
 
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines);
+/// Of a machine that is named, what each of `blocks_per_sm` blocks has; one that is an object says that itself.
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, int blocks_per_sm);
 
-Json machine_json(const Machine& machine, const std::vector<Machine>& machines);
+Json machine_json(const Machine& machine, const std::vector<Machine>& machines, int blocks_per_sm);
 
 }  // namespace tj::graph

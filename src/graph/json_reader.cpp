@@ -29,8 +29,9 @@ class Reader {
 
   Graph read(std::string_view name) {
     graph_.name = name;
-    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster"});
-    ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_);
+    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster", "blocks_per_sm"});
+    graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
+    ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, graph_.blocks_per_sm);
     graph_.machine = std::move(machine.machine);
     bounded_ = machine.bounded;
     if (const Json* cluster = Fields::optional(tree_, "cluster")) graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);

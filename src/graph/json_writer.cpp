@@ -98,8 +98,9 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   for (const Node& node : graph.nodes) nodes.push_back(line(node_json(graph, node)));
   for (const Edge& edge : graph.edges) edges.push_back(line(edge_json(graph, edge, implied)));
   for (const Value& value : graph.values) values.push_back(line(value_json(value)));
-  std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines)));
+  std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines, graph.blocks_per_sm)));
   if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);
+  if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
   if (has_code(graph)) out += cat(",\n  \"code\": ", line(code_json(graph)));
   write_list(out, "instructions", nodes);
   if (!implied) write_list(out, "values", values);

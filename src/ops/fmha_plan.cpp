@@ -75,7 +75,7 @@ void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan
   // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
   // each is a block of its own and the hardware hands out the longest first.
   const auto tiles = static_cast<unsigned>(p.tiles);
-  plan.blocks = args.causal || plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count);
+  plan.blocks = args.causal || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
 }
 
 }  // namespace tj::ops

@@ -3,12 +3,14 @@
 
 namespace tj::ops {
 
-graph::Machine machine_of(const arch::Arch& arch) {
+graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm) {
   graph::Machine machine;
   machine.name = arch.name;
   for (const arch::Unit& unit : arch.units) machine.units.push_back({unit.name, unit.capacity});
   machine.memory_bytes = arch.memory_bytes;
   machine.memory_bytes["SMEM"] = arch.smem_per_block_bytes;
+  machine.smem_per_sm_bytes = arch.smem_per_sm_bytes;
+  machine.smem_reserved_bytes = arch.smem_reserved_bytes;
   machine.warps_per_group = arch.warps_per_group;
   machine.warp_size = arch.warp_size;
   machine.registers = arch.registers_per_sm;
@@ -16,7 +18,7 @@ graph::Machine machine_of(const arch::Arch& arch) {
   machine.register_step = arch.register_step;
   machine.register_roles = arch.register_roles;
   machine.max_cluster = arch.max_cluster;
-  return machine;
+  return graph::share_of(machine, blocks_per_sm);
 }
 
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths) {

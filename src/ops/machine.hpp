@@ -13,8 +13,9 @@
 
 namespace tj::ops {
 
-/// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch.
-graph::Machine machine_of(const arch::Arch& arch);
+/// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch. Of memory and
+/// registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
+graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 
 /// Candidate::definitions of a unit whose matrix instructions have these numbers of columns.
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths);

@@ -60,7 +60,10 @@ struct LaunchPlan {
   std::array<Map, kMaxMaps> maps{};
   std::size_t map_count = 0;
   unsigned blocks = 0;
-  unsigned sm_count = 0;  ///< of the device, set before plan() is called
+  unsigned sm_count = 0;  ///< of the device, set before plan() is called; 0: not known
+  unsigned blocks_per_sm = 1;  ///< of the kernel, set likewise
+  /// Blocks that run at once: the grid of a kernel whose blocks walk tiles.
+  unsigned resident_blocks() const { return sm_count * blocks_per_sm; }
 };
 
 /// A file that units may include, beside those of the library: "gemm.cuh".

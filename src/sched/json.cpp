@@ -40,6 +40,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["certificate"] = schedule.certificate;
   out["joint"] = schedule.joint;
   out["cluster"] = graph.cluster;
+  out["blocks_per_sm"] = graph.blocks_per_sm;
   out["persistent"] = graph.persistent;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;

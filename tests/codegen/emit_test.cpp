@@ -56,6 +56,19 @@ TEST_CASE("one stage and two stages differ in prologue, order and waits") {
   CHECK(a.find("epilogue") != std::string::npos);
 }
 
+TEST_CASE("blocks side by side are said to the compiler, and their share is what bounds a block") {
+  auto graph = attention();
+  const auto schedule = sched::schedule(graph);
+  CHECK(occurrences(text_of(graph, schedule), "TJ_KERNEL(tj_kernel, 384, ") == 1);
+  CHECK(codegen::emit(graph, schedule, "sm90").blocks_per_sm == 1);
+  const graph::Machine whole = graph.machine;
+  graph.blocks_per_sm = 2;
+  CHECK(codegen::emit(graph, schedule, "sm90").blocks_per_sm == 2);
+  CHECK(occurrences(text_of(graph, schedule), "TJ_KERNEL_BESIDE(tj_kernel, 384, 2, ") == 1);
+  graph.machine = graph::share_of(whole, 2);
+  CHECK_THROWS_WITH(text_of(graph, schedule), doctest::Contains("bytes of shared memory, sm_90a has 115712 a block"));
+}
+
 TEST_CASE("moving slots, an order barrier or a node's stage by hand changes the text") {
   const auto graph = attention();
   const auto schedule = sched::schedule(graph);

@@ -140,6 +140,22 @@ TEST_CASE("registers move between roles where the arch says so, and are refused 
   }
 }
 
+TEST_CASE("blocks side by side get the registers of their share, and no more") {
+  const auto compiler = test::nvrtc_or_skip();
+  // Sums of many values that are all needed to the end: as many registers as there are.
+  const std::string body = "  float x[160];\n  for (int i = 0; i < 160; ++i) x[i] = p.values[i * p.n];\n  for (int r = 0; r < p.n; ++r)\n    for (int i = 0; i < 160; ++i) x[i] = x[i] * x[(i + 1) % 160] + p.values[r];\n"
+                           "  for (int i = 0; i < 160; ++i) p.values[i * p.n] = x[i];\n}\n";
+  const auto registers = [&](const arch::Arch& arch, const std::string& kernel) {
+    return compiler->compile(job_for(arch, "struct Params { float* values; int n; };\n" + kernel + " {\n" + body)).registers;
+  };
+  for (const char* name : {"sm_80", "sm_120a"}) {
+    CAPTURE(name);
+    const arch::Arch& arch = *arch::find(name);
+    CHECK(registers(arch, "TJ_KERNEL(kernel, 256, Params, p)") > 160);
+    CHECK(registers(arch, "TJ_KERNEL_BESIDE(kernel, 256, 2, Params, p)") <= 128);
+  }
+}
+
 TEST_CASE("what sm_80 lacks is refused in words, where a body gets there") {
   const auto compiler = test::nvrtc_or_skip();
   const auto log = [&](const std::string& statement) {

@@ -176,6 +176,36 @@ TEST_CASE("spill costs and ties to a role are written and read") {
   CHECK_FALSE(again.edges[1].same_role);
 }
 
+TEST_CASE("blocks side by side have a share of a machine that is named, and what a machine that is an object says") {
+  graph::Machine whole;
+  whole.name = "whole";
+  whole.units = {{"TC", 1}};
+  whole.memory_bytes = {{"SMEM", 99 * 1024}, {"TMEM", 4096}};
+  whole.smem_per_sm_bytes = 100 * 1024;
+  whole.smem_reserved_bytes = 1024;
+  const std::string nodes = R"("instructions": [{"name": "a", "cycles": 8, "fu": "TC"}]})";
+  const graph::Graph named = graph::read_json(R"({"machine": "whole", "blocks_per_sm": 2, )" + nodes, "named", {whole});
+  CHECK(named.blocks_per_sm == 2);
+  CHECK(named.machine.memory_bytes.at("SMEM") == 49 * 1024);
+  CHECK(named.machine.memory_bytes.at("TMEM") == 2048);
+  CHECK(named.machine.registers == 32768);
+  CHECK(graph::to_text(named).find("graph named on whole, 2 blocks an SM\n") == 0);
+  const std::string text = graph::to_json(named, {whole});
+  CHECK(text.find("\"machine\": \"whole\",\n  \"blocks_per_sm\": 2,") != std::string::npos);
+  CHECK(graph::to_text(graph::read_json(text, "named", {whole})) == graph::to_text(named));
+
+  const graph::Graph object = graph::read_json(R"({"machine": {"functional_units": {"TC": 1}, "memory": {"SMEM": 1000}, "registers": 4096}, "blocks_per_sm": 4, )" + nodes);
+  CHECK(object.machine.memory_bytes.at("SMEM") == 1000);
+  CHECK(object.machine.registers == 4096);
+  CHECK(graph::to_json(graph::read_json(graph::to_json(object))) == graph::to_json(object));
+
+  for (const char* wrong : {"0", "33", "1.5", "\"2\""})
+    refuses_text(std::string(R"({"machine": "hopper", "blocks_per_sm": )") + wrong + ", " + nodes, std::string("blocks_per_sm is ") + wrong);
+  graph::Graph checked = named;
+  checked.blocks_per_sm = 0;
+  CHECK_THROWS_WITH(graph::check(checked), doctest::Contains("runs 0 blocks an SM; allowed are 1 to 32"));
+}
+
 TEST_CASE("the README's example is a graph") {
   const std::string page = slurp("src/graph/README.md");
   const std::size_t begin = page.find("```json\n");

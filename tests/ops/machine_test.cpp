@@ -26,3 +26,25 @@ TEST_CASE("every arch is a machine with its own units, memory and registers") {
     CHECK(machine.warp_size == arch->warp_size);
   }
 }
+
+TEST_CASE("blocks side by side share an SM's memory and registers, and each is held to its own limit") {
+  const arch::Arch& arch = *arch::find("sm_120a");
+  const graph::Machine two = ops::machine_of(arch, 2), three = ops::machine_of(arch, 3);
+  CHECK(two.name == arch.name);
+  CHECK(two.memory_bytes.at("SMEM") == 49 * 1024);  // half of 100 KB less the system's 1 KB
+  CHECK(two.registers == 32768);
+  CHECK(two.units.size() == arch.units.size());
+  CHECK(three.memory_bytes.at("SMEM") == 33024);    // 100 KB / 3 - 1 KB, in steps of 128 bytes
+  for (const arch::Arch* each : arch::all()) {
+    CAPTURE(each->name);
+    for (const int blocks : {1, 2, 3, 8, 32}) {
+      const graph::Machine share = ops::machine_of(*each, blocks);
+      const std::int64_t smem = share.memory_bytes.at("SMEM");
+      CHECK(smem > 0);
+      CHECK(smem <= each->smem_per_block_bytes);
+      CHECK(blocks * (smem + each->smem_reserved_bytes) <= each->smem_per_sm_bytes);
+      CHECK(blocks * share.registers <= each->registers_per_sm);
+      for (const auto& [space, bytes] : each->memory_bytes) CHECK(blocks * share.memory_bytes.at(space) <= bytes);
+    }
+  }
+}

@@ -17,7 +17,7 @@ namespace {
 /// An op whose every candidate asks for the given file of node bodies.
 class Asking final : public ops::Op {
  public:
-  explicit Asking(std::vector<std::string> includes) : includes_(std::move(includes)) {}
+  explicit Asking(std::vector<std::string> includes, int last_blocks_per_sm = 1) : includes_(std::move(includes)), last_blocks_per_sm_(last_blocks_per_sm) {}
   std::string_view name() const override { return "asking"; }
   void validate(const void*, bool) const override {}
   Device device_of(const void*) const override { return {}; }
@@ -38,6 +38,7 @@ class Asking final : public ops::Op {
       candidate.useful_flops = 1;
       list.push_back(candidate);
     }
+    list.back().graph.blocks_per_sm = last_blocks_per_sm_;
     return list;
   }
   ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
@@ -45,6 +46,7 @@ class Asking final : public ops::Op {
 
  private:
   std::vector<std::string> includes_;
+  int last_blocks_per_sm_;
 };
 
 class Unasked final : public compile::Compiler {
@@ -76,6 +78,24 @@ TEST_CASE("an op without node bodies for the arch's family is refused by name") 
 TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
   const Asking op({"ops/asking_sm90.cuh", "ops/fmha_sm90.cuh"});
   CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha_sm90.cuh");
+}
+
+TEST_CASE("blocks side by side count when candidates are rated, and stay known to the cache and to the launch") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  for (const int blocks : {1, 2}) {
+    const Asking op({"ops/fmha_sm90.cuh", "ops/gemm_sm90.cuh"}, blocks);  // alike but for that
+    CHECK(choose(op, op.request_of(nullptr, arch), arch).candidate.graph.blocks_per_sm == blocks);
+  }
+  Artifact artifact;
+  artifact.report.name = artifact.report.target = artifact.symbol = artifact.report.schedule_json = "x";
+  artifact.blocks_per_sm = 2;
+  const auto again = from_entry(to_entry(artifact));
+  REQUIRE(again);
+  CHECK(again->blocks_per_sm == 2);
+  ops::LaunchPlan plan;
+  plan.sm_count = 100;
+  plan.blocks_per_sm = again->blocks_per_sm;
+  CHECK(plan.resident_blocks() == 200);
 }
 
 TEST_CASE("an arch without primitives is refused, on the device and on the model") {

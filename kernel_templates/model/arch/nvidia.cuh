@@ -18,6 +18,9 @@
                                           tj::dev::bind_model};                                                      \
   static void symbol##_body(const Params& params)
 
+/// The model has registers for any number of blocks.
+#define TJ_KERNEL_BESIDE(symbol, block_threads, blocks_per_sm, Params, params) TJ_KERNEL(symbol, block_threads, Params, params)
+
 // CUDA has these without qualification.
 inline int min(int a, int b) { return b < a ? b : a; }
 inline int max(int a, int b) { return a < b ? b : a; }
