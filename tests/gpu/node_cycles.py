@@ -11,10 +11,9 @@ import ctypes.util
 import json
 import pathlib
 import random
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEMPLATES = ROOT / "kernel_templates"
+from cuda_driver import NVRTC_NAMES, check, compile_kernel, load_library
+
 REPEATS = 64
 
 KERNEL = """
@@ -116,37 +115,6 @@ class Params(ctypes.Structure):
                 ("sizes", ctypes.c_int * 8), ("scale", ctypes.c_float), ("scale_log2", ctypes.c_float), ("sign", ctypes.c_float)]
 
 
-def check(status, call):
-    if status != 0:
-        raise RuntimeError(f"{call} returned {status}")
-
-
-def load_library(names, what):
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    sys.exit(f"{what} was not found; searched {', '.join(names)}")
-
-
-def compile_kernel(nvrtc, text, arch="sm_90a"):
-    program = ctypes.c_void_p()
-    check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"measure.cu", 0, None, None), "nvrtcCreateProgram")
-    options = [b"--gpu-architecture=" + arch.encode(), b"-std=c++17", b"-I" + str(TEMPLATES).encode()]
-    status = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    if status != 0:
-        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value)
-        nvrtc.nvrtcGetProgramLog(program, log)
-        sys.exit(log.value.decode())
-    check(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)), "nvrtcGetCUBINSize")
-    cubin = ctypes.create_string_buffer(size.value)
-    check(nvrtc.nvrtcGetCUBIN(program, cubin), "nvrtcGetCUBIN")
-    return cubin
-
-
 def key_map(cuda, address, keys, head_dim, block_n):
     """The 16 words of a tensor map over [1, 1, keys, head_dim] f16 with boxes of block_n rows and 64 columns."""
     raw = ctypes.create_string_buffer(192)
@@ -187,7 +155,7 @@ def main():
     parser.add_argument("--json", help="also write the numbers to this file")
     options = parser.parse_args()
     cuda = load_library(["libcuda.so.1"], "the NVIDIA driver")
-    nvrtc = load_library(["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"], "NVRTC")
+    nvrtc = load_library(NVRTC_NAMES, "NVRTC")
     device, context, sms = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int()
     check(cuda.cuInit(0), "cuInit")
     check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")

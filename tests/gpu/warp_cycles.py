@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""Cycles of a warp's matrix instructions, loads of matrices and copies by threads on the GPU at hand: what the archs of family sm80 cost.
+"""What a warp's matrix instructions cost on the GPU at hand: the source of the cost facts of family sm80 in src/arch/.
 
-Compiles small kernels around the primitives with NVRTC, runs one block a multiprocessor, and prints rates of a multiprocessor and
-latencies as clock64 counts them, the best of some rounds. Products: from registers alone, in one chain, and fed by load_matrices, of which
-each serves as many of them as rows of 16 a warp has, twice. Copies: a tile from L2 by all threads, and its wait.
-Needs an NVIDIA driver, NVRTC and a device of compute capability 8.0 or more; with --compile NVRTC alone.
-Usage: tests/gpu/warp_cycles.py [--json FILE] [--compile]
+Compiles small kernels around the primitives with NVRTC. Without --rate it runs one block a multiprocessor and prints rates of a
+multiprocessor and latencies as clock64 counts them, the best of some rounds. Products: from registers alone, in one chain, and fed by
+load_matrices, of which each serves as many of them as rows of 16 a warp has, twice. Copies: a tile from L2 by all threads, and its wait.
+With --rate it prints what products of random numbers from registers alone reach at full load (mma_rate.py).
+Needs an NVIDIA driver, a device of compute capability 8.0 or more, and NVRTC or the binaries that --compile has left in a folder.
+Usage: tests/gpu/warp_cycles.py [--rate] [--cubins DIR] [--json FILE] | --compile [--cubins DIR] [--arch NAME]
 """
 import argparse
 import ctypes
 import json
 import pathlib
 import statistics
+import time
 
-from node_cycles import check, compile_kernel, load_library
+import mma_rate
+from cuda_driver import Binaries, Driver
 
 REPEATS = 32   # of a body that holds COUNT instructions
 COUNT = 16
 ROUNDS = 5
 SMEM = 72 * 1024
+ARCHS = {"sm_80": "sm80", "sm_86": "sm80", "sm_89": "sm80", "sm_90": "sm80_tma", "sm_120a": "sm80_tma", "sm_121a": "sm80_tma"}
 
 KERNEL = """
 #include "arch/%(primitives)s.cuh"
@@ -27,9 +31,9 @@ KERNEL = """
 using namespace tj::dev;
 struct Params { long long* out; const char* in; float one; };
 TJ_KERNEL(measure, %(threads)d, Params, p) {
-  const u32 base = shared_base();
+  const u32 base = shared_base(), warp = warp_index();  // here, where all lanes are: no call that they make together may stand below an if
   for (u32 at = 4 * thread_index(); at < %(smem)du; at += 4 * %(threads)d) store_shared(base + at, 0u);
-  const u32 mine = piece_address(base + warp_index() %% 4 * 2048, down_row(), down_piece());
+  const u32 mine = piece_address(base + warp %% 4 * 2048, down_row(), down_piece());
   u32 a[4] = {0x3c003c00u + thread_index(), 0x38003c00u, 0x3c003800u, 0x34003c00u + thread_index()}, b[%(count)d][4];
   float d[%(count)d][4], x[%(count)d];
   for (int i = 0; i < %(count)d; ++i) {
@@ -47,27 +51,32 @@ TJ_KERNEL(measure, %(threads)d, Params, p) {
     }
     const long long stop = clock64();
     if (lane_index() == 0 && block_index() == 0) {
-      p.out[2 * (round * %(warps)d + warp_index())] = start;
-      p.out[2 * (round * %(warps)d + warp_index()) + 1] = stop;
+      p.out[2 * (round * %(warps)d + warp)] = start;
+      p.out[2 * (round * %(warps)d + warp) + 1] = stop;
     }
   }
   float keep = static_cast<float>(address + words[0] + words[1] + words[2] + words[3]);  // what makes every result needed
-  for (int i = 0; i < %(count)d; ++i) keep += d[i][0] + d[i][1] + d[i][2] + d[i][3] + x[i] + static_cast<float>(b[i][0] + b[i][1] + b[i][2] + b[i][3]);
+  for (int i = 0; i < %(count)d; ++i) { %(keep)s }
   if (keep == 123.456f) p.out[0] = 0;
 }
 """
+# What a body changes is kept; anything else would hold registers while it runs.
+KEEP = {"d[": "keep += d[i][0] + d[i][1] + d[i][2] + d[i][3];", "x[": "keep += x[i];",
+        "b[i])": "keep += static_cast<float>(b[i][0] + b[i][1] + b[i][2] + b[i][3]);"}
 
 PRODUCT = "mma_m16n8k16(%(tag)s{}, d[%(sum)s], a, b[%(right)s][0], b[%(right)s][1]);"
 # Another place each time, and a use of every word: the assembler drops a load that another one repeats, and one that nobody needs.
-LOAD = "load_matrices%(order)s(mine + 2048 * i + repeat %% 2 * 32768, b[i]);"
+LOAD = "load_matrices%(order)s(mine + 2048 * i + repeat %% 2 * 32768, b[%(place)s]);"
 USE = " words[0] ^= b[i][0] ^ b[i][1]; words[1] ^= b[i][2] ^ b[i][3];"
+AHEAD = 4  # loads before the products that use what they bring
 
 
 def fed(rows):
     """Every load brings two right operands, which meet the left operands of `rows` blocks of 16 rows."""
-    products = [f"mma_m16n8k16(F16{{}}, d[(2 * i * {rows} + {2 * r + h}) % {COUNT}], a, b[(i + {COUNT // 2}) % {COUNT}][{2 * h}], b[(i + {COUNT // 2}) % {COUNT}][{2 * h + 1}]);"
+    right = f"b[(i + {AHEAD}) % {2 * AHEAD}]"
+    products = [f"mma_m16n8k16(F16{{}}, d[(2 * i * {rows} + {2 * r + h}) % {COUNT}], a, {right}[{2 * h}], {right}[{2 * h + 1}]);"
                 for r in range(rows) for h in range(2)]
-    return LOAD % dict(order="") + " " + " ".join(products)
+    return LOAD % dict(order="", place=f"i % {2 * AHEAD}") + " " + " ".join(products)
 
 
 # name: (text of one step, steps in a body, what one step of one warp does, its unit)
@@ -75,8 +84,8 @@ BODIES = {
     "product f16": (PRODUCT % dict(tag="F16", sum="i", right="i"), COUNT, 4096, "flop"),
     "product bf16": (PRODUCT % dict(tag="Bf16", sum="i", right="i"), COUNT, 4096, "flop"),
     "product chain": (PRODUCT % dict(tag="F16", sum="0", right="i"), COUNT, 4096, "flop"),
-    "load": (LOAD % dict(order="") + USE, COUNT, 512, "bytes"),
-    "load transposed": (LOAD % dict(order="_transposed") + USE, COUNT, 512, "bytes"),
+    "load": (LOAD % dict(order="", place="i") + USE, COUNT, 512, "bytes"),
+    "load transposed": (LOAD % dict(order="_transposed", place="i") + USE, COUNT, 512, "bytes"),
     "load chain": ("load_matrices(address, words); address += words[0];", COUNT, 512, "bytes"),
     "load + 2 products": (fed(1), COUNT, 2 * 4096, "flop"),
     "load + 4 products": (fed(2), COUNT, 4 * 4096, "flop"),
@@ -93,29 +102,22 @@ def copy_body(kilobytes, threads):
 
 
 def kernel_text(primitives, body, steps, warps):
-    return KERNEL % dict(primitives=primitives, threads=32 * warps, warps=warps, smem=SMEM, count=COUNT, rounds=ROUNDS, repeats=REPEATS, steps=steps, body=body)
+    keep = " ".join(text for what, text in KEEP.items() if what in body)
+    return KERNEL % dict(primitives=primitives, threads=32 * warps, warps=warps, smem=SMEM, count=COUNT, rounds=ROUNDS, repeats=REPEATS, steps=steps, body=body, keep=keep)
 
 
 class Params(ctypes.Structure):
     _fields_ = [("out", ctypes.c_void_p), ("input", ctypes.c_void_p), ("one", ctypes.c_float)]
 
 
-def measure(cuda, cubin, warps, blocks):
+def measure(driver, binary, warps):
     """Cycles of all repeats: from the first warp's start to the last one's stop, the least of the rounds after the first."""
-    module, function, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
-    check(cuda.cuModuleLoadData(ctypes.byref(module), cubin), "cuModuleLoadData")
-    check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"measure"), "cuModuleGetFunction")
-    check(cuda.cuFuncSetAttribute(function, 8, SMEM), "cuFuncSetAttribute")  # 8: dynamic shared memory limit
-    check(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 20)), "cuMemAlloc")
-    check(cuda.cuMemsetD8_v2(memory, ctypes.c_ubyte(0), ctypes.c_size_t(1 << 20)), "cuMemsetD8")
-    params = Params(out=memory.value, input=memory.value + 65536, one=1.0)
-    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(params))
-    check(cuda.cuLaunchKernel(function, blocks, 1, 1, 32 * warps, 1, 1, SMEM, None, arguments, None), "cuLaunchKernel")
-    check(cuda.cuCtxSynchronize(), "cuCtxSynchronize")
-    times = (ctypes.c_longlong * (2 * warps * ROUNDS))()
-    check(cuda.cuMemcpyDtoH_v2(times, memory, ctypes.sizeof(times)), "cuMemcpyDtoH")
-    cuda.cuMemFree_v2(memory)
-    cuda.cuModuleUnload(module)
+    module, function = driver.load(binary, smem=SMEM)
+    memory = driver.memory(1 << 20)
+    driver.run(function, driver.sms, 32 * warps, SMEM, Params(out=memory, input=memory + 65536, one=1.0))
+    times = driver.read(memory, ctypes.c_longlong, 2 * warps * ROUNDS)
+    driver.free(memory)
+    driver.unload(module)
     rounds = [times[2 * warps * r:2 * warps * (r + 1)] for r in range(1, ROUNDS)]
     return min(max(r[1::2]) - min(r[0::2]) for r in rounds)
 
@@ -128,40 +130,58 @@ def cases():
         yield f"copy {kilobytes} KB", copy_body(kilobytes, 128), 1, kilobytes * 1024 // 4, "bytes", 4
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="also write the numbers to this file")
-    parser.add_argument("--compile", action="store_true", help="compile the kernels for every arch of the family, and run nothing")
-    options = parser.parse_args()
-    nvrtc = load_library(["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"], "NVRTC")
-    if options.compile:
-        for arch, primitives in (("sm_80", "sm80"), ("sm_86", "sm80"), ("sm_89", "sm80"), ("sm_90", "sm80_tma"), ("sm_120a", "sm80_tma"), ("sm_121a", "sm80_tma")):
-            sizes = [len(compile_kernel(nvrtc, kernel_text(primitives, case[1], case[2], case[5]), arch)) for case in cases()]
-            print(f"{arch}: {len(sizes)} kernels, {sum(sizes)} bytes")
-        return
-    cuda = load_library(["libcuda.so.1"], "the NVIDIA driver")
-    device, context, sms, major, minor = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    check(cuda.cuInit(0), "cuInit")
-    check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
-    for out, attribute in ((sms, 16), (major, 75), (minor, 76)):
-        check(cuda.cuDeviceGetAttribute(ctypes.byref(out), attribute, device), "cuDeviceGetAttribute")
-    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
-    arch = f"sm_{major.value}{minor.value}" + ("a" if major.value >= 10 else "")
-    primitives = "sm80" if major.value < 9 else "sm80_tma"
-    print(f"{arch}, {sms.value} multiprocessors; cycles of one step of a warp, and what a multiprocessor does in a cycle")
+def kernels(primitives, rate):
+    """(name, text) of what is to be measured, in the order of its cases."""
+    if rate:
+        return [(f"rate {case}", mma_rate.kernel_text(primitives, case)) for case in mma_rate.CASES]
+    return [(f"{case[0]} {case[5]}", kernel_text(primitives, case[1], case[2], case[5])) for case in cases()]
+
+
+def compile_all(binaries, arch, primitives, rate):
+    start = time.monotonic()
+    made = [binaries.get(name, text, arch) for name, text in kernels(primitives, rate)]
+    print(f"{arch}: {len(made)} kernels, {sum(map(len, made))} bytes, in {time.monotonic() - start:.1f} s", flush=True)
+    return made
+
+
+def print_cycles(driver, made):
+    print("cycles of one step of a warp, and what a multiprocessor does in a cycle", flush=True)
     rows, copies = [], []
-    for name, body, steps, amount, unit, warps in cases():
-        cycles = measure(cuda, compile_kernel(nvrtc, kernel_text(primitives, body, steps, warps), arch), warps, sms.value)
+    for (name, _, steps, amount, unit, warps), binary in zip(cases(), made):
+        cycles = measure(driver, binary, warps)
         step, rate = cycles / REPEATS / steps, amount * warps * REPEATS * steps / cycles
         rows.append(dict(body=name, warps=warps, cycles_a_step=step, rate=rate, unit=unit))
         print(f"{name:18s} {warps:2d} warps  {step:8.1f} cycles  {rate:8.1f} {unit}/cycle", flush=True)
-        if unit == "bytes" and name.startswith("copy"):
+        if name.startswith("copy"):
             copies.append((amount * warps / 1024, step))
     line = statistics.linear_regression(*zip(*copies))
     print(f"copies by threads from L2: {line.intercept:.0f} cycles and {line.slope:.1f} for each KB, the barrier of the block with them")
+    return dict(rows=rows, copy_cycles=line.intercept, copy_cycles_per_kb=line.slope)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", action="store_true", help="products of random numbers from registers alone at full load, in TFLOP/s by events")
+    parser.add_argument("--json", metavar="FILE", help="also write the numbers to this file")
+    parser.add_argument("--cubins", metavar="DIR", help="take the kernels' binaries from this folder, and leave there those that it lacks")
+    parser.add_argument("--compile", action="store_true", help="compile the kernels of both kinds for every arch of the family, and run nothing")
+    parser.add_argument("--arch", choices=ARCHS, help="with --compile: for this one only")
+    options = parser.parse_args()
+    if options.arch and not options.compile:
+        parser.error("--arch goes with --compile; a run is on the GPU at hand")
+    binaries = Binaries(options.cubins)
+    if options.compile:
+        for arch in [options.arch] if options.arch else ARCHS:
+            for rate in (False, True):
+                compile_all(binaries, arch, ARCHS[arch], rate)
+        return
+    driver = Driver()
+    arch = f"sm_{driver.major}{driver.minor}" + ("a" if driver.major >= 10 else "")
+    print(f"{arch}, {driver.sms} multiprocessors", flush=True)
+    made = compile_all(binaries, arch, ARCHS.get(arch, "sm80" if driver.major < 9 else "sm80_tma"), options.rate)
+    found = mma_rate.print_rates(driver, made) if options.rate else print_cycles(driver, made)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(dict(arch=arch, rows=rows, copy_cycles=line.intercept, copy_cycles_per_kb=line.slope), indent=1) + "\n")
+        pathlib.Path(options.json).write_text(json.dumps(dict(arch=arch, sms=driver.sms, **found), indent=1) + "\n")
 
 
 if __name__ == "__main__":
