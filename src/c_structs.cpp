@@ -73,7 +73,7 @@ Tensor to_tensor(const tj_tensor* given, const char* name) {
 }
 
 FmhaConfig to_fmha(const tj_kernel_config& c) {
-  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0};
+  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0, c.step};
 }
 
 GemmConfig to_gemm(const tj_kernel_config& c) {
@@ -108,7 +108,6 @@ Device to_device(const tj_device& device, const char* name) {
 
 FmhaArgs to_args(const tj_fmha_args* given) {
   const tj_fmha_args a = read(given, "args");
-  if (a.reserved != 0) refuse(cat("args.reserved is ", a.reserved, "; allowed: 0"), Code::unsupported);
   FmhaArgs args;
   args.q = to_tensor(a.q, "q");
   args.k = to_tensor(a.k, "k");
@@ -117,6 +116,7 @@ FmhaArgs to_args(const tj_fmha_args* given) {
   if (a.lse != nullptr) args.lse = to_tensor(a.lse, "lse");
   if (a.has_scale != 0) args.scale = a.scale;
   args.causal = a.causal != 0;
+  args.step = a.step;
   return args;
 }
 
@@ -163,7 +163,6 @@ ChunkOArgs to_args(const tj_chunk_o_args* given) {
 
 std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig, ChunkOConfig> to_config(const tj_kernel_config* given) {
   const tj_kernel_config c = read(given, "config");
-  if (c.reserved != 0) refuse(cat("config.reserved is ", c.reserved, "; allowed: 0"), Code::unsupported);
   constexpr const char* kOps = "\"fmha\", \"gemm\", \"chunk_indices\", \"chunk_o\"";
   if (c.op == nullptr) refuse(cat("config.op is null; allowed: ", kOps));
   if (std::strcmp(c.op, "fmha") == 0) return to_fmha(c);

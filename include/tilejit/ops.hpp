@@ -22,6 +22,10 @@ struct FmhaArgs {
   std::optional<Tensor> lse;   ///< natural-log sum of exponentials of the scaled scores
   std::optional<float> scale;  ///< any finite value; D^-1/2 when absent
   bool causal = false;
+  /// 0: the kernel that the library chooses. 1 to 6: a step of a ladder (samples/04_fmha_ladder) on archs whose products are a warp's (sm_80,
+  /// sm_120a and their like), there to compare with: 1 basic, 2 exp2, 3 transposed_k, 4 latency, 5 occupancy, 6 division. Each is held to
+  /// 64 rows of queries and 64 keys, and to one thing less than the step before.
+  std::int32_t step = 0;
 };
 
 /// What decides which fmha kernel is needed, without any memory: for prepare() and tj-warm.
@@ -31,6 +35,7 @@ struct FmhaConfig {
   bool causal = false;
   /// False: 1e-6 <= scale <= 1, the fast form. True: any finite scale.
   bool general_scale = false;
+  std::int32_t step = 0;  ///< as FmhaArgs::step
 };
 
 /// What gemm applies to a result before it is rounded: relu is max(x, 0), gelu is x times the normal distribution function of

@@ -87,7 +87,7 @@ typedef struct tj_fmha_args {
   float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
   int32_t has_scale;
   int32_t causal;
-  int32_t reserved;     /* 0 */
+  int32_t step;         /* 0: the library's choice of a kernel; tj::FmhaArgs::step */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (ops.hpp) says. */
@@ -148,7 +148,7 @@ typedef struct tj_kernel_config {
   int32_t bias, add_c;
   int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
   int32_t rung;          /* tj::GemmArgs::rung */
-  int32_t reserved;      /* 0 */
+  int32_t step;          /* fmha: tj::FmhaArgs::step */
   int32_t v_heads_per_head;  /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
   int32_t ungated;           /* 1: without g_cu */
   int32_t equal_lengths;     /* 1: without lists of sequences and chunks */

@@ -17,7 +17,7 @@ struct ScheduleFacts {
     int cycle = 0, stage = 0;
     bool loop = true;  ///< else once a tile
   };
-  int ii = 0, length = 0, stages = 0, cluster = 1;
+  int ii = 0, length = 0, stages = 0, cluster = 1, blocks_per_sm = 1;
   bool persistent = true;
   std::string certificate;
   std::vector<Node> nodes;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/fmha_steps.hpp"
 #include "ops/fmha_validate.hpp"
 #include "ops/op_flags.hpp"
 #include "support/fail.hpp"
@@ -14,7 +15,7 @@ using support::cat;
 using support::fail;
 
 FmhaConfig config_of(const FmhaArgs& args) {
-  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args))};
+  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)), args.step};
 }
 
 FmhaConfig config_of(const Request& request) {
@@ -24,15 +25,25 @@ FmhaConfig config_of(const Request& request) {
     if (name == "head_dim") config.head_dim = std::stoi(value);
     if (name == "causal") config.causal = value == "1";
     if (name == "general_scale") config.general_scale = value == "1";
+    if (name == "step") config.step = fmha_step_number(value);
   }
   return config;
+}
+
+/// Numbers and names.
+std::vector<std::string> step_words() {
+  std::vector<std::string> words;
+  for (int step = 0; step <= kLastFmhaStep; ++step) words.emplace_back(step == kNoFmhaStep ? fmha_steps()[0].name : cat(step));
+  for (const FmhaStep& step : fmha_steps().subspan(1)) words.emplace_back(step.name);
+  return words;
 }
 
 const std::vector<FlagChoice>& choices() {
   static const std::vector<FlagChoice> all = {{"dtype", {"f16", "bf16"}, 2},
                                               {"head-dim", {"64", "128"}, 2},
                                               {"causal", {"both", "true", "false"}},
-                                              {"general-scale", {"false", "true", "both"}}};
+                                              {"general-scale", {"false", "true", "both"}},
+                                              {"step", step_words(), 1}};
   return all;
 }
 
@@ -42,6 +53,7 @@ void set(FmhaConfig& config, std::string_view name, const std::string& value) {
   if (name == "head-dim") config.head_dim = std::stoi(value);
   if (name == "causal") config.causal = value == "true";
   if (name == "general-scale") config.general_scale = value == "true";
+  if (name == "step") config.step = fmha_step_number(value);
 }
 
 class Fmha final : public Op {
@@ -63,7 +75,9 @@ class Fmha final : public Op {
   }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    return fmha_candidates(config_of(request), arch);
+    const FmhaConfig config = config_of(request);
+    require_fmha_steps(config.step, arch);
+    return fmha_candidates(config, arch);
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
     Geometry geometry;
@@ -96,7 +110,7 @@ bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <=
 float fmha_scale(const FmhaArgs& args) { return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3])); }
 
 std::uint64_t fmha_small_key(const FmhaConfig& config) {
-  return static_cast<std::uint64_t>(config.head_dim) << 8 | static_cast<std::uint64_t>(config.dtype) << 2 |
+  return static_cast<std::uint64_t>(config.step) << 32 | static_cast<std::uint64_t>(config.head_dim) << 8 | static_cast<std::uint64_t>(config.dtype) << 2 |
          static_cast<std::uint64_t>(config.causal) << 1 | static_cast<std::uint64_t>(config.general_scale);
 }
 
@@ -108,7 +122,9 @@ Request fmha_request(const FmhaConfig& config) {
                     {"head_dim", cat(config.head_dim)},
                     {"causal", config.causal ? "1" : "0"},
                     {"general_scale", config.general_scale ? "1" : "0"}};
-  request.name = cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "", config.general_scale ? "_anyscale" : "");
+  for (auto& field : fmha_step_fields(config.step)) request.fields.push_back(std::move(field));
+  request.name = cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "", config.general_scale ? "_anyscale" : "",
+                     config.step == kNoFmhaStep ? "" : cat("_", fmha_steps()[static_cast<std::size_t>(config.step)].name));
   return request;
 }
 

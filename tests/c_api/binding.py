@@ -37,7 +37,7 @@ class FmhaArgs(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("q", ctypes.POINTER(Tensor)), ("k", ctypes.POINTER(Tensor)),
                 ("v", ctypes.POINTER(Tensor)), ("o", ctypes.POINTER(Tensor)), ("lse", ctypes.POINTER(Tensor)),
                 ("scale", ctypes.c_float), ("has_scale", ctypes.c_int32), ("causal", ctypes.c_int32),
-                ("reserved", ctypes.c_int32)]
+                ("step", ctypes.c_int32)]
 
 
 class GemmArgs(Sized):
@@ -65,7 +65,7 @@ class KernelConfig(Sized):
                 ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("batch", ctypes.c_int64),
                 ("out", ctypes.c_int32), ("a_transposed", ctypes.c_int32), ("b_transposed", ctypes.c_int32),
                 ("bias", ctypes.c_int32), ("add_c", ctypes.c_int32), ("activation", ctypes.c_int32),
-                ("rung", ctypes.c_int32), ("reserved", ctypes.c_int32), ("v_heads_per_head", ctypes.c_int32),
+                ("rung", ctypes.c_int32), ("step", ctypes.c_int32), ("v_heads_per_head", ctypes.c_int32),
                 ("ungated", ctypes.c_int32), ("equal_lengths", ctypes.c_int32), ("h_transposed", ctypes.c_int32)]
 
 
@@ -186,9 +186,9 @@ class Runtime:
         self.library.check(self.library.c.tj_prepare(self.handle, ctypes.byref(config), device, ctypes.byref(report)))
         return report
 
-    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None):
+    def fmha(self, q, k, v, o, lse=None, scale=None, causal=False, stream=None, step=0):
         args = FmhaArgs(q=ctypes.pointer(q), k=ctypes.pointer(k), v=ctypes.pointer(v), o=ctypes.pointer(o),
-                        causal=int(causal))
+                        causal=int(causal), step=step)
         if lse is not None:
             args.lse = ctypes.pointer(lse)
         if scale is not None:

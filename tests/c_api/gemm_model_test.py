@@ -142,7 +142,6 @@ class Model(unittest.TestCase):
         self.refused("gemm: b.shape[1] (K) is 24", "allowed: 16", call=lambda: gemm(a.view(), d.view(), Matrix(tj.F16, 8, 8).view()))
         self.refused("config.activation is -1", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, activation=-1))
         self.refused("gemm: rung is 11", "1 (v1) to 10 (v10)", call=lambda: gemm(a.view(), b.view(), d.view(), rung=11))
-        self.refused("config.reserved is 1", status=tj.UNSUPPORTED, call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1, k=1, reserved=1))
         self.refused("gemm: k is 0", call=lambda: self.runtime.prepare(CPU0, op=b"gemm", m=1, n=1))
 
     def test_an_older_callers_configuration(self):

@@ -43,6 +43,9 @@ TEST_CASE("facts, and every kind of change once") {
                                             "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2", "b: one copy for 1 -> 2 blocks",
                                             "a block a tile -> blocks that stay for several, in groups of rows"});
   CHECK(schedule_changes(two, one).size() == 10);
+  auto beside = one;
+  beside.blocks_per_sm = schedule_facts(R"({"blocks_per_sm": 2})").blocks_per_sm;
+  CHECK(schedule_changes(one, beside) == Words{"blocks side by side on an SM: 1 -> 2"});
   CHECK(schedule_facts("[]").nodes.empty());
   CHECK(schedule_facts("{\"nodes\": [3], \"rings\": 7, \"ii\": \"x\"}").ii == 0);
 }

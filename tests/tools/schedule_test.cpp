@@ -63,6 +63,15 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
 
+TEST_CASE("attention's steps are for archs whose products are a warp's") {
+  const Result elsewhere = run({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
+  CHECK(elsewhere.code == 1);
+  CHECK(has(elsewhere.err, "fmha: step 2 (exp2) does not run on 'sm_90a'; steps are for archs whose products are a warp's: sm_"));
+  const Result unknown = run({"--op", "fmha", "--target", "sm_120a", "--step", "7"});
+  CHECK(unknown.code == 2);
+  CHECK(has(unknown.err, "--step is '7'; allowed are none, 1, 2, 3, 4, 5, 6, basic, exp2, transposed_k, latency, occupancy, division"));
+}
+
 TEST_CASE("chunk output: a role for each of an item's heads, and one item after another for the model too") {
   for (const char* heads : {"1", "2"}) {
     CAPTURE(std::string(heads));
