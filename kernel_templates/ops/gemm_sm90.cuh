@@ -1,98 +1,21 @@
 // Matrix product on warpgroup matrix instructions: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of K. An
-// operand lies in shared memory as blocks that are 128 bytes wide along its contiguous dimension.
+// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of K.
 // Of e4m3 the matrix unit keeps 13 bits of fraction (launch/model_matrix_e4m3.cpp names who measured it): its sums grow over one
 // block of 128 bytes only, promote() adds them to others in f32.
 // Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
 #pragma once
 
-#include "ops/gemm_params.cuh"
+#include "ops/gemm_load.cuh"
 
 namespace tj::ops::gemm {
 
-using dev::u32;
-using dev::u64;
-
-inline constexpr int kSwizzleRowBytes = 128;
-inline constexpr u32 kSwizzleAtomBytes = 1024;
 inline constexpr int kMatrixK = 16;           ///< of 16-bit elements
 inline constexpr int kMatrixBytes = 32;       ///< of K, of any elements
 
-/// Elements of a or b in a block's row.
-template <class C>
-inline constexpr int kBlockColumns = kSwizzleRowBytes / dev::kElementBytes<typename C::Element>;
 template <class C>
 inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
-
-/// The work of one block.
-struct Tile {
-  int index;
-  bool valid;
-  int row, column, batch;
-  int matrix;      ///< of d: the batch's, or that of a part of K
-  int first;       ///< iteration of K with which this tile's begin
-  int trip_count;
-};
-
-/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies outside the matrix
-/// takes part in the copies of the others and stores nothing.
-template <class C>
-inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
-
-template <class C>
-TJ_DEVICE Tile tile_at(const Params& params, int index) {
-  Tile tile;
-  tile.index = index;
-  tile.valid = index < params.tiles;
-  if (!tile.valid) return tile;
-  // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
-  const int per_batch = params.row_tiles * params.column_tiles;
-  tile.batch = index / per_batch;
-  const int place = index - tile.batch * per_batch;
-  const int group = place / (params.group_rows * params.column_tiles);
-  const int first_row = group * params.group_rows;
-  const int rows = min(params.group_rows, params.row_tiles - first_row);
-  const int inside = place - group * params.group_rows * params.column_tiles;
-  const int column = inside / rows;
-  tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
-  tile.column = column * C::kClusterN * C::kBlockN;
-  if constexpr (kBlocks<C> > 1) {
-    const int rank = static_cast<int>(dev::cluster_rank());
-    tile.row += rank / C::kClusterN * C::kBlockM;
-    tile.column += rank % C::kClusterN * C::kBlockN;
-  }
-  tile.matrix = tile.batch;
-  tile.first = 0;
-  tile.trip_count = params.k_blocks;
-  if constexpr (C::kParts) {
-    const int part = tile.matrix / params.batches;
-    tile.batch -= part * params.batches;
-    tile.first = part * params.part_blocks;
-    tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
-  }
-  return tile;
-}
-template <class C>
-TJ_DEVICE Tile first_tile(const Params& params) {
-  return tile_at<C>(params, static_cast<int>(dev::block_index()) / kBlocks<C>);
-}
-template <class C>
-TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
-  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()) / kBlocks<C>);
-}
-
-/// Issues the copies; no state of its own.
-template <class C_>
-struct Loader {
-  using C = C_;
-  const Params& params;
-  TJ_DEVICE Loader(const Params& p, int) : params(p) {
-    dev::prefetch_map(&p.a);
-    dev::prefetch_map(&p.b);
-  }
-};
 
 /// What a consumer of e4m3 has besides: the matrix unit's sums over each block of an iteration, and alpha times both scales.
 template <class C, bool = kPromotes<C>>
@@ -103,68 +26,21 @@ struct Partial<C, true> {
   float factor;
 };
 
-/// One warpgroup's 64 rows. A thread holds rows row0 and row0 + 8, columns 8j + 2(lane % 4) + {0, 1}.
+/// One warpgroup's 64 rows: a warp has sixteen of them, all columns of the tile.
 template <class C_>
 struct Consumer : Partial<C_> {
   using C = C_;
+  static constexpr int kRowBlocks = 1, kColumns = C::kBlockN;
   const Params& params;
-  const int copy;           ///< which 64 rows of the block's tile
-  const int row0, column0;  ///< of this thread's fragments, inside the 64 rows and 8 columns
+  const int copy;  ///< which 64 rows of the block's tile
   float sums[C::kBlockN / 2];
-  TJ_DEVICE Consumer(const Params& p, int which)
-      : params(p), copy(which),
-        row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)),
-        column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
+  TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which) {}
+  TJ_DEVICE int row(int) const { return copy * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16; }
+  TJ_DEVICE int column() const { return 0; }
+  TJ_DEVICE float sum(int, int at) const { return sums[at]; }
+  /// The last group's wait is behind: no read may move ahead of it.
+  TJ_DEVICE void finished() { dev::hold(sums); }
 };
-
-/// Brings to d what a consumer has left in shared memory.
-template <class C_>
-struct Writer {
-  using C = C_;
-  const Params& params;
-  const int copy;  ///< the consumer's
-  TJ_DEVICE Writer(const Params& p, int which) : params(p), copy(which) {
-    if constexpr (C::kStore == kCopied) dev::prefetch_map(&p.d);
-  }
-};
-
-// ---- loads ----------------------------------------------------------------------------------------------------------
-/// Rows of a that a slot has room for: those of all consumers, also where fewer are copied; sums of the others are never stored.
-template <class C>
-inline constexpr int kSlotRows = C::kBlockM < kRowsPerConsumer ? kRowsPerConsumer : C::kBlockM;
-
-/// An operand's block in a slot: rows of a or b, those that the slot has room for, elements of K.
-template <bool MnMajor, int Rows, int SlotRows, int Depth>
-struct Block {
-  static constexpr int kAcross = MnMajor ? Rows : Depth, kDown = MnMajor ? Depth : Rows;
-  static constexpr int kPitch = (MnMajor ? Depth : SlotRows) * kSwizzleRowBytes;  // of 128 bytes across
-  static constexpr bool kMnMajor = MnMajor;
-  static constexpr int kDepth = Depth;
-};
-/// This block's share of it: all that is across, part of what goes down.
-template <class C, class B, class Share>
-TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share) {
-  constexpr int kDown = B::kDown / Share::kParts;
-  static_assert(kDown * Share::kParts == B::kDown && kDown * kSwizzleRowBytes % kSwizzleAtomBytes == 0, "parts are whole swizzle patterns");
-  const int skipped = static_cast<int>(share.part) * kDown;
-  const int across = B::kMnMajor ? row : i * B::kDepth, down = (B::kMnMajor ? i * B::kDepth : row) + skipped;
-#pragma unroll  // rolled, a short iteration waits for the thread that issues its copies: 433 cycles instead of 345 for tiles of 16 x 32
-  for (int at = 0; at < B::kAcross; at += kBlockColumns<C>) {
-    const u32 place = slot + at / kBlockColumns<C> * B::kPitch + skipped * kSwizzleRowBytes;
-    if constexpr (Share::kParts > 1) dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, 0);
-    else dev::copy_box_4d(place, map, full, across + at, down, batch, 0);
-  }
-}
-template <class C, class Share = dev::Share<1>>
-TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
-  const Params& params = loader.params;
-  load_operand<C, Block<C::kLeftMn, C::kBlockM, kSlotRows<C>, C::kBlockK>>(&params.a, tile.row, tile.first + i, tile.batch * params.a_batched, slot, full, share);
-}
-template <class C, class Share = dev::Share<1>>
-TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
-  const Params& params = loader.params;
-  load_operand<C, Block<C::kRightMn, C::kBlockN, C::kBlockN, C::kBlockK>>(&params.b, tile.column, tile.first + i, tile.batch * params.b_batched, slot, full, share);
-}
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------
 /// Early, so that the tile's end does not wait for them. Without iterations the scales are no more read than a and b are.
@@ -203,7 +79,7 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   using Steps = dev::MatrixSteps<kSteps, kLeftStep, kRightStep, kOrder>;
   // What one consumer's rows are apart: a block of their own, or rows of a block.
   constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
-  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : kSlotRows<C>) * kSwizzleRowBytes;  // to the next of K
+  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
   constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
   const u64 left = dev::matrix_operand(a + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
@@ -239,4 +115,4 @@ TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
 
 }  // namespace tj::ops::gemm
 
-#include "ops/gemm_store.cuh"
+#include "ops/gemm_staging.cuh"

@@ -1,6 +1,8 @@
 // The end of a matrix product's tile: scale, add, activate, round, store. Included by the family's node bodies.
 //
-// Decides how accumulator fragments become elements of d: straight to memory, or through shared memory by bulk stores.
+// Decides how accumulator fragments become elements of d, straight to memory. Included after the family's consumer, which has, for each of
+// its warps, kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in the order of a warpgroup's products, where those begin in
+// the tile (row(block), column()) and finished(), which lets the sums be read.
 // Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
@@ -9,10 +11,10 @@
 
 namespace tj::ops::gemm {
 
-/// A row is finished in parts of 32 columns of the tile, of which a thread has two in each group of 8: values[2b + e] belongs to group b.
+/// A row is finished in parts of 32 columns of the warp's, of which a thread has two in each group of 8: values[2b + e] belongs to group b.
 template <class C>
 struct Parts {
-  static constexpr int kCount = C::kBlockN / 32;
+  static constexpr int kCount = Consumer<C>::kColumns / 32;
   static TJ_DEVICE constexpr int sum(int part, int i, int half) { return 4 * (4 * part + i / 2) + 2 * half + i % 2; }
   /// Of values[0].
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
@@ -103,19 +105,19 @@ TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) { retu
 
 /// Where a row of a thread's fragments lies.
 struct Place {
-  int row, column;  ///< of d
+  int row, column;  ///< of d: the row, and where the warp's columns begin
   bool inside;      ///< is the row one of d's?
 };
 template <class C>
-TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int half) {
-  const int unit = consumer.copy * kRowsPerConsumer + consumer.row0 + 8 * half;
+TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int block, int half) {
+  const int unit = consumer.row(block) + static_cast<int>(dev::lane_index() / 4u) + 8 * half;
   const int row = tile.row + unit;
-  return {row, tile.column, unit < C::kBlockM && row < consumer.params.m};
+  return {row, tile.column + consumer.column(), unit < C::kBlockM && row < consumer.params.m};
 }
 
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
-TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int part, int half, const float (&bias)[8], float (&values)[8]) {
+TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part, int half, const float (&bias)[8], float (&values)[8]) {
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const float factor = product_factor(consumer);
@@ -127,7 +129,7 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    float value = factor * consumer.sums[Parts<C>::sum(part, i, half)];
+    float value = factor * consumer.sum(block, Parts<C>::sum(part, i, half));
     if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[i], value);
     values[i] = activate<C::kActivation>(value + bias[i]);
   }
@@ -136,7 +138,7 @@ template <class C>
 TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, float (&bias)[8]) {
   const typename C::Output tag{};
   const Params& params = consumer.params;
-  const int column = tile.column + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
+  const int column = tile.column + consumer.column() + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
   if constexpr (C::kBias) read_part(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, bias);
 }
 
@@ -144,83 +146,22 @@ TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const typename C::Output tag{};
-  dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
+  consumer.finished();
   const Params& params = consumer.params;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     float bias[8] = {};
     read_bias(consumer, tile, part, bias);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Place place = place_of(consumer, tile, half);
+    for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {
+      const int block = rows / 2, half = rows % 2;
+      const Place place = place_of(consumer, tile, block, half);
       float values[8];
-      finish_part(consumer, tile, place, part, half, bias, values);
+      finish_part(consumer, tile, place, block, part, half, bias, values);
       const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
       write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index())), values);
     }
-  }
-}
-
-// ---- through shared memory ------------------------------------------------------------------------------------------
-/// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
-template <class C>
-inline constexpr int kStagedRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
-
-/// Where 8 columns of a row lie in a slot: `chunk` counts them from the left of the tile.
-template <class C>
-TJ_DEVICE u32 staged_address(u32 slot, int row, int chunk) {
-  return slot + (chunk / 8 * kStagedRows<C> + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16;
-}
-
-/// The consumer's rows of d, rounded, into shared memory as the copy engine wants them.
-template <class C>
-TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
-  const typename C::Output tag{};
-  dev::hold(consumer.sums);  // the last group's wait is behind: no read may move ahead of it
-  const int lane = static_cast<int>(dev::lane_index()), warp_row = consumer.row0 - lane / 4;
-  if (kStagedRows<C> < kRowsPerConsumer && warp_row >= kStagedRows<C>) return;
-#pragma unroll
-  for (int part = 0; part < Parts<C>::kCount; ++part) {
-    float bias[8] = {};
-    read_bias(consumer, tile, part, bias);
-    u32 words[2][4];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float values[8];
-      finish_part(consumer, tile, place_of(consumer, tile, half), part, half, bias, values);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
-    }
-#pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
-      const u32 address = staged_address<C>(slot, warp_row + lane % 16, 4 * part + 2 * pair + lane / 16);
-      dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
-    }
-  }
-}
-
-/// A consumer's slot to d, by the copy engine: one box for each block of columns.
-template <class C>
-TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
-  const int row = tile.row + writer.copy * kRowsPerConsumer;
-#pragma unroll 1
-  for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns, slot += kStagedRows<C> * kSwizzleRowBytes)
-    dev::store_box_4d(&writer.params.d, slot, column, row, tile.batch, 0);
-}
-
-/// The same by one warp, wherever rows begin: 32 neighbouring columns at a time.
-template <class C>
-TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
-  const Params& params = writer.params;
-  const int first = tile.row + writer.copy * kRowsPerConsumer, lane = static_cast<int>(dev::lane_index());
-  const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
-#pragma unroll 1
-  for (int row = 0; row < rows; ++row) {
-    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch + (first + row) * params.d_stride_row + tile.column;
-#pragma unroll 4
-    for (int column = lane; column < columns; column += 32)
-      dev::store_global_u16(to + column, dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
   }
 }
 

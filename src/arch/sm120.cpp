@@ -7,6 +7,7 @@ namespace tj::arch {
 Arch make_sm120a() {
   const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 12.0";
   const char* whitepaper = "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, 2.407 GHz";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
   Arch a;
   a.name = "sm_120a";
   a.vendor = "nvidia";
@@ -25,6 +26,11 @@ Arch make_sm120a() {
       {"shared_bytes_per_cycle", {128, "CUDA C++ Programming Guide 13.0, shared memory: 32 banks of 32 bits a clock"}},
       {"cache_bytes", {96.0 * 1024 * 1024, "the same whitepaper: RTX 5090, 98304 KB of L2"}},
       {"memory_bytes_per_cycle", {744, "the same whitepaper: RTX 5090, 1792 GB/s, at 2.407 GHz"}},
+      {"copy_latency_cycles", {490, hopper}},
+      {"copy_cycles_per_kb", {16, "estimate: 64 bytes a clock from L2 into an SM"}},
+      {"tile_turn_cycles", {930, hopper}},
+      {"fragment_store_cycles", {21, hopper}},
+      {"next_launch_cycles", {5400, hopper}},
   };
   a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 12.x
   a.smem_per_sm_bytes = 100 * 1024;    // the same table
@@ -47,7 +53,7 @@ Arch make_sm121a() {
   a.device_minor = 1;
   a.facts["matrix_flops_per_cycle"] = {1024, chip};
   a.facts["memory_bytes_per_cycle"] = {108, "NVIDIA DGX Spark datasheet: 273 GB/s, at 2.52 GHz"};
-  a.facts.erase("cache_bytes");  // of another card
+  a.facts["cache_bytes"] = {24.0 * 1024 * 1024, "estimate: 24 MB of L2 for the GPU of GB10 (NVIDIA, Hot Chips 2025)"};
   a.sm_count = 48;     // the talk above
   a.clock_ghz = 2.52;  // the talk above: boost; predictions only
   return a;

@@ -16,7 +16,8 @@ Arch make_sm90() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}, {"TMA", 1}};
   a.facts.clear();
   for (const char* kept : {"exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "copy_outside_row_cycles",
-                           "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle"})
+                           "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle",
+                           "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"})
     a.facts[kept] = chip.facts.at(kept);
   a.facts["matrix_flops_per_cycle"] = {2576, "estimate, until tests/gpu/warp_cycles.py has run: Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv 2402.13499): mma "
                                              "reaches 62.9% of the peak on average, which is 4096"};

@@ -158,13 +158,8 @@ class Gemm final : public Op {
   bool in_steps(const void* args, int choice) const override { return gemm_in_steps(get(args), GemmChoice::of(choice)); }
   std::size_t scratch_bytes(const void* args, int choice) const override { return gemm_scratch_bytes(get(args), GemmChoice::of(choice)); }
   void steps(const void* args, int choice, void* scratch, const Step& step) const override { gemm_steps(get(args), GemmChoice::of(choice), scratch, step); }
-  Geometry geometry(const Request& request, const Candidate&) const override {
-    const GemmKernel kernel = gemm_kernel(request);
-    return {{"store", gemm_store(kernel)}, {"tile", kernel.tile}};
-  }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args), gemm_tiles()[static_cast<std::size_t>(geometry[1])], static_cast<int>(geometry[0]), plan);
-  }
+  Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_geometry(gemm_kernel(request), candidate.graph); }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { gemm_plan(get(args), geometry, plan); }
   const Tunable* tunable() const override { return &gemm_tunable(); }
 
  private:

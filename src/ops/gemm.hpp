@@ -1,7 +1,7 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
 // gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_steps.cpp the
-// launches of a call, gemm_graph.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
+// launches of a call, gemm_graph.cpp and gemm_warps.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
 #pragma once
 
 #include <span>
@@ -146,12 +146,41 @@ const arch::Needs& gemm_needs(int element_bytes = 2);
 double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
 double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 
+// ---- archs whose matrix instruction is a warp's ----
+/// Is the arch one of them?
+bool gemm_by_warps(const arch::Arch& arch);
+const arch::Needs& gemm_warp_needs();
+/// Rows and columns of pieces that warps make of a tile; none where no warps do.
+struct GemmWarps {
+  int m = 0, n = 0;
+  int count() const { return m * n; }
+};
+GemmWarps gemm_warps(const GemmTile& tile);
+/// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
+int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
+/// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and for copies.
+struct GemmWarpCycles {
+  int matrix = 0, loads = 0, copies = 0;
+};
+GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
+graph::Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch);
+
+/// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
+void gemm_require_type(DType dtype, const arch::Arch& arch);
+/// The same for all that an arch may not serve: a rung, a tile.
+void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
+
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
+/// What the launch needs to know of a kernel made from this graph.
+Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph);
+/// geometry: what that returned, in its order of keys.
+void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts = 1);
 /// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is left out.
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1);
+/// by_threads: the role's threads read a and b, not the copy engine.
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1, bool by_threads = false);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates

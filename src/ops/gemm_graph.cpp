@@ -1,4 +1,4 @@
-// The dependence graph of a matrix product with its costs; see gemm.hpp.
+// The dependence graph of a matrix product on products of warpgroups, with its costs; see gemm.hpp.
 //
 //   load_a, load_b -> mma.c            for each consumer c
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
@@ -9,18 +9,13 @@
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
 #include <algorithm>
-#include <cmath>
 
-#include "ops/gemm.hpp"
-#include "ops/gemm_params.cuh"
-#include "ops/machine.hpp"
-#include "support/fail.hpp"
+#include "ops/gemm_builder.hpp"
 
 namespace tj::ops {
 namespace {
 
 using graph::Async;
-using graph::Edge;
 using graph::Graph;
 using graph::Node;
 using graph::Scope;
@@ -29,7 +24,6 @@ using support::cat;
 using gemm::kRowsPerConsumer;
 
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
-constexpr int kMaxSlots = 10;
 constexpr int kReadBytes = 16;  // of one load of a thread
 
 // What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x 128 with
@@ -41,12 +35,9 @@ constexpr int kWriterRegisters = 48;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
 
-int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
-
-class Builder {
+class Builder : GemmBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : kernel_(canonical(kernel)), store_(gemm_store(kernel_)), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
+  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm_store(kernel), arch, 1) {
     const double rows = kRowsPerConsumer;
     issue_ = cycles(arch.fact("matrix_group_cycles"));
     // Groups follow each other without a gap: the unit is busy for the flops alone.
@@ -55,59 +46,17 @@ class Builder {
   }
 
   Graph build() {
-    graph_.name = cat(gemm_request(kernel_).name);
-    graph_.machine = machine_of(arch_);
-    unit_text();
-    graph_.cluster = tile_.blocks();
+    unit_text(tile_.consumers() * kRowsPerConsumer);
     const bool threads = gemm_rung(kernel_).thread_copies;
     const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
     const int b = threads ? read("read_b", "b", tile_.block_n)
                           : load("load_b", "b", tile_.block_n, tile_.block_n, {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
-    graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
-    const GemmTileCycles other = gemm_tile_cycles(tile_, size_of(kernel_.out), arch_);
-    graph_.overhead_cycles = static_cast<double>(other.end);  // later tiles are loaded while the one before is stored
     constrain();
     return std::move(graph_);
   }
 
  private:
-  void unit_text() {
-    const auto constant = [&](const char* name, int value) { graph_.config.emplace_back(cat("static constexpr int ", name), cat(value)); };
-    const auto flag = [&](const char* name, bool value) {
-      graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false");
-    };
-    const auto element = [&](const char* name, DType dtype) {
-      const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : dtype == DType::e4m3 ? "E4m3" : "F32";
-      graph_.config.emplace_back(cat("using ", name), cat("tj::dev::", tag));
-    };
-    graph_.namespace_name = "tj::ops::gemm";
-    graph_.includes = {cat("ops/gemm_", arch_.family, ".cuh")};
-    graph_.params_type = "tj::ops::gemm::Params";
-    element("Element", kernel_.dtype);
-    element("Output", kernel_.out);
-    constant("kBlockM", tile_.block_m);
-    constant("kBlockN", tile_.block_n);
-    constant("kBlockK", tile_.block_k);
-    constant("kClusterM", tile_.cluster_m);
-    constant("kClusterN", tile_.cluster_n);
-    flag("kLeftMn", kernel_.left_mn);
-    flag("kRightMn", kernel_.right_mn);
-    constant("kStore", store_);
-    flag("kParts", kernel_.parts);
-    flag("kBias", kernel_.bias);
-    flag("kAddC", kernel_.add_c);
-    constant("kActivation", static_cast<int>(kernel_.activation));
-  }
-
-  int add(Node node) {
-    graph_.nodes.push_back(std::move(node));
-    return static_cast<int>(graph_.nodes.size()) - 1;
-  }
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
-    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
-  }
-
   /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
   struct Sharers {
     int count, stride;
@@ -126,7 +75,7 @@ class Builder {
     const double kb = static_cast<double>(bytes) / 1024;
     // Other SMs copy at the same time.
     const double loaded = kb * arch_.fact("loaded_copy_cycles_per_kb") * (sharers.count > 1 ? arch_.fact("multicast_copy_factor") : 1);
-    n.reservations = {{graph_.machine.unit_index("TMA"), 0, cycles(loaded), 1}};
+    n.reservations = {of("TMA", cycles(loaded))};
     n.cycles = 1;
     n.latency = std::max(cycles(loaded), cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
     n.variable_latency = n.streaming = true;
@@ -171,7 +120,7 @@ class Builder {
     const int begin = add(of_consumer("begin", c, Scope::tile_begin));
     Node n = of_consumer("mma", c, Scope::iteration);
     n.async = Async::matrix;
-    n.reservations = {{graph_.machine.unit_index("TC"), 0, matrix_, 1}};
+    n.reservations = {of("TC", matrix_)};
     n.cycles = n.warp_cycles = issue_;
     n.latency = latency_;
     const int sums = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size);
@@ -180,8 +129,8 @@ class Builder {
     const int mma = add(std::move(n));
     const int store = end_of_tile(c);
     edge(begin, mma, 0, 0, false);
-    edge(load_a, mma, graph_.nodes[static_cast<std::size_t>(load_a)].latency, 0, false, 0);
-    edge(load_b, mma, graph_.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1);
+    edge(load_a, mma, latency_of(load_a), 0, false, 0);
+    edge(load_b, mma, latency_of(load_b), 0, false, 1);
     if (tile_.promotes()) return promoted(c, mma, store);
     edge(mma, mma, matrix_, 1, false);
     edge(mma, mma, latency_, groups_under_way(), true);
@@ -206,7 +155,7 @@ class Builder {
   void promoted(int c, int mma, int store) {
     Node n = of_consumer("promote", c, Scope::iteration);
     n.cycles = n.latency = n.warp_cycles = cycles(gemm_promote_cycles(tile_, arch_));
-    n.reservations = {{graph_.machine.unit_index("ALU"), 0, n.cycles, 1}};
+    n.reservations = {of("ALU", n.cycles)};
     const int promote = add(n);
     edge(mma, promote, latency_, 0, true);
     edge(promote, mma, n.latency, 1, false);
@@ -221,27 +170,28 @@ class Builder {
     return slots == 1 || slots == 2 ? 1 : 2;
   }
 
-  GemmKernel kernel_;
-  int store_ = 0;
-  GemmTile tile_;
-  const arch::Arch& arch_;
   int issue_ = 0, matrix_ = 0, latency_ = 0;
-  Graph graph_;
 };
 
 }  // namespace
 
-Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
+Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) {
+  return gemm_by_warps(arch) ? gemm_warp_graph(kernel, arch) : Builder(kernel, arch).build();
+}
 
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  arch::require(arch, "gemm", gemm_needs(tile.element_bytes));
+  gemm_require(kernel, arch);
   Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
+  candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+  if (gemm_by_warps(arch)) {
+    candidate.one_role = true;
+    return candidate;
+  }
   const GemmRung& rung = gemm_rung(kernel);
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
-  candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   candidate.definitions = matrix_widths({tile.block_n});
   return candidate;
 }

@@ -64,18 +64,35 @@ int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
   return (row_tiles + groups - 1) / groups;
 }
 
+bool has_body(const graph::Graph& graph, std::string_view body) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.body == body; });
+}
+
 }  // namespace
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts) {
+Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph) {
+  const int store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
+  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")}, {"store", store}, {"tile", kernel.tile}};
+}
+void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
+  gemm_plan(args, gemm_tiles()[static_cast<std::size_t>(geometry[2])], static_cast<int>(geometry[1]), plan, parts, geometry[0] == 0);
+}
+
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts, bool by_threads) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
-  plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
-  plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
-  plan.map_count = 2;
-  if (args.alpha == 0)
-    for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
+  const GemmRung& rung = gemm_rungs()[at(args.rung)];
+  if (by_threads || rung.thread_copies) {
+    p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
+  } else {
+    plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
+    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
+    plan.map_count = 2;
+    if (args.alpha == 0)
+      for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
+  }
   if (store == gemm::kCopied)
     plan.maps[plan.map_count++] = {offsetof(gemm::Params, d), operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
   p.a_batched = args.a.rank == 3;
@@ -109,11 +126,9 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   p.alpha = args.alpha;
   p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
-  const GemmRung& rung = gemm_rungs()[at(args.rung)];
-  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block ? tiles : std::min(tiles, std::max(1u, plan.sm_count / blocks));
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block ? tiles : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
   plan.blocks = clusters * blocks;
   p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
-  if (rung.thread_copies) p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
 }
 
 }  // namespace tj::ops

@@ -5,7 +5,6 @@
 #include "ops/gemm_steps.hpp"
 
 #include "ops/copy_rows.hpp"
-#include "ops/gemm_params.cuh"
 #include "ops/sum_parts.hpp"
 
 namespace tj::ops {
@@ -62,9 +61,8 @@ class GemmParts final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return gemm_op().requests(flags); }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return gemm_op().candidates(request, arch); }
   Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_op().geometry(request, candidate); }
-  void plan(const void* args, const std::vector<std::int64_t>&, LaunchPlan& plan) const override {
-    const auto& [product, choice] = get(args);
-    gemm_plan(product, gemm_tiles()[static_cast<std::size_t>(choice.tile)], gemm::kDirect, plan, choice.parts);
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args).product, geometry, plan, get(args).choice.parts);
   }
 
  private:

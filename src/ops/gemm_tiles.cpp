@@ -54,6 +54,7 @@ struct Rates {
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
+  std::array<int, kTileCount> beside{};                              ///< blocks that share an SM; 0: the arch does not serve the tile
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
 
@@ -67,10 +68,37 @@ std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
   return whole(std::max(tile.consumers() * own + group, chain));
 }
 
+/// Products of warps hold what issues them: an iteration takes as long as the busier of the unit and the path to shared memory, which
+/// copies take as well.
+Rates rates_by_warps(const arch::Arch& arch) {
+  arch::require(arch, "gemm", gemm_warp_needs());
+  Rates rates;
+  rates.arch = &arch;
+  rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
+  rates.cache_bytes = arch.fact("cache_bytes");
+  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
+  const double path = arch.sm_count / rates.copy_cycles_per_byte;  // of all SMs from the cache, where nobody has measured more
+  rates.cache_bytes_per_cycle = path;
+  rates.unaligned_bytes_per_cycle = arch.has_fact("unaligned_copy_bytes_per_cycle") ? arch.fact("unaligned_copy_bytes_per_cycle") : path;
+  rates.sustained_bytes_per_cycle = arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
+  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
+  rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  for (std::size_t t = 0; t < kTileCount; ++t) {
+    rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
+    if (rates.beside[t] == 0) continue;
+    const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
+    rates.matrix[t] = std::max(each.matrix, each.loads + each.copies);
+    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+  }
+  return rates;
+}
+
 Rates rates_of(const arch::Arch& arch) {
+  if (gemm_by_warps(arch)) return rates_by_warps(arch);
   arch::require(arch, "gemm", gemm_needs());
   Rates rates;
   rates.arch = &arch;
+  rates.beside.fill(1);
   rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
   rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
   rates.multicast_factor = arch.fact("multicast_copy_factor");
@@ -93,7 +121,7 @@ Rates rates_of(const arch::Arch& arch) {
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_needs()).empty()) list.push_back(rates_of(*arch));
+    if (arch::lacks(*arch, gemm_by_warps(*arch) ? gemm_warp_needs() : gemm_needs()).empty()) list.push_back(rates_of(*arch));
   return list;
 }
 
@@ -137,7 +165,8 @@ class Prediction {
  public:
   Prediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates)
       : rates_(rates), tile_(kTiles[static_cast<std::size_t>(tile)]), cycles_(rates.cycles[static_cast<std::size_t>(tile)]), out_bytes_(size_of(kernel.out)), add_c_(kernel.add_c),
-        blocks_(up(sizes.k, tile_.block_k)), clusters_(clusters_of(sizes, tile_)), places_(cluster_places(tile_, *rates.arch)) {
+        blocks_(up(sizes.k, tile_.block_k)), clusters_(clusters_of(sizes, tile_)), places_(cluster_places(tile_, *rates.arch)),
+        beside_(rates.beside[static_cast<std::size_t>(tile)]) {
     const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), batch = static_cast<double>(sizes.batch);
     elements_ = m * n * batch;
     operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
@@ -150,7 +179,8 @@ class Prediction {
     const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
     const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
     const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
-    const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (waves - 1) * end; };
+    // Of blocks side by side on an SM one stores while another multiplies.
+    const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (std::ceil(waves / beside_) - 1) * end; };
     // Each operand read once, the result written once; or the sums of each part.
     const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
     const double by_memory = compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
@@ -172,7 +202,7 @@ class Prediction {
   const int out_bytes_;
   const bool add_c_;
   const std::int64_t blocks_;  ///< iterations of K as a whole
-  const double clusters_, places_;
+  const double clusters_, places_, beside_;
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
 };
 
@@ -180,8 +210,8 @@ double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmCho
   return Prediction(sizes, kernel, choice.tile, rates).cycles(choice.parts);
 }
 
-bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
-  if (tile.blocks() > arch.max_cluster) return false;
+bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  if (tile.blocks() > rates.arch->max_cluster || rates.beside[static_cast<std::size_t>(&tile - kTiles)] == 0) return false;
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
   return !too_low && gemm_tile_fits(tile, kernel);
 }
@@ -195,7 +225,7 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   static const std::vector<Rates> all = known_rates();
   for (const Rates& rates : all)
     if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return &rates;
-  arch::require(arch, "gemm", gemm_needs(size_of(kernel.dtype)));
+  gemm_require_type(kernel.dtype, arch);
   return nullptr;
 }
 
@@ -228,7 +258,7 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   std::array<double, kTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
   for (std::size_t t = 0; t < kTileCount; ++t)
-    if (taken_unmeasured(kTiles[t]) && serves(kTiles[t], sizes, kernel, *rates.arch)) cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+    if (taken_unmeasured(kTiles[t]) && serves(kTiles[t], sizes, kernel, rates)) cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
   const double fewest = *std::min_element(cycles.begin(), cycles.end());
   const auto preferred = [&](std::size_t t, std::size_t other) {
     const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };
@@ -246,7 +276,7 @@ RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const
   const RankedGemm whole = best_whole(sizes, kernel, rates);
   RankedGemm cut{{-1, 1}, 0};
   for (std::size_t t = 0; t < kTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
-    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, *rates.arch)) continue;
+    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, rates)) continue;
     if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates); ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles)) cut = ranked;
   }
   return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
@@ -279,7 +309,8 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
-  const double sums = kRowsPerConsumer * static_cast<double>(tile.block_n) / (arch.warps_per_group * arch.warp_size);  // a thread
+  const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
+  const double rows = gemm_by_warps(arch) ? tile.block_m : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   result.start = whole(arch.fact("copy_latency_cycles") + kb * arch.fact("copy_cycles_per_kb") + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
   // Consumers store side by side; what they write leaves no faster than copies come.
@@ -304,7 +335,7 @@ std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kern
   const Rates rates = shipped != nullptr ? *shipped : rates_of(arch);
   std::vector<RankedGemm> ranking;
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!serves(kTiles[t], sizes, kernel, arch)) continue;
+    if (!serves(kTiles[t], sizes, kernel, rates)) continue;
     const GemmChoice whole{static_cast<int>(t), 1};
     ranking.push_back({whole, predicted(sizes, kernel, whole, rates)});
     if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1) ranking.push_back(cut);

@@ -27,12 +27,12 @@ struct Excuse {
 class EmittedKernel {
  public:
   EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}
-  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule) {
-    unit = codegen::emit(graph, schedule, "sm90");
+  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule, const arch::Arch& arch = *arch::find("sm_90a")) {
+    unit = codegen::emit(graph, schedule, arch.primitives);
     compile::Job job;
     job.name = "unit.cpp";
     job.text = unit.text;
-    job.headers = headers_for({arch::find("sm_90a"), true});
+    job.headers = headers_for({&arch, true});
     const auto binary = compile::make_compiler("host", {})->compile(job);
     kernel_ = driver_->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
   }

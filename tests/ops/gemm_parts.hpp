@@ -16,6 +16,8 @@ namespace tj::test {
 
 class StepKernels {
  public:
+  explicit StepKernels(const std::string& arch = "sm_90a") : arch_(*arch::find(arch)) {}
+
   /// "", a fault, or what is wrong with the result. launches: names of the kernels, in order.
   std::string run(GemmProblem& problem, const ops::GemmChoice& choice, std::uint64_t seed, unsigned blocks) {
     launches.clear();
@@ -25,7 +27,7 @@ class StepKernels {
     std::string fault;
     ops::gemm_op().steps(&problem.args, choice.number(), scratch, [&](const ops::Op& op, const void* args) {
       op.validate(args, true);
-      const ops::Request request = &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch());
+      const ops::Request request = &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch_);
       launches.push_back(request.name);
       Made& made = make(op, request);
       ops::LaunchPlan plan;
@@ -48,18 +50,16 @@ class StepKernels {
     std::unique_ptr<EmittedKernel> kernel;
     std::vector<std::int64_t> geometry;
   };
-  static const arch::Arch& arch() { return *arch::find("sm_90a"); }
   Made& make(const ops::Op& op, const ops::Request& request) {
     Made& made = made_[request.name];
     if (made.kernel) return made;
-    const ops::Candidate candidate = op.candidates(request, arch()).front();
-    sched::Options options;
-    options.order_barriers = candidate.turns;
-    made.kernel = std::make_unique<EmittedKernel>(candidate.graph, options);
-    for (const auto& [name, value] : op.geometry(request, candidate)) made.geometry.push_back(value);
+    const Choice choice = choose(op, request, arch_);
+    made.kernel = std::make_unique<EmittedKernel>(choice.candidate.graph, choice.schedule, arch_);
+    for (const auto& [name, value] : op.geometry(request, choice.candidate)) made.geometry.push_back(value);
     return made;
   }
 
+  const arch::Arch& arch_;
   std::map<std::string, Made> made_;
 };
 

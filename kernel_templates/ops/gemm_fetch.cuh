@@ -1,0 +1,59 @@
+// Operands of a matrix product brought to shared memory by copies of the role's threads, which they do not wait for: the body fetch_ab,
+// for archs without a copy engine.
+//
+// Decides which thread brings what, and puts it where the copy engine would. Included after gemm_tile.cuh. Invariant: nothing outside a
+// and b is read; elements outside are zero. Rows begin at multiples of 16 bytes.
+#pragma once
+
+#include "ops/gemm_tile.cuh"
+#include "tiles.cuh"
+
+namespace tj::ops::gemm {
+
+/// Issues the copies; no state of its own.
+template <class C_>
+struct Fetcher {
+  using C = C_;
+  const Operands& operands;
+  const u32 thread;
+  TJ_DEVICE Fetcher(const Params& params, int) : operands(params.operands), thread(dev::warp_index() % C::kWarps * 32 + dev::lane_index()) {}
+};
+
+/// A block of `Across` elements of each of `Down` rows: 64 elements wide parts one after the other. A thread brings 16 bytes of a row, then
+/// the same of rows further down; eight neighbours bring a row of 128 bytes.
+template <int Across, int Down, int Threads>
+TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int across, u32 slot, u32 thread) {
+  constexpr int kEights = kSwizzleColumns / 8, kAtOnce = Threads / kEights, kRounds = (Down + kAtOnce - 1) / kAtOnce;
+  static_assert(Across % kSwizzleColumns == 0 && Threads % kEights == 0 && kAtOnce % kEights == 0, "a thread keeps its place in the swizzle");
+  const int row = static_cast<int>(thread) / kEights, piece = static_cast<int>(thread) % kEights;
+  const u32 place = dev::piece_address(slot, static_cast<u32>(row), static_cast<u32>(piece));
+#pragma unroll
+  for (int part = 0; part < Across / kSwizzleColumns; ++part) {
+    const int column = across + part * kSwizzleColumns + piece * 8;
+    const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
+    const auto* from = static_cast<const unsigned short*>(operand.data) + (present > 0 ? batch * operand.stride_batch + (down + row) * operand.stride_down + column : 0);
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      const int further = round * kAtOnce;
+      if (Down % kAtOnce != 0 && row + further >= Down) break;
+      const bool inside = down + row + further < operand.down;
+      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * kSwizzleRowBytes), inside ? from + further * operand.stride_down : operand.data,
+                          inside ? present : 0);
+    }
+  }
+}
+
+template <class C, bool MnMajor, int Rows>
+TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, int k, u32 slot) {
+  if constexpr (MnMajor) fetch_block<Rows, C::kBlockK, 32 * C::kWarps>(operand, batch, k, row, slot, fetcher.thread);
+  else fetch_block<C::kBlockK, Rows, 32 * C::kWarps>(operand, batch, row, k, slot, fetcher.thread);
+}
+/// Both, one behind the other in the slot.
+template <class C>
+TJ_DEVICE void fetch_ab(Fetcher<C>& fetcher, const Tile& tile, int i, u32 slot) {
+  const int k = (tile.first + i) * C::kBlockK;
+  fetch_operand<C, C::kLeftMn, C::kBlockM>(fetcher, fetcher.operands.a, tile.batch, tile.row, k, slot);
+  fetch_operand<C, C::kRightMn, C::kBlockN>(fetcher, fetcher.operands.b, tile.batch, tile.column, k, slot + kLeftBytes<C>);
+}
+
+}  // namespace tj::ops::gemm

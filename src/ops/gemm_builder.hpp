@@ -1,0 +1,80 @@
+// What the graphs of a matrix product have in common, whichever instructions multiply; see gemm.hpp.
+//
+// Decides what the unit says before its first role, and how nodes and edges are written down. Costs and structure are those of
+// gemm_graph.cpp (products of warpgroups) and gemm_warps.cpp (products of warps).
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "ops/gemm.hpp"
+#include "ops/gemm_params.cuh"
+#include "ops/machine.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+
+class GemmBuilder {
+ protected:
+  static constexpr int kMaxSlots = 10;
+
+  GemmBuilder(const GemmKernel& kernel, int store, const arch::Arch& arch, int blocks_per_sm)
+      : kernel_(canonical(kernel)), store_(store), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
+    graph_.name = gemm_request(kernel_).name;
+    graph_.machine = machine_of(arch_, blocks_per_sm);
+    graph_.blocks_per_sm = blocks_per_sm;
+    graph_.cluster = tile_.blocks();
+    graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
+    // Later tiles are loaded while the one before is stored.
+    graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), arch_).end);
+  }
+
+  static int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
+
+  void constant(const char* name, int value) { graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value)); }
+  void flag(const char* name, bool value) { graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false"); }
+  void element(const char* name, DType dtype) {
+    const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : dtype == DType::e4m3 ? "E4m3" : "F32";
+    graph_.config.emplace_back(support::cat("using ", name), support::cat("tj::dev::", tag));
+  }
+  /// slot_rows: rows of a that a slot has room for.
+  void unit_text(int slot_rows) {
+    graph_.namespace_name = "tj::ops::gemm";
+    graph_.includes = {support::cat("ops/gemm_", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::gemm::Params";
+    element("Element", kernel_.dtype);
+    element("Output", kernel_.out);
+    constant("kBlockM", tile_.block_m);
+    constant("kBlockN", tile_.block_n);
+    constant("kBlockK", tile_.block_k);
+    constant("kSlotRows", slot_rows);
+    constant("kClusterM", tile_.cluster_m);
+    constant("kClusterN", tile_.cluster_n);
+    flag("kLeftMn", kernel_.left_mn);
+    flag("kRightMn", kernel_.right_mn);
+    constant("kStore", store_);
+    flag("kParts", kernel_.parts);
+    flag("kBias", kernel_.bias);
+    flag("kAddC", kernel_.add_c);
+    constant("kActivation", static_cast<int>(kernel_.activation));
+  }
+
+  int add(graph::Node node) {
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+  graph::Reservation of(const char* unit, int cycles) const { return {graph_.machine.unit_index(unit), 0, cycles, 1}; }
+  int latency_of(int node) const { return graph_.nodes[static_cast<std::size_t>(node)].latency; }
+
+  GemmKernel kernel_;
+  int store_;
+  GemmTile tile_;
+  const arch::Arch& arch_;
+  graph::Graph graph_;
+};
+
+}  // namespace tj::ops

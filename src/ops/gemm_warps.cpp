@@ -1,0 +1,175 @@
+// A matrix product on products of warps: who serves which tile, the dependence graph and its costs; see gemm.hpp.
+//
+//   load_ab (fetch_ab) -> mma -> store     by the copy engine, or by the threads of the role
+//   mma (i) -> mma (i+1)                   sums into one set of registers
+// One role of all warps: a product holds the warps that issue it, so that nothing is gained by others which only copy, and a warp beside
+// them would take a part of the registers.
+//
+// Decides how warps share a tile and how many blocks share an SM. Invariant: what an arch does not serve is refused by what is allowed.
+#include <algorithm>
+
+#include "ops/gemm_builder.hpp"
+#include "ops/tensor_checks.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kMatrix = 16;         // rows, columns and depth of what four matrices of shared memory make
+constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other is read
+constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or stores its tile
+constexpr int kContextRegisters = 56;
+
+// Every unit and fact that is read here and in gemm_tiles.cpp.
+const arch::Needs kNeeds = {{"TC", "LSU"},
+                            {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle",
+                             "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
+                            {"sm80"}};
+
+struct Shared {
+  GemmTile tile;
+  GemmWarps warps;
+};
+// A warp's piece is as square as its sums fit: what it loads from shared memory grows with its sides, its products with its area. Rows are
+// finished 32 columns at a time.
+constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}}, {{128, 64, 64}, {2, 2}},
+                              {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}}};
+
+std::int64_t slot_bytes(const GemmTile& tile) { return std::int64_t{tile.block_m + tile.block_n} * tile.block_k * tile.element_bytes; }
+
+std::string served_tiles(const arch::Arch& arch) {
+  std::string list;
+  for (const GemmTile& tile : gemm_tiles())
+    if (gemm_blocks_per_sm(tile, arch) > 0) list += cat(list.empty() ? "" : ", ", gemm_tile_name(tile));
+  return list;
+}
+
+class Builder : GemmBuilder {
+ public:
+  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+      : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_)),
+        beside_(graph_.blocks_per_sm), engine_(arch.has_unit("TMA")) {}
+
+  Graph build() {
+    unit_text(tile_.block_m);
+    graph_.includes.emplace_back(engine_ ? "ops/gemm_load.cuh" : "ops/gemm_fetch.cuh");
+    constant("kWarpsM", warps_.m);
+    constant("kWarpsN", warps_.n);
+    constant("kWarps", warps_.count());
+    const int copied = copy(engine_ ? "load_ab" : "fetch_ab");
+    const int first = add(of_consumer("begin", Scope::tile_begin)), product = mma();
+    const int last = add(of_consumer("store", Scope::tile_end));
+    edge(first, product, 0, 0, false);
+    edge(copied, product, latency_of(copied), 0, false, 0);
+    edge(product, product, latency_of(product), 1, false);
+    edge(product, last, latency_of(product), 0, false);
+    return std::move(graph_);
+  }
+
+ private:
+  Node of_consumer(const char* body, Scope scope) const {
+    Node n;
+    n.name = n.body = body;
+    n.context = "Consumer";
+    n.scope = scope;
+    n.warps = warps_.count();
+    return n;
+  }
+  /// Both operands of an iteration into a slot: one product reads them, so they come and go together.
+  int copy(const char* name) {
+    graph_.values.push_back({"ab", slot_bytes(tile_), 1024, Scope::iteration, kLeastSlots, kMaxSlots});
+    Node n;
+    n.name = n.body = name;
+    const double from_cache = static_cast<double>(slot_bytes(tile_)) / 1024 * arch_.fact("copy_cycles_per_kb");
+    n.latency = cycles(arch_.fact("copy_latency_cycles") + beside_ * from_cache);
+    n.variable_latency = n.streaming = true;
+    if (engine_) {
+      n.context = "Loader";
+      n.async = Async::copy;
+      n.reservations = {of("TMA", beside_ * cycles(from_cache))};
+      n.cycles = n.warp_cycles = 1;  // not while the role's product holds its warps
+      n.warps = 1;
+    } else {
+      n.context = "Fetcher";
+      n.async = Async::threads;
+      n.cycles = n.warp_cycles = gemm_warp_cycles(tile_, arch_).copies;  // as fast as the path to shared memory takes them
+      n.warps = warps_.count();
+    }
+    return add(std::move(n));
+  }
+  /// Blocks side by side multiply at the same time, each at its share of the rates. What copies bring takes the path to shared memory, too.
+  int mma() {
+    Node n = of_consumer("mma", Scope::iteration);
+    const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
+    n.reservations = {of("TC", beside_ * each.matrix), of("LSU", beside_ * (each.loads + each.copies))};
+    n.cycles = n.latency = n.warp_cycles = beside_ * std::max(each.matrix, each.loads);
+    const int threads = warps_.count() * arch_.warp_size;
+    // Sums, and two steps' operands.
+    n.registers = tile_.block_m * tile_.block_n / threads + 2 * 4 * (tile_.block_m / warps_.m + tile_.block_n / warps_.n) / kMatrix + kContextRegisters;
+    n.registers = std::min(n.registers, arch_.max_registers_per_thread);
+    return add(std::move(n));
+  }
+
+  GemmWarps warps_;
+  int beside_;
+  bool engine_;
+};
+
+}  // namespace
+
+bool gemm_by_warps(const arch::Arch& arch) { return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end(); }
+
+const arch::Needs& gemm_warp_needs() { return kNeeds; }
+
+GemmWarps gemm_warps(const GemmTile& tile) {
+  for (const Shared& each : kShared)
+    if (each.tile == tile) return each.warps;
+  return {0, 0};
+}
+
+int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
+  if (!gemm_by_warps(arch)) return 1;
+  const int warps = gemm_warps(tile).count();
+  if (warps == 0) return 0;
+  for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
+    const graph::Machine share = machine_of(arch, blocks);
+    const std::int64_t barriers = 1024;  // at most, of both rings
+    if (kLeastSlots * slot_bytes(tile) + barriers <= share.memory_bytes.at("SMEM") && std::int64_t{warps} * arch.warp_size * (arch.max_registers_per_thread + 1) <= share.registers)
+      return blocks;
+  }
+  return 0;
+}
+
+GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  const GemmWarps warps = gemm_warps(tile);
+  const double rows = static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
+  const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
+  const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
+  const auto whole = [](double cycles) { return static_cast<int>(std::ceil(cycles)); };
+  return {whole(flops / gemm_flops_per_cycle(tile.element_bytes, arch)), whole(bytes / arch.fact("shared_bytes_per_cycle")),
+          whole(static_cast<double>(slot_bytes(tile)) / arch.fact("shared_bytes_per_cycle"))};
+}
+
+void gemm_require_type(DType dtype, const arch::Arch& arch) {
+  if (!gemm_by_warps(arch)) return arch::require(arch, "gemm", gemm_needs(size_of(dtype)));
+  arch::require(arch, "gemm", kNeeds);
+  if (size_of(dtype) != 2) refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
+}
+
+void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
+  gemm_require_type(kernel.dtype, arch);
+  if (!gemm_by_warps(arch)) return;
+  if (kernel.rung != kNoGemmRung)
+    refuse("gemm", Code::unsupported, cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  if (gemm_blocks_per_sm(tile, arch) == 0) refuse("gemm", Code::unsupported, cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));
+}
+
+Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
+
+}  // namespace tj::ops

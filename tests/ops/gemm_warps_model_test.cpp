@@ -1,0 +1,169 @@
+// Protects matrix products on products of warps: results on the CPU model against f64, with copies by threads (sm_80) and by the copy
+// engine (sm_120a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin anywhere; that what such archs do not
+// serve is refused by what they do; and that each wait, arrival and announcement is missed when it is switched off.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emitted_kernel.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_parts.hpp"
+#include "support/expect.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+using testing::has;
+
+namespace {
+
+constexpr const char* kArchs[] = {"sm_80", "sm_120a"};
+
+GemmShape shape_of(int m, int n, int k) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  return shape;
+}
+
+std::string run(const std::string& arch, const GemmShape& shape, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
+  return problem.problem();
+}
+
+int tile_named(const std::string& name) {
+  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
+    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
+  FAIL("no tile is called " << name);
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles and of K") {
+  std::uint64_t seed = 1;
+  for (const char* arch : kArchs)
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500}, {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
+      const GemmShape shape = shape_of(m, n, k);
+      CAPTURE(std::string(arch));
+      CAPTURE(shape.text());
+      CHECK(run(arch, shape, seed++) == "");
+    }
+}
+
+TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
+  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
+  for (const char* name : kArchs) {
+    const arch::Arch& arch = *arch::find(name);
+    test::StepKernels kernels(name);
+    int served = 0;
+    for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
+      const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+      if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
+      const int kind = served++;
+      GemmShape shape;
+      shape.dtype = kIn[kind % 2];
+      shape.out = kOut[kind % 3];
+      shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
+      shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
+      shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
+      shape.alpha = 0.75f;
+      shape.bias = kind % 3 != 1;
+      shape.activation = static_cast<Activation>(kind % 4);
+      std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
+      // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks.
+      for (const auto& [rows, columns, k, blocks] : {std::array{2, 2, 2, 1}, {5, 3, 1, 3}, {2, 1, 7, 1}}) {
+        const bool ragged = rows != 2 || k == 7;
+        shape.m = rows * tile.block_m - (ragged ? 11 : 0);
+        shape.n = columns * tile.block_n - (ragged ? 19 : 0);
+        shape.k = k * tile.block_k - (ragged ? 5 : 0);
+        shape.padding = ragged ? 3 : 0;
+        CAPTURE(std::string(name));
+        CAPTURE(shape.text());
+        CAPTURE(t);
+        GemmProblem problem(shape, seed);
+        CHECK(kernels.run(problem, {t, 1}, seed, static_cast<unsigned>(blocks)) == "");
+        ++seed;
+      }
+    }
+    CHECK(served >= 7);
+  }
+}
+
+TEST_CASE("parts of K, and operands that begin anywhere") {
+  for (const char* arch : kArchs) {
+    CAPTURE(std::string(arch));
+    test::StepKernels kernels(arch);
+    GemmShape shape = shape_of(70, 90, 700);
+    shape.beta = 0.5f;
+    shape.bias = true;
+    shape.activation = Activation::gelu;
+    GemmProblem cut(shape, 31);
+    CHECK(kernels.run(cut, {tile_named("64x64x128"), 3}, 31, 2) == "");
+    for (int order = 0; order < 4; ++order) {
+      shape = shape_of(131, 70, 65);
+      shape.a_transposed = order / 2 == 1;
+      shape.b_transposed = order % 2 == 1;
+      shape.any_stride = true;
+      shape.shift = order;
+      shape.batch = order == 3 ? 2 : 0;
+      CAPTURE(shape.text());
+      CHECK(run(arch, shape, 40 + static_cast<std::uint64_t>(order)) == "");
+    }
+  }
+}
+
+TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") {
+  for (const char* arch : kArchs) {
+    CAPTURE(std::string(arch));
+    GemmShape shape = shape_of(70, 40, 100);
+    shape.batch = 3;
+    shape.padding = 1;
+    shape.b_shared = true;
+    shape.beta = 2;
+    shape.in_place = true;
+    CHECK(run(arch, shape, 51) == "");
+    shape = shape_of(70, 90, 200);
+    shape.alpha = 0;
+    GemmProblem zeros(shape, 52);
+    std::memset(zeros.args.a.data, 0xff, 2);  // NaN
+    zeros.run(testing::model_runtime(std::string("model:") + arch), {DeviceKind::cpu, 0});
+    CHECK(zeros.problem() == "");
+  }
+}
+
+TEST_CASE("what archs of this family do not serve is refused by what they do") {
+  const arch::Arch& arch = *arch::find("sm_86");
+  ops::GemmKernel kernel;
+  const auto message = [&] { return testing::error_of([&] { ops::gemm_candidate(kernel, arch); }).message; };
+  kernel.dtype = DType::e4m3;
+  CHECK_MESSAGE(has(message(), "a.dtype is e4m3; allowed on sm_86: f16, bf16"), message());
+  CHECK(has(testing::error_of([&] { ops::choose_gemm({}, kernel, arch); }).message, "allowed on sm_86: f16, bf16"));
+  kernel.dtype = DType::f16;
+  kernel.tile = tile_named("128x256x64c2x1");
+  CHECK_MESSAGE(has(message(), "tile is 128x256x64c2x1; allowed on sm_86: 128x256x64"), message());
+  ops::set_gemm_rung(kernel, 3);
+  CHECK_MESSAGE(has(message(), "rung is v3; allowed on sm_86: 0 (none), 10 (v10)"), message());
+}
+
+TEST_CASE("every arch of the family chooses a tile that it serves, for any size") {
+  for (const arch::Arch* arch : arch::all()) {
+    if (!ops::gemm_by_warps(*arch)) continue;
+    CAPTURE(arch->name);
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
+      ops::GemmKernel kernel;
+      kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, *arch).tile;
+      CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], *arch) > 0);
+    }
+  }
+}
