@@ -43,12 +43,8 @@ arch::Target Backends::detect(Device device) {
   if (device.kind == DeviceKind::cpu) return {arch::all().front(), true};
   const launch::DeviceInfo info = driver(device)->device_info(device.index);
   const arch::Arch* found = arch::for_device(info.vendor, info.major, info.minor);
-  if (found == nullptr) {
-    std::string served;
-    for (const arch::Arch* a : arch::all()) served += (served.empty() ? "" : ", ") + a->name;
-    fail(Stage::target, Code::unsupported,
-         cat(to_string(device), " (", info.name, ", compute capability ", info.major, ".", info.minor, ") is not served; archs are ", served));
-  }
+  if (found == nullptr)
+    fail(Stage::target, Code::unsupported, cat(to_string(device), " (", info.name, ") is not served: ", arch::why_unserved(info.vendor, info.major, info.minor)));
   return {found, false};
 }
 

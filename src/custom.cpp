@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "graph/code.hpp"
-#include "graph/json_reader.hpp"
 #include "ops/machine.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -41,9 +40,7 @@ std::string arch_names() {
 }
 
 graph::Graph read_graph(const custom::Description& description) {
-  std::vector<graph::Machine> machines;
-  for (const arch::Arch* each : arch::all()) machines.push_back(ops::machine_of(*each));
-  graph::Graph graph = graph::read_json(description.graph, description.name, machines);
+  graph::Graph graph = ops::read_graph(description.graph, description.name);
   if (!graph::has_code(graph))
     fail(Stage::graph, Code::invalid_argument, cat("graph '", graph.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));
   if (arch::find(graph.machine.name) == nullptr)

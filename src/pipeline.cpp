@@ -60,7 +60,7 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
   job.headers = std::move(headers);
-  job.arch = target.arch->name;
+  job.arch = target.arch->compiler_name();
   for (const std::string& definition : definitions) job.options.push_back("-D" + definition);
   try {
     return compiler.compile(job);
@@ -111,7 +111,7 @@ std::vector<compile::Header> headers_for(const arch::Target& target, const ops::
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler) {
   cache::Fields fields = {{"op", request.op}, {"target", target.name()}, {"build", build_id()}, {"choice", "model"}};
   for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
-  for (const std::string& option : compiler.base_options(target.arch->name)) fields.emplace_back("option", option);
+  for (const std::string& option : compiler.base_options(target.arch->compiler_name())) fields.emplace_back("option", option);
   cache::Fields maker;
   const compile::Identity identity = compiler.identity();
   if (identity.present())
@@ -167,7 +167,7 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   start = Clock::now();
   const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives);
   report.codegen_ms = ms_since(start);
-  const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->name, target.model ? ".cpp" : ".cu");
+  const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
   compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, request, target, compiler, report.source_path, log);

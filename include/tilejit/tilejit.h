@@ -178,7 +178,7 @@ typedef struct tj_options {
   uint64_t size;
   const char* cache_dir;
   int64_t cache_max_size_bytes;
-  const char* target;       /* "sm_90a", "model:sm_90a" */
+  const char* target;       /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
   const char* dump_dir;
   const char* hip_compiler;
   int32_t log_level;        /* TJ_LOG_DEFAULT, ... */

@@ -1,7 +1,7 @@
 // What the rest needs to know of an architecture, as data.
 //
 // Decides units, rates, capacities, latencies and which template folder and compiler serve an arch. One data-only file
-// per arch beside this. Invariant: no code outside this folder decides by an arch's name; the compilers'
+// per arch beside this; options.cpp makes more, with less in them. Invariant: no code outside this folder decides by an arch's name; the compilers'
 // backends (src/compile) alone read its number, to know whether the compiler at hand is new enough for it.
 #pragma once
 
@@ -27,7 +27,8 @@ struct Fact {
 };
 
 struct Arch {
-  std::string name;       ///< "sm_90a"
+  std::string name;       ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
+  std::string base = {};  ///< then that other one's name; else empty
   std::string vendor;     ///< "nvidia", "amd"
   std::string family;     ///< which node bodies serve it, the suffix of kernel_templates/ops/: "sm90"
   std::string primitives; ///< its file of kernel_templates/arch/, without the suffix: "sm90"
@@ -51,6 +52,10 @@ struct Arch {
   int sm_count = 0;        ///< of the usual product, for predictions only
   double clock_ghz = 0;    ///< sustained, for predictions only
 
+  /// What the arch's compiler calls it: "sm_90", whatever the options.
+  const std::string& compiler_name() const { return base.empty() ? name : base; }
+  /// The name as a part of a file's name: letters, digits, '_', '-' and '.' alone.
+  std::string file_name() const;
   bool has_unit(std::string_view unit) const;
   bool has_fact(std::string_view fact_name) const;
   /// The fact's value; throws tj::Error(target, internal) naming arch and fact when absent.
@@ -64,10 +69,13 @@ struct Target {
   std::string name() const { return (model ? "model:" : "") + arch->name; }
 };
 
-/// All archs, in a fixed order. Pointers stay valid for the life of the process.
+/// All archs without options, in a fixed order. Pointers stay valid for the life of the process.
 const std::vector<const Arch*>& all();
-/// Null when unknown.
+/// Null when none of them has this name, nor one that parse_arch has made.
 const Arch* find(std::string_view name);
+/// By name, with options or without: "sm_90+copies=threads+smem=99K". The same arch for the same options in any order; it lives as long as
+/// the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any thread may call it.
+const Arch& parse_arch(std::string_view name);
 /// What an op asks of an arch that it can be scheduled for.
 struct Needs {
   std::vector<std::string> units, facts;
@@ -82,9 +90,11 @@ void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The arch for a device's compute capability (or gcnArchName through `name`), the first in order where several are for it; null when
 /// none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);
+/// "7.5 is older than 8.0, ...": why for_device finds none, and which compute capabilities are served.
+std::string why_unserved(std::string_view vendor, int major, int minor);
 /// Whether devices that run the one run the other: sm_90 and sm_90a.
 bool same_devices(const Arch& one, const Arch& other);
-/// "sm_90a" or "model:sm_90a". Throws tj::Error(target) that lists what is allowed.
+/// "sm_90a" or "model:sm_90a", either with options (parse_arch). Throws tj::Error(target) that lists what is allowed.
 Target parse_target(std::string_view text);
 
 }  // namespace tj::arch

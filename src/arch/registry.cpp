@@ -1,12 +1,17 @@
 // The list of archs and how text becomes a target.
 #include <algorithm>
+#include <set>
 
 #include "arch/arch.hpp"
+#include "arch/options.hpp"
 #include "support/fail.hpp"
 
 // One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
 #define TJ_ARCHS(ARCH) \
   ARCH(sm90a)          \
+  ARCH(sm100)          \
+  ARCH(sm103)          \
+  ARCH(sm110)          \
   ARCH(sm100a)         \
   ARCH(sm120a)         \
   ARCH(sm121a)         \
@@ -14,7 +19,8 @@
   ARCH(sm89)           \
   ARCH(sm86)           \
   ARCH(sm80)           \
-  /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it */
+  /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it: */ \
+  /* sm100a, which has no node bodies yet, after sm100 */
 
 namespace tj::arch {
 
@@ -36,10 +42,16 @@ const std::vector<Arch>& storage() {
 std::string allowed() {
   std::string list;
   for (const Arch* arch : all()) list += support::cat(list.empty() ? "" : ", ", arch->name, ", ", kModelPrefix, arch->name);
-  return list;
+  return list + "; " + options_help();
 }
 
 }  // namespace
+
+std::string Arch::file_name() const {
+  std::string file = name;
+  std::replace_if(file.begin(), file.end(), [](char c) { return c == '+' || c == '='; }, '-');
+  return file;
+}
 
 bool Arch::has_unit(std::string_view unit) const {
   return std::any_of(units.begin(), units.end(), [&](const Unit& each) { return each.name == unit; });
@@ -66,7 +78,7 @@ const std::vector<const Arch*>& all() {
 const Arch* find(std::string_view name) {
   for (const Arch* arch : all())
     if (arch->name == name) return arch;
-  return nullptr;
+  return has_options(name) ? find_made(name) : nullptr;
 }
 
 const Arch* for_device(std::string_view vendor, int major, int minor) {
@@ -76,6 +88,22 @@ const Arch* for_device(std::string_view vendor, int major, int minor) {
   for (const Arch* arch : all())
     if (arch->vendor == vendor && std::find(arch->further_devices.begin(), arch->further_devices.end(), device) != arch->further_devices.end()) return arch;
   return nullptr;
+}
+
+std::string why_unserved(std::string_view vendor, int major, int minor) {
+  std::set<std::pair<int, int>> served;
+  for (const Arch* arch : all())
+    if (arch->vendor == vendor) {
+      served.insert({arch->device_major, arch->device_minor});
+      served.insert(arch->further_devices.begin(), arch->further_devices.end());
+    }
+  const auto text = [](const std::pair<int, int>& device) { return support::cat(device.first, ".", device.second); };
+  std::string list;
+  for (const auto& device : served) list += (list.empty() ? "" : ", ") + text(device);
+  const std::pair device{major, minor};
+  if (served.empty()) return support::cat("no device of vendor '", vendor, "' is served by this version");
+  const std::string why = device < *served.begin() ? support::cat("is older than ", text(*served.begin()), ", the least that kernels here need") : "is not known to this version; a newer one may serve it";
+  return support::cat("compute capability ", text(device), " ", why, "; served are ", list);
 }
 
 bool same_devices(const Arch& one, const Arch& other) {
@@ -106,6 +134,18 @@ void require(const Arch& arch, std::string_view op, const Needs& needs) {
                 support::cat(op, " does not run on '", arch.name, "', which lacks ", missing, "; it runs on ", served.empty() ? "no arch of this version" : served));
 }
 
+namespace {
+
+const Arch& parse_arch(std::string_view name, std::string_view text) {
+  const Arch* base = find(name_before_options(name));
+  if (base == nullptr) support::fail(Stage::target, Code::invalid_argument, support::cat("target '", text, "' is unknown; allowed are ", allowed()));
+  return has_options(name) ? with_options(name, *base) : *base;
+}
+
+}  // namespace
+
+const Arch& parse_arch(std::string_view name) { return parse_arch(name, name); }
+
 Target parse_target(std::string_view text) {
   Target target;
   std::string_view name = text;
@@ -113,9 +153,7 @@ Target parse_target(std::string_view text) {
     target.model = true;
     name.remove_prefix(kModelPrefix.size());
   }
-  target.arch = find(name);
-  if (target.arch == nullptr)
-    support::fail(Stage::target, Code::invalid_argument, support::cat("target '", text, "' is unknown; allowed are ", allowed()));
+  target.arch = &parse_arch(name, text);
   return target;
 }
 

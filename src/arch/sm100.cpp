@@ -5,7 +5,7 @@ namespace tj::arch {
 
 Arch make_sm100a() {
   const char* fa4 = "FlashAttention-4 (Zadouri, Hoehnerbach, Shah, Liu, Thakkar, Dao; 2026), section on B200's rates: 8192 f16 flop and 16 exponentials an SM and clock";
-  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 10.0";
+  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 10.0";
   const char* twill = "costs calibrated on a B200 in the public reproduction of 'Optimal Software Pipelining and Warp Specialization for Tensor Core GPUs' (OSDI 2026)";
   Arch a;
   a.name = "sm_100a";

@@ -5,7 +5,7 @@
 namespace tj::arch {
 
 Arch make_sm120a() {
-  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 12.0";
+  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 12.0";
   const char* whitepaper = "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, 2.407 GHz";
   const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
   Arch a;

@@ -4,7 +4,7 @@
 namespace tj::arch {
 
 Arch make_sm86() {
-  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 8.6";
+  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.6";
   const char* whitepaper = "NVIDIA Ampere GA102 GPU Architecture whitepaper: RTX 3090, 71 TFLOP/s dense f16 with f32 sums, 82 SMs, 1.695 GHz";
   const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
   const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
@@ -16,6 +16,7 @@ Arch make_sm86() {
   a.compiler = "nvrtc";
   a.device_major = 8;
   a.device_minor = 6;
+  a.further_devices = {{8, 8}};  // libcu++ (CCCL, arch_traits): with the properties of 8.6; it loads code of 8.6 (CUDA binary compatibility)
   // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, LSU shared memory.
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
   a.facts = {

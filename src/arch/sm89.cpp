@@ -4,7 +4,7 @@
 namespace tj::arch {
 
 Arch make_sm89() {
-  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 8.9";
+  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.9";
   const char* whitepaper = "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
   const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
   const char* hopper = "estimate: as measured on an H200, see sm90.cpp";

@@ -5,7 +5,7 @@ namespace tj::arch {
 
 Arch make_sm90a() {
   const char* whitepaper = "NVIDIA H100 Tensor Core GPU Architecture whitepaper: 989.4 TFLOP/s dense f16, 132 SMs, 1.83 GHz";
-  const char* guide = "CUDA C++ Programming Guide 13.0, arithmetic throughput table, compute capability 9.0";
+  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 9.0";
   const std::string measured = "tests/gpu/node_cycles.py on an H200, 2026-11-20";
   const std::string products = "graph replays as in tests/gpu/gemm_speed.py, tile set by hand, H200, 2026-11-21, at 1.755 GHz";
   const std::string loops = "tests/gpu/gemm_predict.py on an H200, 2026-11-21";

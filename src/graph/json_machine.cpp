@@ -31,7 +31,7 @@ bool same(const Machine& a, const Machine& b) {
                     [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
 }
 
-Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines) {
+Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines, const MachineFinder& find) {
   std::string known;
   if (given == "hopper") return normalised_hopper();
   if (given == "blackwell") return normalised_blackwell();
@@ -39,13 +39,18 @@ Machine find_machine(const Fields& fields, const std::string& given, const std::
     if (each.name == given) return each;
     known += each.name + ", ";
   }
+  try {
+    if (std::optional<Machine> found = find ? find(given) : std::nullopt) return std::move(*found);
+  } catch (const Error& e) {
+    fields.reject("machine is '", shown(given), "': ", shown(e.message, 1000));
+  }
   fields.reject("machine is '", shown(given), "'; allowed are ", known, "or an object");
 }
 
 }  // namespace
 
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, int blocks_per_sm) {
-  if (json.is_string()) return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines), blocks_per_sm), true};
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, const MachineFinder& find, int blocks_per_sm) {
+  if (json.is_string()) return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines, find), blocks_per_sm), true};
   if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
   fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "max_cluster"});
   ReadMachine read;

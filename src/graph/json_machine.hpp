@@ -8,6 +8,7 @@
 
 #include "graph/graph.hpp"
 #include "graph/json_fields.hpp"
+#include "graph/json_reader.hpp"
 #include "graph/json_tree.hpp"
 
 namespace tj::graph {
@@ -18,7 +19,7 @@ struct ReadMachine {
 };
 
 /// Of a machine that is named, what each of `blocks_per_sm` blocks has; one that is an object says that itself.
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, int blocks_per_sm);
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, const MachineFinder& find, int blocks_per_sm);
 
 Json machine_json(const Machine& machine, const std::vector<Machine>& machines, int blocks_per_sm);
 

@@ -25,13 +25,14 @@ constexpr std::int64_t kMaxWarps = 32;
 
 class Reader {
  public:
-  Reader(const Json& tree, const std::string& subject, const std::vector<Machine>& machines) : tree_(tree), fields_(subject), machines_(machines) {}
+  Reader(const Json& tree, const std::string& subject, const std::vector<Machine>& machines, const MachineFinder& find)
+      : tree_(tree), fields_(subject), machines_(machines), find_(find) {}
 
   Graph read(std::string_view name) {
     graph_.name = name;
     fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster", "blocks_per_sm"});
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
-    ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, graph_.blocks_per_sm);
+    ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, find_, graph_.blocks_per_sm);
     graph_.machine = std::move(machine.machine);
     bounded_ = machine.bounded;
     if (const Json* cluster = Fields::optional(tree_, "cluster")) graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
@@ -200,6 +201,7 @@ class Reader {
   const Json& tree_;
   const Fields fields_;
   const std::vector<Machine>& machines_;
+  const MachineFinder& find_;
   Graph graph_;
   bool bounded_ = true;  ///< the machine says which spaces it has
   bool has_code_ = false, has_values_ = false;
@@ -210,10 +212,10 @@ class Reader {
 
 }  // namespace
 
-Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines) {
+Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines, const MachineFinder& find) {
   const std::string subject = cat("graph '", name, "'");
   const Json tree = parse_json(text, subject);
-  return Reader(tree, subject, machines).read(name);
+  return Reader(tree, subject, machines, find).read(name);
 }
 
 }  // namespace tj::graph

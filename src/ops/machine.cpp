@@ -1,6 +1,9 @@
 // Arch -> Machine (see machine.hpp).
 #include "ops/machine.hpp"
 
+#include "arch/options.hpp"
+#include "graph/json_reader.hpp"
+
 namespace tj::ops {
 
 graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm) {
@@ -19,6 +22,15 @@ graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm) {
   machine.register_roles = arch.register_roles;
   machine.max_cluster = arch.max_cluster;
   return graph::share_of(machine, blocks_per_sm);
+}
+
+graph::Graph read_graph(std::string_view text, std::string_view name) {
+  std::vector<graph::Machine> machines;
+  for (const arch::Arch* each : arch::all()) machines.push_back(machine_of(*each));
+  return graph::read_json(text, name, machines, [](const std::string& machine) -> std::optional<graph::Machine> {
+    if (!arch::has_options(machine)) return std::nullopt;
+    return machine_of(arch::parse_arch(machine));
+  });
 }
 
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths) {

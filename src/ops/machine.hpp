@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arch/arch.hpp"
@@ -16,6 +17,9 @@ namespace tj::ops {
 /// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch. Of memory and
 /// registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
 graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
+
+/// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch). Throws as read_json does.
+graph::Graph read_graph(std::string_view text, std::string_view name);
 
 /// Candidate::definitions of a unit whose matrix instructions have these numbers of columns.
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths);

@@ -69,7 +69,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.", "tj-schedule");
   app.add_option("--op", settings.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
-  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, ... (default: the first known architecture)");
+  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: the first known architecture)");
   app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
   app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")->check(no_flag);
   app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
@@ -150,9 +150,7 @@ graph::Graph read_graph(const std::string& path) {
   if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", path, "'; give a JSON file"));
   text.resize(static_cast<std::size_t>(file.gcount()));
   try {
-    std::vector<graph::Machine> machines;  // real ones, by their archs' names
-    for (const arch::Arch* each : arch::all()) machines.push_back(ops::machine_of(*each));
-    return graph::read_json(text, std::filesystem::path(path).stem().string(), machines);
+    return ops::read_graph(text, std::filesystem::path(path).stem().string());
   } catch (const Error& e) {
     bad_use(cat("--graph ", path, ": ", e.message));
   }

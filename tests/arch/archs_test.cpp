@@ -2,6 +2,7 @@
 // family is refused by that, with where it runs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "codegen/templates.hpp"
 #include "ops/machine.hpp"
 #include "ops/op.hpp"
 #include "support/expect.hpp"
@@ -46,12 +48,42 @@ TEST_CASE("every NVIDIA device from 8.0 on that has an arch is served by the one
   CHECK(served(8, 0) == "sm_80");
   CHECK(served(8, 6) == "sm_86");
   CHECK(served(8, 7) == "sm_80");  // Orin, which has no arch of its own
+  CHECK(served(8, 8) == "sm_86");
   CHECK(served(8, 9) == "sm_89");
   CHECK(served(9, 0) == "sm_90a");  // before sm_90, which is for the same device
+  CHECK(served(10, 0) == "sm_100");  // before sm_100a, which has no node bodies
+  CHECK(served(10, 3) == "sm_103");
+  CHECK(served(11, 0) == "sm_110");
   CHECK(served(12, 0) == "sm_120a");
   CHECK(served(12, 1) == "sm_121a");
   CHECK(served(7, 5) == "none");
   CHECK(arch::for_device("amd", 8, 0) == nullptr);
+}
+
+TEST_CASE("what serves a device has primitives") {
+  for (const arch::Arch* arch : arch::all()) {
+    CAPTURE(arch->name);
+    const std::string file = "arch/" + arch::for_device(arch->vendor, arch->device_major, arch->device_minor)->primitives + ".cuh";
+    const auto templates = codegen::templates();
+    CHECK(std::any_of(templates.begin(), templates.end(), [&](const auto& each) { return each.name == file; }));
+  }
+}
+
+TEST_CASE("a device that nothing serves is told why, and what is served") {
+  const std::string all = "served are 8.0, 8.6, 8.7, 8.8, 8.9, 9.0, 10.0, 10.3, 11.0, 12.0, 12.1";
+  for (const auto& device : {std::pair{7, 5}, std::pair{6, 1}}) {
+    const std::string why = arch::why_unserved("nvidia", device.first, device.second);
+    CAPTURE(why);
+    CHECK(has(why, "is older than 8.0, the least that kernels here need"));
+    CHECK(has(why, all));
+  }
+  for (const auto& device : {std::pair{12, 5}, std::pair{13, 0}, std::pair{9, 9}}) {
+    const std::string why = arch::why_unserved("nvidia", device.first, device.second);
+    CAPTURE(why);
+    CHECK(has(why, "compute capability " + std::to_string(device.first) + "." + std::to_string(device.second) + " is not known to this version"));
+    CHECK(has(why, all));
+  }
+  CHECK(has(arch::why_unserved("nobody", 9, 0), "'nobody'"));
 }
 
 TEST_CASE("what a generation lacks is said: copy engine, clusters, grids that overlap, registers that move") {
@@ -64,14 +96,14 @@ TEST_CASE("what a generation lacks is said: copy engine, clusters, grids that ov
     CHECK_FALSE(arch.overlapped_launch);
     CHECK_FALSE(arch.register_roles);
   }
-  for (const char* name : {"sm_90", "sm_120a", "sm_121a"}) {
+  for (const char* name : {"sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
     const arch::Arch& arch = *arch::find(name);
     CAPTURE(arch.name);
     CHECK(arch.primitives == "sm80_tma");
     CHECK(arch.has_unit("TMA"));
     CHECK(arch.overlapped_launch);
   }
-  CHECK_FALSE(arch::find("sm_90")->register_roles);
+  for (const char* name : {"sm_90", "sm_100", "sm_103", "sm_110"}) CHECK_FALSE(arch::find(name)->register_roles);  // not without a suffix
   CHECK_FALSE(arch::find("sm_90")->has_fact("matrix_drain_cycles"));  // products of warps leave nothing to drain
 }
 

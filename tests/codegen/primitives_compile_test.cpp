@@ -104,7 +104,7 @@ compile::Job job_for(const arch::Arch& arch, const std::string& text) {
 
 TEST_CASE("a unit with every primitive compiles for each arch of the family") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_120a", "sm_121a"}) {
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
     const compile::Binary binary = compiler->compile(job_for(*arch::find(name), kUnit));
     INFO(binary.log);
@@ -132,7 +132,7 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
 TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {
   const auto compiler = test::nvrtc_or_skip();
   const std::string text = "struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n";
-  for (const char* name : {"sm_80", "sm_90", "sm_120a", "sm_121a"}) {
+  for (const char* name : {"sm_80", "sm_90", "sm_100", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
     const arch::Arch& arch = *arch::find(name);
     if (arch.register_roles) CHECK(compiler->compile(job_for(arch, text)).registers > 0);

@@ -97,6 +97,22 @@ TEST_CASE("a graph for another machine than the target's") {
   CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a', the target is 'sm_other'"), error.message);
 }
 
+TEST_CASE("a graph may be for a target with options: it is scheduled for what they leave, and runs on no other") {
+  SampleKernel sample;
+  sample.edit_graph("\"sm_90a\"", "\"sm_90a+smem=231424\"");
+  const auto made = read_custom(sample.description);
+  const auto candidates = made->candidates(made->request(), arch::parse_arch("sm_90a+smem=226K"));
+  REQUIRE(candidates.size() == 1);
+  CHECK(candidates.front().graph.machine.name == "sm_90a+smem=226K");
+  CHECK(candidates.front().graph.machine.memory_bytes.at("SMEM") == 226 * 1024);
+  const Error error = error_of([&] { made->candidates(made->request(), *arch::find("sm_90a")); });
+  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a+smem=226K', the target is 'sm_90a'"), error.message);
+  SampleKernel wrong;
+  wrong.edit_graph("\"sm_90a\"", "\"sm_90a+smem=1000K\"");
+  refuses(wrong, Stage::graph, Code::invalid_argument, "machine is 'sm_90a+smem=1000K': ");
+  refuses(wrong, Stage::graph, Code::invalid_argument, "allowed are 1K to 227K");
+}
+
 TEST_CASE("what a tensor map cannot be of is refused by name") {
   Machine machine;
   Runtime runtime(machine.options());

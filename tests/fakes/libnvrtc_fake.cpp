@@ -1,7 +1,7 @@
 // An NVRTC that compiles nothing: libnvrtc.so.1 for tests of what happens around a compile.
 //
 // Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and its
-// own text, so that equal sources give equal binaries and different ones differ. Knows sm_90 only. Steered through
+// own text, so that equal sources give equal binaries and different ones differ. Knows sm_90 and its variants only. Steered through
 // fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library finds it.
 #include <nvrtc.h>
 
@@ -77,9 +77,16 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
   *program = nullptr;
   return NVRTC_SUCCESS;
 }
-nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int, const char* const*) {
+nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
   const std::lock_guard lock(state().mutex);
   ++state().compiles;
+  for (int i = 0; i < count; ++i) {
+    const std::string option = options[i], key = "--gpu-architecture=";
+    if (option.compare(0, key.size(), key) == 0 && option != key + "sm_90" && option != key + "sm_90a") {
+      program->log = "nvrtc: error: invalid value for " + option + "\n";
+      return NVRTC_ERROR_INVALID_OPTION;
+    }
+  }
   if (state().refuse) {
     program->log = state().refusal;
     return NVRTC_ERROR_COMPILATION;

@@ -57,7 +57,7 @@ TJ_KERNEL(measure, %(threads)d, Params, p) {
   }
   float keep = static_cast<float>(address + words[0] + words[1] + words[2] + words[3]);  // what makes every result needed
   for (int i = 0; i < %(count)d; ++i) { %(keep)s }
-  if (keep == 123.456f) p.out[0] = 0;
+  if (keep == 123.456f * p.one) p.out[0] = 0;  // not a constant: whole numbers would never be it
 }
 """
 # What a body changes is kept; anything else would hold registers while it runs.
@@ -149,6 +149,8 @@ def print_cycles(driver, made):
     rows, copies = [], []
     for (name, _, steps, amount, unit, warps), binary in zip(cases(), made):
         cycles = measure(driver, binary, warps)
+        if cycles < REPEATS * steps:
+            raise RuntimeError(f"{name}, {warps} warps: {cycles} cycles for {REPEATS * steps} steps; the assembler has left them out")
         step, rate = cycles / REPEATS / steps, amount * warps * REPEATS * steps / cycles
         rows.append(dict(body=name, warps=warps, cycles_a_step=step, rate=rate, unit=unit))
         print(f"{name:18s} {warps:2d} warps  {step:8.1f} cycles  {rate:8.1f} {unit}/cycle", flush=True)

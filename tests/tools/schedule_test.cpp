@@ -117,6 +117,26 @@ TEST_CASE("example graphs as text and as JSON") {
   CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
 }
 
+TEST_CASE("a target with options: rings of what the cap leaves, under one name") {
+  const auto shown = [](const char* target) {
+    const Result result = run({"--op", "fmha", "--target", target, "--json"});
+    REQUIRE(result.code == 0);
+    return nlohmann::json::parse(result.out);
+  };
+  const auto capped = shown("model:sm_90a+smem=143360");
+  CHECK(capped["target"] == "model:sm_90a+smem=140K");
+  CHECK(capped["machine"] == "sm_90a+smem=140K");
+  const auto bytes = [](const nlohmann::json& json) {
+    std::int64_t sum = 0;
+    for (const auto& ring : json["rings"]) sum += ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>();
+    return sum;
+  };
+  CHECK(bytes(capped) <= 140 * 1024);
+  CHECK(bytes(shown("sm_90a")) > 140 * 1024);
+  CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=228K"}).err, "--target: target 'sm_90a+smem=228K'"));
+  CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=16K"}).err, "SMEM"));  // no tile fits
+}
+
 TEST_CASE("bad use names the flag") {
   const auto refused = [](const std::vector<std::string>& words, const char* part) {
     const Result result = run(words);

@@ -1,0 +1,147 @@
+// Targets with options: "sm_90+copies=threads+smem=99K" is an arch with less than sm_90 has, so that one device stands for others.
+//
+// Decides which options there are, what each takes away, and the one name of each result: what a target already is or has is left out, the
+// rest stands in a fixed order. Does not decide what runs: an arch made here is data like any other. Invariant: nothing is ever added, and
+// an arch that was made lives, at one address, as long as the process.
+#include "arch/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "support/fail.hpp"
+
+namespace tj::arch {
+namespace {
+
+using support::cat;
+
+constexpr char kSeparator = '+';
+constexpr std::string_view kCopies = "copies", kSmem = "smem";
+constexpr std::int64_t kKilobyte = 1024;
+// CUDA occupancy data: an SM gives shared memory in units of 128 bytes from compute capability 8.0 on.
+constexpr std::int64_t kSmemStep = 128;
+// Family whose node bodies choose between the copy engine and threads' copies, and its primitives without the engine.
+constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
+constexpr std::string_view kCopyEngine = "TMA";
+// What is measured of bulk copies and of blocks that share them; who copies by threads has none of it.
+constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",           "copy_cycles_per_kb",        "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle",
+                                                 "sustained_copy_bytes_per_cycle", "loaded_copy_cycles_per_kb", "multicast_copy_factor",   "cluster_start_cycles"};
+
+struct Less {
+  bool thread_copies = false;
+  std::int64_t smem_bytes = 0;  ///< 0: all that the arch has
+};
+
+template <class... Parts>
+[[noreturn]] void refuse(std::string_view text, const Parts&... parts) {
+  support::fail(Stage::target, Code::invalid_argument, cat("target '", text, "': ", parts...));
+}
+
+std::string size_text(std::int64_t bytes) { return bytes % kKilobyte == 0 ? cat(bytes / kKilobyte, "K") : cat(bytes); }
+
+std::int64_t read_smem(std::string_view text, std::string_view value, const Arch& base) {
+  std::int64_t number = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, number);
+  const bool kilobytes = stop + 1 == end && (*stop == 'K' || *stop == 'k');
+  const std::int64_t unit = kilobytes ? kKilobyte : 1;
+  if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > base.smem_per_block_bytes / unit || number * unit < kKilobyte || number * unit % kSmemStep != 0)
+    refuse(text, "smem is '", value, "'; '", base.name, "' has ", size_text(base.smem_per_block_bytes), " a block, and a cap only takes away: allowed are 1K to ",
+           size_text(base.smem_per_block_bytes), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
+  return number * unit;
+}
+
+bool read_copies(std::string_view text, std::string_view value, const Arch& base) {
+  if (value != "threads" && value != "engine") refuse(text, "copies is '", value, "'; allowed are threads and engine");
+  const bool engine = base.has_unit(kCopyEngine);
+  if (value == "engine" && !engine) refuse(text, "copies is 'engine', and '", base.name, "' has no copy engine; allowed is threads");
+  if (value == "threads" && base.family != kThreadCopiesFamily)
+    refuse(text, "copies is 'threads', and '", base.name, "' is of family '", base.family, "', whose kernels need the copy engine; threads copy in family '", kThreadCopiesFamily, "'");
+  return value == "threads" && engine;
+}
+
+Less read_options(std::string_view text, const Arch& base) {
+  Less less;
+  std::vector<std::string_view> seen;
+  for (std::size_t at = text.find(kSeparator); at != text.npos;) {
+    const std::size_t next = text.find(kSeparator, at + 1);
+    const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
+    const std::size_t equals = std::min(option.find('='), option.size());
+    const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
+    if (key != kCopies && key != kSmem) refuse(text, "option '", option, "' is unknown; ", options_help());
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) refuse(text, "option '", key, "' is given twice; give it once");
+    seen.push_back(key);
+    if (key == kCopies) less.thread_copies = read_copies(text, value, base);
+    else if (const std::int64_t bytes = read_smem(text, value, base); bytes < base.smem_per_block_bytes) less.smem_bytes = bytes;
+    at = next;
+  }
+  return less;
+}
+
+Arch without(const Arch& base, const Less& less) {
+  Arch arch = base;
+  arch.base = base.name;
+  if (less.thread_copies) {
+    arch.name += cat(kSeparator, kCopies, "=threads");
+    arch.primitives = kThreadCopiesPrimitives;
+    std::erase_if(arch.units, [](const Unit& unit) { return unit.name == kCopyEngine; });
+    for (const std::string_view fact : kCopyEngineFacts) arch.facts.erase(std::string(fact));
+    arch.max_cluster = 1;  // these primitives have no clusters, no grids that overlap, no registers that move
+    arch.overlapped_launch = false;
+    arch.register_roles = false;
+  }
+  if (less.smem_bytes > 0) {
+    arch.name += cat(kSeparator, kSmem, "=", size_text(less.smem_bytes));
+    // The SM loses as much: one block takes all of it, as on every arch here, so that blocks side by side find what a card with this cap has.
+    arch.smem_per_sm_bytes -= base.smem_per_block_bytes - less.smem_bytes;
+    arch.smem_per_block_bytes = less.smem_bytes;
+  }
+  return arch;
+}
+
+struct Made {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const Arch>, std::less<>> by_name;
+};
+
+Made& made() {
+  static Made& all = *new Made;  // never destroyed: targets may be used by other static objects' destructors
+  return all;
+}
+
+const Arch& kept(Arch arch) {
+  const std::lock_guard lock(made().mutex);
+  std::unique_ptr<const Arch>& slot = made().by_name[arch.name];
+  if (!slot) slot = std::make_unique<const Arch>(std::move(arch));
+  return *slot;
+}
+
+}  // namespace
+
+std::string_view name_before_options(std::string_view text) { return text.substr(0, text.find(kSeparator)); }
+
+bool has_options(std::string_view text) { return text.find(kSeparator) != text.npos; }
+
+std::string options_help() {
+  return cat("options, each after a '", kSeparator, "', take away what others lack: ", kCopies, "=threads (no copy engine; family '", kThreadCopiesFamily, "'), ", kSmem,
+             "=<bytes> or ", kSmem, "=<n>K (most shared memory of a block)");
+}
+
+const Arch& with_options(std::string_view text, const Arch& base) {
+  const Less less = read_options(text, base);
+  return less.thread_copies || less.smem_bytes > 0 ? kept(without(base, less)) : base;
+}
+
+const Arch* find_made(std::string_view name) {
+  const std::lock_guard lock(made().mutex);
+  const auto found = made().by_name.find(name);
+  return found == made().by_name.end() ? nullptr : found->second.get();
+}
+
+}  // namespace tj::arch
