@@ -7,6 +7,8 @@ namespace tj::arch {
 
 Arch make_sm100() {
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 10.0";
+  const char* twill = "costs calibrated on a B200, see sm100.cpp: bulk load, 460 + 6 a KB";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
   const char* device = "device properties of a B200 in github.com/pytorch/ao, pull request 4002";
   Arch a;
   a.name = "sm_100";
@@ -26,6 +28,11 @@ Arch make_sm100() {
       {"shared_bytes_per_cycle", {128, "CUDA C++ Programming Guide 13.0, shared memory: 32 banks of 32 bits a clock"}},
       {"cache_bytes", {126.5 * 1024 * 1024, std::string(device) + ": 126.5 MB of L2"}},
       {"memory_bytes_per_cycle", {3904, std::string(device) + ": 7680 bits at 3996 MHz, twice a clock, 7.67 TB/s, at 1.965 GHz"}},
+      {"copy_latency_cycles", {460, twill}},
+      {"copy_cycles_per_kb", {6, twill}},
+      {"tile_turn_cycles", {930, hopper}},
+      {"fragment_store_cycles", {21, hopper}},
+      {"next_launch_cycles", {5400, hopper}},
   };
   a.smem_per_block_bytes = 227 * 1024;  // Blackwell Tuning Guide
   a.smem_per_sm_bytes = 228 * 1024;     // Blackwell Tuning Guide
@@ -59,6 +66,7 @@ Arch make_sm110() {
   a.facts["minmax_per_cycle"].source = "estimate: what that table gives for every arch from 8.0 to 9.0 and for 12.0";
   a.facts["cache_bytes"] = {32.0 * 1024 * 1024, "NVIDIA developer forum, topic 356355: device properties of a Jetson AGX Thor, 32 MiB of L2, 20 SMs of 228 KiB shared memory"};
   a.facts["memory_bytes_per_cycle"] = {173, thor};
+  for (const char* fact : {"copy_latency_cycles", "copy_cycles_per_kb"}) a.facts[fact].source = "estimate: B200's; " + a.facts[fact].source;
   a.sm_count = 20;      // the topic above
   a.clock_ghz = 1.575;  // estimate: the greatest clock of a Jetson T5000; predictions only
   return a;

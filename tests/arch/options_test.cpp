@@ -10,6 +10,7 @@
 
 #include "arch/arch.hpp"
 #include "ops/machine.hpp"
+#include "ops/op.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -60,11 +61,12 @@ TEST_CASE("copies by threads: no copy engine, and nothing that came with it") {
   CHECK(arch.overlapped_launch == before.overlapped_launch);
   CHECK(arch.register_roles == before.register_roles);
   CHECK(arch.smem_per_block_bytes == base.smem_per_block_bytes);
-  CHECK(arch.facts.size() == base.facts.size());
-  const arch::Arch& hopper = of("sm_90+copies=threads");
-  CHECK_FALSE(hopper.has_fact("copy_latency_cycles"));
-  CHECK_FALSE(hopper.has_fact("sustained_copy_bytes_per_cycle"));
-  for (const auto& fact : hopper.facts) CHECK(arch::find("sm_90")->fact(fact.first) == fact.second.value);
+  const arch::Arch &engine = *arch::find("sm_90"), &threads = of("sm_90+copies=threads");
+  CHECK_FALSE(threads.has_fact("sustained_copy_bytes_per_cycle"));
+  CHECK(threads.fact("copy_latency_cycles") == engine.fact("thread_copy_latency_cycles"));
+  CHECK(threads.fact("copy_cycles_per_kb") == engine.fact("thread_copy_cycles_per_kb"));
+  for (const auto& fact : threads.facts)
+    if (fact.first.starts_with("copy_") == false) CHECK(engine.fact(fact.first) == fact.second.value);
 }
 
 TEST_CASE("a cap on shared memory: a block's and as much of the SM's, as on a card that has no more") {
@@ -80,6 +82,25 @@ TEST_CASE("a cap on shared memory: a block's and as much of the SM's, as on a ca
     CAPTURE(each->name);
     const arch::Arch& least = of(each->name + "+smem=1K");
     CHECK(least.smem_per_sm_bytes >= least.smem_per_block_bytes + least.smem_reserved_bytes);
+  }
+}
+
+TEST_CASE("an op that runs on an arch runs on what options leave of it, and on every arch that is said to be of its kind") {
+  const auto refused = [](const ops::Op& op, const std::string& target) -> std::string {
+    try {
+      for (const ops::Candidate& candidate : op.candidates(op.requests({}).front(), of(target))) CHECK(candidate.graph.machine.name == target);
+    } catch (const Error& e) {
+      return e.message;
+    }
+    return {};
+  };
+  for (const ops::Op* op : ops::all()) {
+    CAPTURE(op->name());
+    if (!refused(*op, "sm_90").empty()) continue;
+    for (const char* target : {"sm_90+copies=threads", "sm_90+smem=99K", "sm_90+copies=threads+smem=99K", "sm_80+smem=99K", "sm_86", "sm_89", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
+      CAPTURE(target);
+      CHECK(refused(*op, target) == "");
+    }
   }
 }
 
