@@ -35,7 +35,8 @@ TJ_DEVICE u32 thread_index() { return threadIdx.x; }
 TJ_DEVICE u32 block_index() { return blockIdx.x; }
 TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
 TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
-/// The same value in every lane, known to the compiler as such.
+/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: where only some of them come, those wait
+/// for the others without an end.
 TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.

@@ -70,8 +70,9 @@ static void warp_instructions(const Params& p) {
 
 // Warps append themselves without any order: what the seed decides.
 static void race(const Params& p) {
+  const int warp = static_cast<int>(warp_index());
   for (int i = 0; i < p.count; ++i) {
-    if (lane_index() == 0) p.out[(*p.clock)++] = static_cast<int>(warp_index());
+    if (lane_index() == 0) p.out[(*p.clock)++] = warp;
     warp_sync();
   }
 }
@@ -108,6 +109,7 @@ TJ_KERNEL(kernel, 64, Params, p) {
   if (p.which == 5 && thread_index() == 3) block_sync();
   if (p.which == 6 && warp_index() == 0) { if (lane_index() < 16) warp_sync(); else any_in_warp(true); }
   if (p.which == 7 && thread_index() > 0) warp_sync();
+  if (p.which == 8) { if (lane_index() == 0) p.out[0] = static_cast<int>(warp_index()); block_sync(); }
   if (p.which >= 10) misuse(p, barrier);
 }
 
@@ -202,6 +204,14 @@ TEST_CASE("a barrier that not all threads reach is a deadlock") {
   const Error warp = error_of([&] { run(7); });
   CHECK(warp.code == Code::deadlock);
   CHECK(contains(warp.log, "the other lanes of the warp"));
+}
+
+TEST_CASE("one lane alone that asks for its warp's index waits for the others, as on the device") {
+  unit().options({});
+  Run run;
+  const Error e = error_of([&] { run(8); });
+  CHECK(e.code == Code::deadlock);
+  CHECK_MESSAGE(contains(e.log, "lane 0: waits since step 3 for the other lanes of the warp"), e.log);
 }
 
 TEST_CASE("lanes in different warp instructions are a fault") {

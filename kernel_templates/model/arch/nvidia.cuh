@@ -65,7 +65,8 @@ TJ_DEVICE u32 thread_index() { return detail::api.self()->thread; }
 TJ_DEVICE u32 block_index() { return detail::api.self()->block; }
 TJ_DEVICE u32 grid_blocks() { return detail::api.self()->grid_blocks; }
 TJ_DEVICE u32 lane_index() { return thread_index() & 31u; }
-TJ_DEVICE u32 warp_index() { return thread_index() / 32u; }
+/// As on the device all lanes of the warp take part, which nothing but a report would show here.
+TJ_DEVICE u32 warp_index() { return detail::api.shuffle(thread_index() / 32u, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
 TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }
