@@ -12,6 +12,7 @@ namespace {
 using graph::Scope;
 using support::cat;
 
+constexpr int kManyStages = 3;       // peeled steps from which on they share a text
 constexpr int kLongIteration = 512;  // cycles: the tests of a loop of shared steps do not show
 
 // How an iteration number is written in the section being emitted.
@@ -148,6 +149,7 @@ class RoleWriter {
     const auto& nodes = role().nodes;
     const bool variants = std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
     if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
+    if (pattern_.peel >= kManyStages && lacks_iterations_alone(pattern_)) return write_in_two();
     w_.open("if (n >= ", full, ")");
     for (const auto& step : pattern_.prologue) events(step, {"prologue", ""});
     write_steady();
@@ -175,6 +177,27 @@ class RoleWriter {
     w_.close();
     guarded(rolled.end, {"epilogue", "n"});
   }
+  // Of many stages: one text for steps that have all iterations, one for those at the begin and at the end, which lack some, and for
+  // short loops. Peeled, they are as many copies of an iteration as half the square of the stages.
+  void write_in_two() {
+    const graph::Node* variant = last_variant();
+    if (variant) w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile) + ", stage_of(*variant), ";");
+    w_.line("#pragma unroll 1");
+    w_.open("for (int s = 0; s < n + ", pattern_.drain.size(), "; ++s)");
+    w_.open("if (s >= ", pattern_.peel, variant ? " && s >= first_fast" : "", " && s < n)");
+    events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
+    w_.next("else");
+    int open = 1;  // iteration, relative to the step, that the calls at hand belong to
+    for (const Event& event : pattern_.steady) {
+      if (event.iteration != open && open <= 0) w_.close();
+      if (event.iteration != open) w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "", Section{"", "s"}.iteration(event.iteration), " < n)");
+      open = event.iteration;
+      write_event(event, {"any step", "s"});
+    }
+    if (open <= 0) w_.close();
+    w_.close();
+    w_.close();
+  }
   void guarded(const std::vector<Rolled::Guarded>& list, const Section& section) {
     int open = 0;
     for (const auto& [first, event] : list) {
@@ -190,16 +213,11 @@ class RoleWriter {
   }
 
   void write_steady() {
-    int variant_stage = -1;
-    const graph::Node* variant = nullptr;
+    const graph::Node* variant = last_variant();
+    const int variant_stage = variant ? stage_of(*variant) : -1;
     bool general_steps = false;  // may a steady step still need a general variant?
-    for (int index : role().nodes) {
-      if (!node(index).has_fast_variant) continue;
-      const int stage = role_stage(graph_, schedule_, index);
-      if (stage > variant_stage) variant = &node(index);
-      variant_stage = std::max(variant_stage, stage);
-      general_steps = general_steps || node(index).max_fast_begin > pattern_.peel - stage;
-    }
+    for (int index : role().nodes)
+      general_steps = general_steps || (node(index).has_fast_variant && node(index).max_fast_begin > pattern_.peel - stage_of(node(index)));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
     if (general_steps) {
       w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile)", variant_stage > 0 ? cat(" + ", variant_stage) : "", ";");
@@ -214,6 +232,15 @@ class RoleWriter {
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
     w_.close();
+  }
+
+  int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }
+  // Of the nodes with a fast variant, one of the last stage; null without one.
+  const graph::Node* last_variant() const {
+    const graph::Node* last = nullptr;
+    for (int index : role().nodes)
+      if (node(index).has_fast_variant && (!last || stage_of(node(index)) > stage_of(*last))) last = &node(index);
+    return last;
   }
 
   void events(const std::vector<Event>& list, const Section& section) {

@@ -9,7 +9,7 @@
 
 #include "codegen/emit.hpp"
 #include "codegen/layout.hpp"
-#include "codegen/timeline.hpp"
+#include "codegen/rolled.hpp"
 #include "codegen/writer.hpp"
 
 namespace tj::codegen {

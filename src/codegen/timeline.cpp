@@ -274,6 +274,21 @@ class Simulator {
   std::set<Instance> issued_;
 };
 
+bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
+  const auto un = static_cast<std::size_t>(n), peel = static_cast<std::size_t>(pattern.peel);
+  for (std::size_t s = 0; s < peel; ++s)
+    if (timeline.steps[s] != pattern.prologue[s]) return false;
+  for (std::size_t s = peel; s < un; ++s)
+    if (relative(timeline.steps[s], static_cast<int>(s)) != pattern.steady) return false;
+  if (timeline.steps.size() - un != pattern.drain.size()) return false;
+  for (std::size_t s = 0; s < pattern.drain.size(); ++s)
+    if (relative(timeline.steps[un + s], n) != pattern.drain[s]) return false;
+  const auto [before, after] = split_end(timeline.tile_end, n);
+  return before == pattern.drain_end && after == pattern.tile_end && timeline.tile_begin == pattern.tile_begin;
+}
+
+}  // namespace
+
 std::vector<Event> relative(std::vector<Event> events, int origin) {
   for (Event& event : events)
     if (event.iteration >= 0) event.iteration -= origin;
@@ -289,56 +304,6 @@ std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Ev
     (loop_part ? before : after).push_back(event);
   }
   return {relative(before, trip_count), after};
-}
-
-bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
-  const auto un = static_cast<std::size_t>(n), peel = static_cast<std::size_t>(pattern.peel);
-  for (std::size_t s = 0; s < peel; ++s)
-    if (timeline.steps[s] != pattern.prologue[s]) return false;
-  for (std::size_t s = peel; s < un; ++s)
-    if (relative(timeline.steps[s], static_cast<int>(s)) != pattern.steady) return false;
-  if (timeline.steps.size() - un != pattern.drain.size()) return false;
-  for (std::size_t s = 0; s < pattern.drain.size(); ++s)
-    if (relative(timeline.steps[un + s], n) != pattern.drain[s]) return false;
-  const auto [before, after] = split_end(timeline.tile_end, n);
-  return before == pattern.drain_end && after == pattern.tile_end && timeline.tile_begin == pattern.tile_begin;
-}
-
-// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release: those begin later than `from`.
-// False where it is something else.
-bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
-  std::size_t next = 0;
-  for (auto& [first, event] : whole) {
-    const bool present = next < part.size() && part[next] == event;
-    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release;
-    if (present && first == from + 1) first = from;
-    else if (present || !may_lack) return false;  // comes and goes, or may never be left out
-    next += present;
-  }
-  return next == part.size();
-}
-
-}  // namespace
-
-std::optional<Rolled> roll(const Pattern& pattern) {
-  if (pattern.peel == 0 || !pattern.drain.empty()) return std::nullopt;
-  Rolled rolled;
-  for (const Event& event : pattern.steady) rolled.body.emplace_back(pattern.peel, event);
-  for (const Event& event : pattern.drain_end) rolled.end.emplace_back(pattern.peel, event);
-  for (int step = pattern.peel - 1; step >= 0; --step) {
-    const auto at = static_cast<std::size_t>(step);
-    if (!without_waits(relative(pattern.prologue[at], step), step, rolled.body)) return std::nullopt;
-    const Timeline& shorter = pattern.shorter[at];  // of `step` iterations
-    for (std::size_t s = 0; s < at; ++s)
-      if (shorter.steps[s] != pattern.prologue[s]) return std::nullopt;
-    const auto [before, after] = split_end(shorter.tile_end, step);
-    if (after != pattern.tile_end || !without_waits(before, step, rolled.end)) return std::nullopt;
-  }
-  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that the
-  // registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
-  for (auto& [from, event] : rolled.end)
-    if (event.kind == EventKind::matrix_wait && event.pending == 0) from = 0;
-  return rolled;
 }
 
 int role_stage(const Graph& graph, const Schedule& schedule, int node) {

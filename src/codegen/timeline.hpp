@@ -61,15 +61,10 @@ struct Pattern {
   std::vector<Event> tile_end;
 };
 
-/// The loop as one body, for a pattern whose first steps lack nothing of the steady one but waits for what is not under way yet,
-/// and what follows from them.
-struct Rolled {
-  using Guarded = std::pair<int, Event>;
-  std::vector<Guarded> body;  ///< from which step on, and the event relative to the step
-  std::vector<Guarded> end;   ///< from which trip count on, and the event relative to n: before the tile-end nodes
-};
-/// Empty where steps differ in more, or where nothing is peeled.
-std::optional<Rolled> roll(const Pattern& pattern);
+/// Iterations counted from `origin`; those of tile scope stay -1.
+std::vector<Event> relative(std::vector<Event> events, int origin);
+/// The end of a tile: what the loop still asks for, relative to the trip count, and what comes whatever that is.
+std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count);
 
 /// Stage of a node counted from the smallest stage of its role.
 int role_stage(const graph::Graph& graph, const sched::Schedule& schedule, int node);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "arch/arch.hpp"
-#include "codegen/timeline.hpp"
+#include "codegen/rolled.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "sched/schedule.hpp"

@@ -1,0 +1,73 @@
+// See rolled.hpp.
+#include "codegen/rolled.hpp"
+
+namespace tj::codegen {
+namespace {
+
+// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release: those begin later than `from`.
+// False where it is something else.
+bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
+  std::size_t next = 0;
+  for (auto& [first, event] : whole) {
+    const bool present = next < part.size() && part[next] == event;
+    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release;
+    if (present && first == from + 1) first = from;
+    else if (present || !may_lack) return false;  // comes and goes, or may never be left out
+    next += present;
+  }
+  return next == part.size();
+}
+
+/// What step `s` has of `steady`, whose iterations are relative to it, where there are iterations 0 to n - 1; those counted from `origin`.
+std::vector<Event> present(const std::vector<Event>& steady, int s, int n, int origin) {
+  std::vector<Event> events;
+  for (Event event : steady) {
+    event.iteration += s;
+    if (event.iteration < 0 || event.iteration >= n) continue;
+    event.iteration -= origin;
+    events.push_back(event);
+  }
+  return events;
+}
+
+}  // namespace
+
+std::optional<Rolled> roll(const Pattern& pattern) {
+  if (pattern.peel == 0 || !pattern.drain.empty()) return std::nullopt;
+  Rolled rolled;
+  for (const Event& event : pattern.steady) rolled.body.emplace_back(pattern.peel, event);
+  for (const Event& event : pattern.drain_end) rolled.end.emplace_back(pattern.peel, event);
+  for (int step = pattern.peel - 1; step >= 0; --step) {
+    const auto at = static_cast<std::size_t>(step);
+    if (!without_waits(relative(pattern.prologue[at], step), step, rolled.body)) return std::nullopt;
+    const Timeline& shorter = pattern.shorter[at];  // of `step` iterations
+    for (std::size_t s = 0; s < at; ++s)
+      if (shorter.steps[s] != pattern.prologue[s]) return std::nullopt;
+    const auto [before, after] = split_end(shorter.tile_end, step);
+    if (after != pattern.tile_end || !without_waits(before, step, rolled.end)) return std::nullopt;
+  }
+  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that the
+  // registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
+  for (auto& [from, event] : rolled.end)
+    if (event.kind == EventKind::matrix_wait && event.pending == 0) from = 0;
+  return rolled;
+}
+
+bool lacks_iterations_alone(const Pattern& pattern) {
+  if (pattern.drain.empty() || !pattern.drain_end.empty()) return false;
+  const int drain = static_cast<int>(pattern.drain.size()), many = pattern.peel + drain;
+  for (int s = 0; s < pattern.peel; ++s)
+    if (pattern.prologue[static_cast<std::size_t>(s)] != present(pattern.steady, s, many, 0)) return false;
+  for (int d = 0; d < drain; ++d)
+    if (pattern.drain[static_cast<std::size_t>(d)] != present(pattern.steady, many + d, many, many)) return false;
+  for (int n = 0; n < pattern.peel; ++n) {
+    const Timeline& shorter = pattern.shorter[static_cast<std::size_t>(n)];
+    for (int s = 0; s < static_cast<int>(shorter.steps.size()); ++s)
+      if (shorter.steps[static_cast<std::size_t>(s)] != present(pattern.steady, s, n, 0)) return false;
+    const auto [before, after] = split_end(shorter.tile_end, n);
+    if (!before.empty() || after != pattern.tile_end || shorter.tile_begin != pattern.tile_begin) return false;
+  }
+  return true;
+}
+
+}  // namespace tj::codegen
