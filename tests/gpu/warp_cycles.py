@@ -22,7 +22,7 @@ REPEATS = 32   # of a body that holds COUNT instructions
 COUNT = 16
 ROUNDS = 5
 SMEM = 72 * 1024
-ARCHS = {"sm_80": "sm80", "sm_86": "sm80", "sm_89": "sm80", "sm_90": "sm80_tma", "sm_120a": "sm80_tma", "sm_121a": "sm80_tma"}
+ARCHS = dict(dict.fromkeys(["sm_80", "sm_86", "sm_89"], "sm80"), **dict.fromkeys(["sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"], "sm80_tma"))
 
 KERNEL = """
 #include "arch/%(primitives)s.cuh"
@@ -178,7 +178,8 @@ def main():
                 compile_all(binaries, arch, ARCHS[arch], rate)
         return
     driver = Driver()
-    arch = f"sm_{driver.major}{driver.minor}" + ("a" if driver.major >= 10 else "")
+    name = f"sm_{driver.major}{driver.minor}"
+    arch = next((known for known in ARCHS if known.rstrip("a") == name), name)
     print(f"{arch}, {driver.sms} multiprocessors", flush=True)
     made = compile_all(binaries, arch, ARCHS.get(arch, "sm80" if driver.major < 9 else "sm80_tma"), options.rate)
     found = mma_rate.print_rates(driver, made) if options.rate else print_cycles(driver, made)
