@@ -1,0 +1,33 @@
+// Protects that matrix products on products of warps compile for every arch of the family with NVRTC, without spills, within the registers
+// of the blocks that share an SM: every tile, order, kind of output and epilogue on one arch or another.
+#include <doctest/doctest.h>
+
+#include "codegen/device_kernel.hpp"
+#include "ops/copy_rows.hpp"
+#include "ops/gemm.hpp"
+#include "ops/sum_parts.hpp"
+
+using namespace tj;
+
+TEST_CASE("no spill, registers for the blocks of an SM") {
+  const auto compiler = test::nvrtc_or_skip();
+  using Flags = std::map<std::string, std::vector<std::string>>;
+  const struct {
+    const char* arch;
+    Flags flags;
+  } sets[] = {
+      {"sm_80", {{"dtype", {"f16"}}, {"tile", {"128x256x64", "64x128x64"}}}},
+      {"sm_80", {{"dtype", {"bf16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
+      {"sm_86", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"b-major", {"n"}}, {"out", {"f32"}}, {"d-aligned", {"false"}}}},
+      {"sm_89", {{"dtype", {"f16"}}, {"tile", {"64x64x128"}}, {"a-major", {"m"}}, {"b-major", {"n"}}}},
+      {"sm_90", {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "64x256x64"}}}},
+      {"sm_90", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}}},
+      {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
+      {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"64x32x128", "16x64x128"}}}},
+      {"sm_121a", {{"dtype", {"bf16"}}, {"tile", {"128x64x64"}}, {"parts", {"true"}}}},
+  };
+  for (const auto& [arch, flags] : sets)
+    for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
+  test::check_compiles(*compiler, ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), *arch::find("sm_86"));
+  test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests({}).front(), *arch::find("sm_120a"));
+}
