@@ -71,6 +71,7 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
       const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
       if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
       const int kind = served++;
+      if (kind % 2 == (arch.has_unit("TMA") ? 1 : 0) && tile != ops::GemmTile{128, 128, 64}) continue;  // each with one kind of copies, the usual with both
       GemmShape shape;
       shape.dtype = kIn[kind % 2];
       shape.out = kOut[kind % 3];
@@ -81,9 +82,9 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
       shape.bias = kind % 3 != 1;
       shape.activation = static_cast<Activation>(kind % 4);
       std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
-      // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks.
-      for (const auto& [rows, columns, k, blocks] : {std::array{2, 2, 2, 1}, {5, 3, 1, 3}, {2, 1, 7, 1}}) {
-        const bool ragged = rows != 2 || k == 7;
+      // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 2 blocks.
+      for (const auto& [rows, columns, k, blocks] : {std::array{1, 2, 2, 1}, {3, 1, 1, 2}, {2, 1, 5, 1}}) {
+        const bool ragged = rows != 1;
         shape.m = rows * tile.block_m - (ragged ? 11 : 0);
         shape.n = columns * tile.block_n - (ragged ? 19 : 0);
         shape.k = k * tile.block_k - (ragged ? 5 : 0);
