@@ -16,6 +16,14 @@ TJ_DEVICE u32 swizzle_32(u32 address) { return address ^ ((address >> 3) & 0x10u
 /// Piece `piece` (16 bytes) of row `row` of a tile with rows of 128 bytes, swizzled; the tile begins at a multiple of 1024.
 TJ_DEVICE u32 piece_address(u32 tile, u32 row, u32 piece) { return tile + row * 128u + ((piece ^ (row & 7u)) << 4); }
 
+/// The same of a tile whose rows have RowBytes, 64 or 128; it begins at a multiple of eight of them.
+template <u32 RowBytes>
+TJ_DEVICE u32 piece_address(u32 tile, u32 row, u32 piece) {
+  static_assert(RowBytes == 64 || RowBytes == 128, "rows of half a line or a whole one");
+  if constexpr (RowBytes == 128) return piece_address(tile, row, piece);
+  else return tile + row * 64u + ((piece ^ (row >> 1 & 3u)) << 4);
+}
+
 // Four matrices make the operands of an mma_m16n8k16: rows and pieces are counted from the corner of a block of 16 rows of 16 elements.
 // Down: matrices 0 and 1 lie below each other, 2 and 3 beside them. load_matrices gives the left operand of rows of k;
 // load_matrices_transposed, from rows of n, two right operands, words 0 and 1 of columns 0 to 7, words 2 and 3 of columns 8 to 15.

@@ -19,17 +19,17 @@ struct Fetcher {
   TJ_DEVICE Fetcher(const Params& params, int) : operands(params.operands), thread(dev::warp_index() % C::kWarps * 32 + dev::lane_index()) {}
 };
 
-/// A block of `Across` elements of each of `Down` rows: 64 elements wide parts one after the other. A thread brings 16 bytes of a row, then
-/// the same of rows further down; eight neighbours bring a row of 128 bytes.
-template <int Across, int Down, int Threads>
+/// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes of a row, then
+/// the same of rows further down; neighbours bring a row together.
+template <int RowBytes, int Across, int Down, int Threads>
 TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int across, u32 slot, u32 thread) {
-  constexpr int kEights = kSwizzleColumns / 8, kAtOnce = Threads / kEights, kRounds = (Down + kAtOnce - 1) / kAtOnce;
-  static_assert(Across % kSwizzleColumns == 0 && Threads % kEights == 0 && kAtOnce % kEights == 0, "a thread keeps its place in the swizzle");
-  const int row = static_cast<int>(thread) / kEights, piece = static_cast<int>(thread) % kEights;
-  const u32 place = dev::piece_address(slot, static_cast<u32>(row), static_cast<u32>(piece));
+  constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / 2, kAtOnce = Threads / kPieces, kRounds = (Down + kAtOnce - 1) / kAtOnce;
+  static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0, "a thread keeps its place in the swizzle");
+  const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
+  const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
 #pragma unroll
-  for (int part = 0; part < Across / kSwizzleColumns; ++part) {
-    const int column = across + part * kSwizzleColumns + piece * 8;
+  for (int part = 0; part < Across / kColumns; ++part) {
+    const int column = across + part * kColumns + piece * 8;
     const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
     const auto* from = static_cast<const unsigned short*>(operand.data) + (present > 0 ? batch * operand.stride_batch + (down + row) * operand.stride_down + column : 0);
 #pragma unroll
@@ -37,7 +37,7 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
       const int further = round * kAtOnce;
       if (Down % kAtOnce != 0 && row + further >= Down) break;
       const bool inside = down + row + further < operand.down;
-      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * kSwizzleRowBytes), inside ? from + further * operand.stride_down : operand.data,
+      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * RowBytes), inside ? from + further * operand.stride_down : operand.data,
                           inside ? present : 0);
     }
   }
@@ -45,8 +45,8 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
 
 template <class C, bool MnMajor, int Rows>
 TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, int k, u32 slot) {
-  if constexpr (MnMajor) fetch_block<Rows, C::kBlockK, 32 * C::kWarps>(operand, batch, k, row, slot, fetcher.thread);
-  else fetch_block<C::kBlockK, Rows, 32 * C::kWarps>(operand, batch, row, k, slot, fetcher.thread);
+  if constexpr (MnMajor) fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kWarps>(operand, batch, k, row, slot, fetcher.thread);
+  else fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kWarps>(operand, batch, row, k, slot, fetcher.thread);
 }
 /// Both, one behind the other in the slot.
 template <class C>

@@ -49,12 +49,12 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
 
 /// Where an operand's block of 16 of M or N by 16 of K, of which this lane names a row of eight elements, begins in a slot with room for
 /// `Rows` of M or N. K-major its rows are M's or N's, else K's; `row` and `piece` are this lane's in the block.
-template <bool MnMajor, int Rows, int Depth>
+template <class C, bool MnMajor, int Rows>
 TJ_DEVICE u32 block_address(u32 slot, int mn, int k, u32 row, u32 piece) {
-  constexpr int kPitch = (MnMajor ? Depth : Rows) * kSwizzleRowBytes;
+  constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2, kPitch = (MnMajor ? C::kBlockK : Rows) * kBytes;
   const int across = MnMajor ? mn : k, down = MnMajor ? k : mn;
-  return dev::piece_address(slot + static_cast<u32>(across / kSwizzleColumns * kPitch), static_cast<u32>(down) + row,
-                            static_cast<u32>(across % kSwizzleColumns / 8) + piece);
+  return dev::piece_address<kBytes>(slot + static_cast<u32>(across / kColumns * kPitch), static_cast<u32>(down) + row,
+                                    static_cast<u32>(across % kColumns / 8) + piece);
 }
 
 /// The operands of a warp's products over 16 of K.
@@ -67,15 +67,15 @@ TJ_DEVICE void load_fragments(const Consumer<C>& consumer, u32 a, u32 b, int k, 
 #pragma unroll
   for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
     if constexpr (C::kLeftMn)
-      dev::load_matrices_transposed(block_address<true, C::kBlockM, C::kBlockK>(a, consumer.row(r), k, dev::across_row(), dev::across_piece()), fragments.left[r]);
-    else dev::load_matrices(block_address<false, C::kBlockM, C::kBlockK>(a, consumer.row(r), k, dev::down_row(), dev::down_piece()), fragments.left[r]);
+      dev::load_matrices_transposed(block_address<C, true, C::kBlockM>(a, consumer.row(r), k, dev::across_row(), dev::across_piece()), fragments.left[r]);
+    else dev::load_matrices(block_address<C, false, C::kBlockM>(a, consumer.row(r), k, dev::down_row(), dev::down_piece()), fragments.left[r]);
   }
 #pragma unroll
   for (int j = 0; j < Consumer<C>::kColumns / kMatrix; ++j) {
     const int column = consumer.column() + j * kMatrix;
     if constexpr (C::kRightMn)
-      dev::load_matrices_transposed(block_address<true, C::kBlockN, C::kBlockK>(b, column, k, dev::down_row(), dev::down_piece()), fragments.right[j]);
-    else dev::load_matrices(block_address<false, C::kBlockN, C::kBlockK>(b, column, k, dev::across_row(), dev::across_piece()), fragments.right[j]);
+      dev::load_matrices_transposed(block_address<C, true, C::kBlockN>(b, column, k, dev::down_row(), dev::down_piece()), fragments.right[j]);
+    else dev::load_matrices(block_address<C, false, C::kBlockN>(b, column, k, dev::across_row(), dev::across_piece()), fragments.right[j]);
   }
 }
 

@@ -17,6 +17,10 @@ inline constexpr u32 kSwizzleAtomBytes = 1024;
 template <class C>
 inline constexpr int kBlockColumns = kSwizzleRowBytes / dev::kElementBytes<typename C::Element>;
 
+/// Bytes of a row in a block of an operand: 128, or all of an iteration's K where that is less.
+template <class C, bool MnMajor>
+inline constexpr int kRowBytes = MnMajor || C::kBlockK >= kBlockColumns<C> ? kSwizzleRowBytes : C::kBlockK * dev::kElementBytes<typename C::Element>;
+
 /// Where the right operand begins in a slot that holds both.
 template <class C>
 inline constexpr u32 kLeftBytes = C::kSlotRows * C::kBlockK * dev::kElementBytes<typename C::Element>;

@@ -8,7 +8,7 @@ namespace tj::arch {
 Arch make_sm100() {
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 10.0";
   const char* twill = "costs calibrated on a B200, see sm100.cpp: bulk load, 460 + 6 a KB";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   const char* device = "device properties of a B200 in github.com/pytorch/ao, pull request 4002";
   Arch a;
   a.name = "sm_100";
@@ -30,6 +30,8 @@ Arch make_sm100() {
       {"memory_bytes_per_cycle", {3904, std::string(device) + ": 7680 bits at 3996 MHz, twice a clock, 7.67 TB/s, at 1.965 GHz"}},
       {"copy_latency_cycles", {460, twill}},
       {"copy_cycles_per_kb", {6, twill}},
+      {"thread_copy_latency_cycles", {350, hopper}},
+      {"thread_copy_cycles_per_kb", {11, "estimate: as measured on an H200 (10.8 by threads)"}},
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},

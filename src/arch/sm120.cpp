@@ -7,7 +7,7 @@ namespace tj::arch {
 Arch make_sm120a() {
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 12.0";
   const char* whitepaper = "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, 2.407 GHz";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   Arch a;
   a.name = "sm_120a";
   a.vendor = "nvidia";
@@ -28,6 +28,8 @@ Arch make_sm120a() {
       {"memory_bytes_per_cycle", {744, "the same whitepaper: RTX 5090, 1792 GB/s, at 2.407 GHz"}},
       {"copy_latency_cycles", {490, hopper}},
       {"copy_cycles_per_kb", {16, "estimate: 64 bytes a clock from L2 into an SM"}},
+      {"thread_copy_latency_cycles", {350, hopper}},
+      {"thread_copy_cycles_per_kb", {16, "estimate: 64 bytes a clock from L2 into an SM"}},
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},

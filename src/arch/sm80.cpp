@@ -7,7 +7,7 @@ Arch make_sm80() {
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.0";
   const char* whitepaper = "NVIDIA A100 Tensor Core GPU Architecture whitepaper: 312 TFLOP/s dense f16 with f32 sums, 108 SMs, 1.41 GHz";
   const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   Arch a;
   a.name = "sm_80";
   a.vendor = "nvidia";
@@ -27,8 +27,8 @@ Arch make_sm80() {
       {"shared_bytes_per_cycle", {128, banks}},
       {"cache_bytes", {40.0 * 1024 * 1024, "the same whitepaper: 40 MB of L2"}},
       {"memory_bytes_per_cycle", {1103, "the same whitepaper: 1555 GB/s, at 1.41 GHz"}},
-      {"copy_latency_cycles", {490, hopper}},
-      {"copy_cycles_per_kb", {21.6, "estimate: NVIDIA A100 Tensor Core GPU Architecture whitepaper, 5120 bytes of L2 a clock, for 108 SMs"}},
+      {"thread_copy_latency_cycles", {350, hopper}},
+      {"thread_copy_cycles_per_kb", {21.6, "estimate: NVIDIA A100 Tensor Core GPU Architecture whitepaper, 5120 bytes of L2 a clock, for 108 SMs"}},
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},

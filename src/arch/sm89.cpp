@@ -7,7 +7,7 @@ Arch make_sm89() {
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.9";
   const char* whitepaper = "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
   const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   Arch a;
   a.name = "sm_89";
   a.vendor = "nvidia";
@@ -26,8 +26,8 @@ Arch make_sm89() {
       {"shared_bytes_per_cycle", {128, banks}},
       {"cache_bytes", {72.0 * 1024 * 1024, "the same whitepaper: 73728 KB of L2"}},
       {"memory_bytes_per_cycle", {400, "the same whitepaper: 1008 GB/s, at 2.52 GHz"}},
-      {"copy_latency_cycles", {490, hopper}},
-      {"copy_cycles_per_kb", {16, "estimate: 64 bytes a clock from L2 into an SM"}},
+      {"thread_copy_latency_cycles", {350, hopper}},
+      {"thread_copy_cycles_per_kb", {16, "estimate: 64 bytes a clock from L2 into an SM"}},
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},

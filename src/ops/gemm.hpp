@@ -149,7 +149,12 @@ double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 // ---- archs whose matrix instruction is a warp's ----
 /// Is the arch one of them?
 bool gemm_by_warps(const arch::Arch& arch);
-const arch::Needs& gemm_warp_needs();
+const arch::Needs& gemm_warp_needs(const arch::Arch& arch);
+/// Of copies from L2, by the copy engine where there is one.
+struct GemmCopyRates {
+  double latency_cycles = 0, cycles_per_kb = 0;
+};
+GemmCopyRates gemm_copy_rates(const arch::Arch& arch);
 /// Rows and columns of pieces that warps make of a tile; none where no warps do.
 struct GemmWarps {
   int m = 0, n = 0;

@@ -29,7 +29,10 @@ support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int bloc
   const auto element = static_cast<std::uint64_t>(size_of(tensor.dtype));
   const auto bytes = [&](long long elements) { return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * element; };
   desc.stride_bytes = {element, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
-  desc.box = {static_cast<std::uint32_t>(gemm::kSwizzleBytes / element), static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
+  // An operand whose rows are K's has no more than an iteration's of it in a row.
+  const std::uint64_t row_bytes = mn_major ? gemm::kSwizzleBytes : std::min<std::uint64_t>(gemm::kSwizzleBytes, static_cast<std::uint64_t>(block_k) * element);
+  desc.swizzle_bytes = static_cast<int>(row_bytes);
+  desc.box = {static_cast<std::uint32_t>(row_bytes / element), static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
   return desc;
 }
 

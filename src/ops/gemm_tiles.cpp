@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <tuple>
 
 #include "ops/gemm.hpp"
@@ -22,6 +24,8 @@ using gemm::kRowsPerConsumer;
 constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
     {16, 32, 128}, {16, 64, 128},
+    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
+    {128, 128, 32},
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
@@ -71,17 +75,18 @@ std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
 /// Products of warps hold what issues them: an iteration takes as long as the busier of the unit and the path to shared memory, which
 /// copies take as well.
 Rates rates_by_warps(const arch::Arch& arch) {
-  arch::require(arch, "gemm", gemm_warp_needs());
+  arch::require(arch, "gemm", gemm_warp_needs(arch));
   Rates rates;
   rates.arch = &arch;
-  rates.copy_cycles_per_byte = arch.fact("copy_cycles_per_kb") / 1024;
+  const GemmCopyRates copies = gemm_copy_rates(arch);
+  rates.copy_cycles_per_byte = copies.cycles_per_kb / 1024;
   rates.cache_bytes = arch.fact("cache_bytes");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
   const double path = arch.sm_count / rates.copy_cycles_per_byte;  // of all SMs from the cache, where nobody has measured more
   rates.cache_bytes_per_cycle = path;
   rates.unaligned_bytes_per_cycle = arch.has_fact("unaligned_copy_bytes_per_cycle") ? arch.fact("unaligned_copy_bytes_per_cycle") : path;
   rates.sustained_bytes_per_cycle = arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
-  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
+  rates.copy_latency_cycles = copies.latency_cycles;
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
   for (std::size_t t = 0; t < kTileCount; ++t) {
     rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
@@ -98,7 +103,7 @@ Rates rates_of(const arch::Arch& arch) {
   arch::require(arch, "gemm", gemm_needs());
   Rates rates;
   rates.arch = &arch;
-  rates.beside.fill(1);
+  for (std::size_t t = 0; t < kTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
   rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
   rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
   rates.multicast_factor = arch.fact("multicast_copy_factor");
@@ -111,7 +116,7 @@ Rates rates_of(const arch::Arch& arch) {
   rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
   for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (kTiles[t].element_bytes == 1 && !rates.narrow) continue;
+    if (rates.beside[t] == 0 || (kTiles[t].element_bytes == 1 && !rates.narrow)) continue;
     rates.matrix[t] = matrix_cycles(kTiles[t], arch);
     rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
   }
@@ -121,7 +126,7 @@ Rates rates_of(const arch::Arch& arch) {
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_by_warps(*arch) ? gemm_warp_needs() : gemm_needs()).empty()) list.push_back(rates_of(*arch));
+    if (arch::lacks(*arch, gemm_by_warps(*arch) ? gemm_warp_needs(*arch) : gemm_needs()).empty()) list.push_back(rates_of(*arch));
   return list;
 }
 
@@ -220,13 +225,23 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
 /// is no fact of the arch.
 bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
 
-/// Those of a shipped arch, computed once; null for another one.
+/// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another one.
+const Rates* made_rates(const arch::Arch& arch) {
+  if (arch::find(arch.name) != &arch) return nullptr;
+  static std::mutex mutex;
+  static std::map<const arch::Arch*, Rates>& all = *new std::map<const arch::Arch*, Rates>;  // never destroyed: calls may come late
+  const std::lock_guard lock(mutex);
+  const auto found = all.find(&arch);
+  return found != all.end() ? &found->second : &all.emplace(&arch, rates_of(arch)).first->second;
+}
+
+/// Those of an arch with a name, computed once; null for another one.
 const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   static const std::vector<Rates> all = known_rates();
   for (const Rates& rates : all)
     if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return &rates;
   gemm_require_type(kernel.dtype, arch);
-  return nullptr;
+  return made_rates(arch);
 }
 
 /// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new sizes wait for it;
@@ -308,13 +323,14 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;
+  const GemmCopyRates copies = gemm_copy_rates(arch);
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
   const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
   const double rows = gemm_by_warps(arch) ? tile.block_m : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
-  result.start = whole(arch.fact("copy_latency_cycles") + kb * arch.fact("copy_cycles_per_kb") + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
+  result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
   // Consumers store side by side; what they write leaves no faster than copies come.
-  result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * arch.fact("copy_cycles_per_kb")));
+  result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * copies.cycles_per_kb));
   return result;
 }
 

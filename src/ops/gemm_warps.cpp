@@ -25,11 +25,15 @@ constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other 
 constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or stores its tile
 constexpr int kContextRegisters = 56;
 
-// Every unit and fact that is read here and in gemm_tiles.cpp.
-const arch::Needs kNeeds = {{"TC", "LSU"},
-                            {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle",
-                             "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
-                            {"sm80"}};
+// Every unit and fact that is read here and in gemm_tiles.cpp; of copies those of whoever brings them.
+arch::Needs needs_with(std::initializer_list<const char*> copies) {
+  arch::Needs needs = {{"TC", "LSU"},
+                       {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
+                       {"sm80"}};
+  needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
+  return needs;
+}
+const arch::Needs kByEngine = needs_with({"copy_latency_cycles", "copy_cycles_per_kb"}), kByThreads = needs_with({"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"});
 
 struct Shared {
   GemmTile tile;
@@ -38,7 +42,8 @@ struct Shared {
 // A warp's piece is as square as its sums fit: what it loads from shared memory grows with its sides, its products with its area. Rows are
 // finished 32 columns at a time.
 constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}}, {{128, 64, 64}, {2, 2}},
-                              {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}}};
+                              {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
+                              {{128, 128, 32}, {2, 2}}};
 
 std::int64_t slot_bytes(const GemmTile& tile) { return std::int64_t{tile.block_m + tile.block_n} * tile.block_k * tile.element_bytes; }
 
@@ -85,8 +90,9 @@ class Builder : GemmBuilder {
     graph_.values.push_back({"ab", slot_bytes(tile_), 1024, Scope::iteration, kLeastSlots, kMaxSlots});
     Node n;
     n.name = n.body = name;
-    const double from_cache = static_cast<double>(slot_bytes(tile_)) / 1024 * arch_.fact("copy_cycles_per_kb");
-    n.latency = cycles(arch_.fact("copy_latency_cycles") + beside_ * from_cache);
+    const GemmCopyRates rates = gemm_copy_rates(arch_);
+    const double from_cache = static_cast<double>(slot_bytes(tile_)) / 1024 * rates.cycles_per_kb;
+    n.latency = cycles(rates.latency_cycles + beside_ * from_cache);
     n.variable_latency = n.streaming = true;
     if (engine_) {
       n.context = "Loader";
@@ -122,9 +128,14 @@ class Builder : GemmBuilder {
 
 }  // namespace
 
-bool gemm_by_warps(const arch::Arch& arch) { return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end(); }
+bool gemm_by_warps(const arch::Arch& arch) { return kByEngine.families.front() == arch.family; }
 
-const arch::Needs& gemm_warp_needs() { return kNeeds; }
+const arch::Needs& gemm_warp_needs(const arch::Arch& arch) { return arch.has_unit("TMA") ? kByEngine : kByThreads; }
+
+GemmCopyRates gemm_copy_rates(const arch::Arch& arch) {
+  const bool threads = gemm_by_warps(arch) && !arch.has_unit("TMA");
+  return {arch.fact(threads ? "thread_copy_latency_cycles" : "copy_latency_cycles"), arch.fact(threads ? "thread_copy_cycles_per_kb" : "copy_cycles_per_kb")};
+}
 
 GemmWarps gemm_warps(const GemmTile& tile) {
   for (const Shared& each : kShared)
@@ -133,7 +144,7 @@ GemmWarps gemm_warps(const GemmTile& tile) {
 }
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
-  if (!gemm_by_warps(arch)) return 1;
+  if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
   const int warps = gemm_warps(tile).count();
   if (warps == 0) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
@@ -157,14 +168,13 @@ GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
 
 void gemm_require_type(DType dtype, const arch::Arch& arch) {
   if (!gemm_by_warps(arch)) return arch::require(arch, "gemm", gemm_needs(size_of(dtype)));
-  arch::require(arch, "gemm", kNeeds);
+  arch::require(arch, "gemm", gemm_warp_needs(arch));
   if (size_of(dtype) != 2) refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel.dtype, arch);
-  if (!gemm_by_warps(arch)) return;
-  if (kernel.rung != kNoGemmRung)
+  if (gemm_by_warps(arch) && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported, cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   if (gemm_blocks_per_sm(tile, arch) == 0) refuse("gemm", Code::unsupported, cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));

@@ -18,13 +18,15 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
   } sets[] = {
       {"sm_80", {{"dtype", {"f16"}}, {"tile", {"128x256x64", "64x128x64"}}}},
       {"sm_80", {{"dtype", {"bf16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
-      {"sm_86", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"b-major", {"n"}}, {"out", {"f32"}}, {"d-aligned", {"false"}}}},
+      {"sm_86", {{"dtype", {"f16"}}, {"tile", {"128x128x64", "128x128x32"}}, {"b-major", {"n"}}, {"out", {"f32"}}, {"d-aligned", {"false"}}}},
       {"sm_89", {{"dtype", {"f16"}}, {"tile", {"64x64x128"}}, {"a-major", {"m"}}, {"b-major", {"n"}}}},
       {"sm_90", {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "64x256x64"}}}},
       {"sm_90", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"64x32x128", "16x64x128"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"tile", {"128x64x64"}}, {"parts", {"true"}}}},
+      {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x128x32"}}}},
+      {"sm_100", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}},
   };
   for (const auto& [arch, flags] : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
