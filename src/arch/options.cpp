@@ -30,11 +30,8 @@ constexpr std::int64_t kSmemStep = 128;
 constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
 constexpr std::string_view kCopyEngine = "TMA";
 // What is measured of the engine alone and of blocks that share copies; who copies by threads has none of it.
-constexpr std::string_view kCopyEngineFacts[] = {"copy_outside_row_cycles",   "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle",
-                                                 "loaded_copy_cycles_per_kb", "multicast_copy_factor",          "cluster_start_cycles"};
-// What holds of copies by whoever makes them, and what it is where threads do.
-constexpr std::pair<std::string_view, std::string_view> kCopyFacts[] = {{"copy_latency_cycles", "thread_copy_latency_cycles"},
-                                                                        {"copy_cycles_per_kb", "thread_copy_cycles_per_kb"}};
+constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",           "copy_cycles_per_kb",        "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle",
+                                                 "sustained_copy_bytes_per_cycle", "loaded_copy_cycles_per_kb", "multicast_copy_factor",   "cluster_start_cycles"};
 
 struct Less {
   bool thread_copies = false;
@@ -95,8 +92,6 @@ Arch without(const Arch& base, const Less& less) {
     arch.primitives = kThreadCopiesPrimitives;
     std::erase_if(arch.units, [](const Unit& unit) { return unit.name == kCopyEngine; });
     for (const std::string_view fact : kCopyEngineFacts) arch.facts.erase(std::string(fact));
-    for (const auto& [fact, by_threads] : kCopyFacts)
-      if (base.has_fact(by_threads)) arch.facts[std::string(fact)] = base.facts.at(std::string(by_threads));
     arch.max_cluster = 1;  // these primitives have no clusters, no grids that overlap, no registers that move
     arch.overlapped_launch = false;
     arch.register_roles = false;

@@ -1,0 +1,51 @@
+// Protects targets with options on a real device: the family whose products are a warp's runs on it, with the copy engine and without, under
+// a cap on shared memory, and gives right results.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "common/random.hpp"
+#include "gpu/gpu_device.hpp"
+#include "ops/gemm_problem.hpp"
+
+using namespace tj;
+
+namespace {
+
+/// Archs of the family that are for the first GPU.
+std::vector<const arch::Arch*> archs_of_device() {
+  const arch::Arch& own = arch::parse_arch(Runtime::instance().target_of(test::gpu()));
+  std::vector<const arch::Arch*> list;
+  for (const arch::Arch* arch : arch::all())
+    if (arch->family == "sm80" && (arch->name == own.name || arch::same_devices(*arch, own))) list.push_back(arch);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("products with the copy engine and by threads, under caps") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const arch::Arch* arch : archs_of_device())
+    for (const char* more : {"", "+copies=threads", "+smem=99K", "+copies=threads+smem=99K", "+copies=threads+smem=64K"}) {
+      Options options;
+      options.target = arch->name + more;
+      Runtime runtime(options);
+      for (const int edge : {100, 333, 700}) {
+        test::GemmShape shape;
+        shape.m = edge;
+        shape.n = edge + 3;
+        shape.k = 2 * edge;
+        test::GemmProblem problem(shape, seed++);
+        CAPTURE(*options.target);
+        CAPTURE(shape.text());
+        problem.run(runtime, test::gpu());
+        CHECK(problem.problem() == "");
+      }
+    }
+}
