@@ -27,18 +27,20 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
   static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0, "a thread keeps its place in the swizzle");
   const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
   const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
+  const int left = operand.down - down - row;  // rows from this thread's first on
+  const long long step = kAtOnce * operand.stride_down;
 #pragma unroll
   for (int part = 0; part < Across / kColumns; ++part) {
     const int column = across + part * kColumns + piece * 8;
     const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
-    const auto* from = static_cast<const unsigned short*>(operand.data) + (present > 0 ? batch * operand.stride_batch + (down + row) * operand.stride_down + column : 0);
+    // Where nothing is present the address is none of the operand's, and not read.
+    const auto* from = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch + (down + row) * operand.stride_down + column;
 #pragma unroll
     for (int round = 0; round < kRounds; ++round) {
       const int further = round * kAtOnce;
       if (Down % kAtOnce != 0 && row + further >= Down) break;
-      const bool inside = down + row + further < operand.down;
-      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * RowBytes), inside ? from + further * operand.stride_down : operand.data,
-                          inside ? present : 0);
+      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * RowBytes), from, further < left ? present : 0);
+      from += step;
     }
   }
 }

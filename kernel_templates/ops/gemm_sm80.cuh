@@ -47,15 +47,32 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
   }
 }
 
-/// Where an operand's block of 16 of M or N by 16 of K, of which this lane names a row of eight elements, begins in a slot with room for
-/// `Rows` of M or N. K-major its rows are M's or N's, else K's; `row` and `piece` are this lane's in the block.
-template <class C, bool MnMajor, int Rows>
-TJ_DEVICE u32 block_address(u32 slot, int mn, int k, u32 row, u32 piece) {
-  constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2, kPitch = (MnMajor ? C::kBlockK : Rows) * kBytes;
-  const int across = MnMajor ? mn : k, down = MnMajor ? k : mn;
-  return dev::piece_address<kBytes>(slot + static_cast<u32>(across / kColumns * kPitch), static_cast<u32>(down) + row,
-                                    static_cast<u32>(across % kColumns / 8) + piece);
-}
+/// Where an operand's blocks of 16 of M or N by 16 of K begin for a warp, in a slot with room for `Rows` of M or N, of which the warp has
+/// `Own`. A lane names a row of eight elements in each: K-major its rows are M's or N's, else K's.
+template <class C, bool MnMajor, int Rows, int Own>
+struct Blocks {
+  static constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2, kPitch = (MnMajor ? C::kBlockK : Rows) * kBytes;
+  const u32 slot, row, piece;  ///< the latter this lane's
+  const int begin;             ///< of the warp's
+  const u32 first;
+
+  TJ_DEVICE Blocks(u32 in, int mn, u32 lane_row, u32 lane_piece)
+      : slot(in), row(lane_row), piece(lane_piece), begin(mn), first(address(MnMajor ? mn : 0, MnMajor ? 0 : mn)) {}
+  TJ_DEVICE u32 address(int across, int down) const {
+    return dev::piece_address<kBytes>(slot + static_cast<u32>(across / kColumns * kPitch), static_cast<u32>(down) + row, static_cast<u32>(across % kColumns / 8) + piece);
+  }
+  /// Pieces that are an even number further in a row lie at the first one's place with that number's bits the other way round, as long as
+  /// the row does not end between them.
+  TJ_DEVICE u32 at(int block, int k) const {
+    const int across = MnMajor ? block * kMatrix : k, down = MnMajor ? k : block * kMatrix;
+    if constexpr (MnMajor && kColumns % Own != 0) return address(begin + across, down);
+    else return (first ^ static_cast<u32>(across % kColumns * 2)) + static_cast<u32>(across / kColumns * kPitch + down * kBytes);
+  }
+};
+template <class C>
+using LeftBlocks = Blocks<C, C::kLeftMn, C::kBlockM, C::kBlockM / C::kWarpsM>;
+template <class C>
+using RightBlocks = Blocks<C, C::kRightMn, C::kBlockN, C::kBlockN / C::kWarpsN>;
 
 /// The operands of a warp's products over 16 of K.
 template <class C>
@@ -63,33 +80,32 @@ struct Fragments {
   u32 left[Consumer<C>::kRowBlocks][4], right[Consumer<C>::kColumns / kMatrix][4];
 };
 template <class C>
-TJ_DEVICE void load_fragments(const Consumer<C>& consumer, u32 a, u32 b, int k, Fragments<C>& fragments) {
+TJ_DEVICE void load_fragments(const LeftBlocks<C>& a, const RightBlocks<C>& b, int k, Fragments<C>& fragments) {
 #pragma unroll
   for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
-    if constexpr (C::kLeftMn)
-      dev::load_matrices_transposed(block_address<C, true, C::kBlockM>(a, consumer.row(r), k, dev::across_row(), dev::across_piece()), fragments.left[r]);
-    else dev::load_matrices(block_address<C, false, C::kBlockM>(a, consumer.row(r), k, dev::down_row(), dev::down_piece()), fragments.left[r]);
+    if constexpr (C::kLeftMn) dev::load_matrices_transposed(a.at(r, k), fragments.left[r]);
+    else dev::load_matrices(a.at(r, k), fragments.left[r]);
   }
 #pragma unroll
   for (int j = 0; j < Consumer<C>::kColumns / kMatrix; ++j) {
-    const int column = consumer.column() + j * kMatrix;
-    if constexpr (C::kRightMn)
-      dev::load_matrices_transposed(block_address<C, true, C::kBlockN>(b, column, k, dev::down_row(), dev::down_piece()), fragments.right[j]);
-    else dev::load_matrices(block_address<C, false, C::kBlockN>(b, column, k, dev::across_row(), dev::across_piece()), fragments.right[j]);
+    if constexpr (C::kRightMn) dev::load_matrices_transposed(b.at(j, k), fragments.right[j]);
+    else dev::load_matrices(b.at(j, k), fragments.right[j]);
   }
 }
 
 /// sums += a b^T. Operands of the next 16 of K are under way while those before are multiplied.
 template <class C>
-TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 a) {
-  const u32 b = a + kLeftBytes<C>;
+TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(), C::kLeftMn ? dev::across_piece() : dev::down_piece());
+  const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
+                         C::kRightMn ? dev::down_piece() : dev::across_piece());
   constexpr int kSteps = C::kBlockK / kMatrix;
   const typename C::Element tag{};
   Fragments<C> fragments[2];
-  load_fragments(consumer, a, b, 0, fragments[0]);
+  load_fragments<C>(a, b, 0, fragments[0]);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    if (step + 1 < kSteps) load_fragments(consumer, a, b, (step + 1) * kMatrix, fragments[(step + 1) % 2]);
+    if (step + 1 < kSteps) load_fragments<C>(a, b, (step + 1) * kMatrix, fragments[(step + 1) % 2]);
     const Fragments<C>& now = fragments[step % 2];
 #pragma unroll
     for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
