@@ -15,6 +15,7 @@
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
 #include "ops/sum_parts.hpp"
+#include "support/fail.hpp"
 
 namespace tj::ops {
 namespace {
@@ -283,7 +284,9 @@ RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Ra
   std::size_t best = kTileCount;
   for (std::size_t t = 0; t < kTileCount; ++t)
     if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kTileCount || preferred(t, best))) best = t;
-  if (best == kTileCount) return {{-1, 1}, fewest};
+  if (best == kTileCount)
+    support::fail(Stage::target, Code::unsupported,
+                  support::cat("gemm does not run on '", rates.arch->name, "', whose blocks have ", rates.arch->smem_per_block_bytes, " bytes of shared memory: no tile's ring fits"));
   return {{static_cast<int>(best), 1}, fewest};
 }
 

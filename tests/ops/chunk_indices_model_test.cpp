@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "common/random.hpp"
 #include "ops/chunk_indices_problem.hpp"
@@ -26,6 +27,13 @@ TEST_CASE("one sequence of odd lengths") {
   for (const std::int32_t length : {0, 1, 63, 64, 65, 127, 128, 129, 64 * 33, 64 * 100 + 1}) {
     CAPTURE(length);
     CHECK(of_lengths({length}) == "");
+  }
+}
+
+TEST_CASE("on archs without a copy engine too") {
+  for (const char* target : {"model:sm_80", "model:sm_120a"}) {
+    CAPTURE(std::string(target));
+    CHECK(test::list_chunks_of(testing::model_runtime(target), kCpu, {0, 64, 1, 65, 3000, 0, 7}, 3) == "");
   }
 }
 

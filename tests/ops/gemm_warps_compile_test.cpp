@@ -1,8 +1,10 @@
 // Protects that matrix products on products of warps compile for every arch of the family with NVRTC, without spills, within the registers
-// of the blocks that share an SM: every tile, order, kind of output and epilogue on one arch or another.
+// of the blocks that share an SM: every tile, order, kind of output and epilogue on one arch or another; so do
+// the ops beside them that are alike on every family.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
+#include "ops/chunk_indices.hpp"
 #include "ops/copy_rows.hpp"
 #include "ops/gemm.hpp"
 #include "ops/sum_parts.hpp"
@@ -31,5 +33,6 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
   for (const auto& [arch, flags] : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
   test::check_compiles(*compiler, ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), *arch::find("sm_86"));
+  test::check_compiles(*compiler, ops::chunk_indices_op(), ops::chunk_indices_op().requests({}).front(), *arch::find("sm_89"));
   test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests({}).front(), *arch::find("sm_120a"));
 }
