@@ -74,46 +74,42 @@ using LeftBlocks = Blocks<C, C::kLeftMn, C::kBlockM, C::kBlockM / C::kWarpsM>;
 template <class C>
 using RightBlocks = Blocks<C, C::kRightMn, C::kBlockN, C::kBlockN / C::kWarpsN>;
 
-/// The operands of a warp's products over 16 of K.
 template <class C>
-struct Fragments {
-  u32 left[Consumer<C>::kRowBlocks][4], right[Consumer<C>::kColumns / kMatrix][4];
-};
+TJ_DEVICE void load_left(const LeftBlocks<C>& a, int block, int k, u32 (&words)[4]) {
+  if constexpr (C::kLeftMn) dev::load_matrices_transposed(a.at(block, k), words);
+  else dev::load_matrices(a.at(block, k), words);
+}
 template <class C>
-TJ_DEVICE void load_fragments(const LeftBlocks<C>& a, const RightBlocks<C>& b, int k, Fragments<C>& fragments) {
-#pragma unroll
-  for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
-    if constexpr (C::kLeftMn) dev::load_matrices_transposed(a.at(r, k), fragments.left[r]);
-    else dev::load_matrices(a.at(r, k), fragments.left[r]);
-  }
-#pragma unroll
-  for (int j = 0; j < Consumer<C>::kColumns / kMatrix; ++j) {
-    if constexpr (C::kRightMn) dev::load_matrices_transposed(b.at(j, k), fragments.right[j]);
-    else dev::load_matrices(b.at(j, k), fragments.right[j]);
-  }
+TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words)[4]) {
+  if constexpr (C::kRightMn) dev::load_matrices_transposed(b.at(block, k), words);
+  else dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T. Operands of the next 16 of K are under way while those before are multiplied.
+/// sums += a b^T. While sixteen columns are multiplied, the next sixteen are loaded and some of the rows of the next 16 of K: what is loaded
+/// ahead takes few registers, and the path to shared memory is asked evenly.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  constexpr int kSteps = C::kBlockK / kMatrix, kRows = Consumer<C>::kRowBlocks, kAcross = Consumer<C>::kColumns / kMatrix;
   const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(), C::kLeftMn ? dev::across_piece() : dev::down_piece());
   const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
                          C::kRightMn ? dev::down_piece() : dev::across_piece());
-  constexpr int kSteps = C::kBlockK / kMatrix;
   const typename C::Element tag{};
-  Fragments<C> fragments[2];
-  load_fragments<C>(a, b, 0, fragments[0]);
+  u32 left[2][kRows][4], right[2][4];
+  load_right<C>(b, 0, 0, right[0]);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    if (step + 1 < kSteps) load_fragments<C>(a, b, (step + 1) * kMatrix, fragments[(step + 1) % 2]);
-    const Fragments<C>& now = fragments[step % 2];
+  for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[0][r]);
 #pragma unroll
-    for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
+  for (int at = 0; at < kSteps * kAcross; ++at) {
+    const int step = at / kAcross, j = at % kAcross, next = at + 1;
+    if (next < kSteps * kAcross) load_right<C>(b, next % kAcross, next / kAcross * kMatrix, right[next % 2]);
+    if (step + 1 < kSteps) {
 #pragma unroll
-      for (int j = 0; j < Consumer<C>::kColumns / kMatrix; ++j) {
-        dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], now.left[r], now.right[j][0], now.right[j][1]);
-        dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], now.left[r], now.right[j][2], now.right[j][3]);
-      }
+      for (int r = j; r < kRows; r += kAcross) load_left<C>(a, r, (step + 1) * kMatrix, left[(step + 1) % 2][r]);
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], left[step % 2][r], right[at % 2][0], right[at % 2][1]);
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], left[step % 2][r], right[at % 2][2], right[at % 2][3]);
     }
   }
 }

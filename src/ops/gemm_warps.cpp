@@ -38,12 +38,15 @@ const arch::Needs kByEngine = needs_with({"copy_latency_cycles", "copy_cycles_pe
 struct Shared {
   GemmTile tile;
   GemmWarps warps;
+  bool engine = false;  ///< only where one thread issues the copies: the sums leave no registers for addresses
 };
-// A warp's piece is as square as its sums fit: what it loads from shared memory grows with its sides, its products with its area. Rows are
-// finished 32 columns at a time.
-constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}}, {{128, 64, 64}, {2, 2}},
-                              {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
-                              {{128, 128, 32}, {2, 2}}};
+// A warp's piece is as square and large as its sums fit: what it loads from shared memory grows with its sides, its products with its area.
+// Rows are finished 32 columns at a time.
+constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {2, 2}, true}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}},
+                              {{128, 64, 64}, {2, 2}},  {{64, 128, 64}, {2, 2}},        {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
+                              {{128, 128, 32}, {2, 2}}, {{128, 192, 32}, {2, 2}, true}, {{128, 256, 32}, {2, 4}}, {{256, 192, 32}, {4, 2}, true}};
+
+bool by_engine(const arch::Arch& arch) { return arch.has_unit("TMA"); }
 
 std::int64_t slot_bytes(const GemmTile& tile) { return std::int64_t{tile.block_m + tile.block_n} * tile.block_k * tile.element_bytes; }
 
@@ -57,8 +60,8 @@ std::string served_tiles(const arch::Arch& arch) {
 class Builder : GemmBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_)),
-        beside_(graph_.blocks_per_sm), engine_(arch.has_unit("TMA")) {}
+      : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_, arch)),
+        beside_(graph_.blocks_per_sm), engine_(by_engine(arch)) {}
 
   Graph build() {
     unit_text(tile_.block_m);
@@ -117,7 +120,7 @@ class Builder : GemmBuilder {
     const int threads = warps_.count() * arch_.warp_size;
     // Sums, and two steps' operands.
     n.registers = tile_.block_m * tile_.block_n / threads + 2 * 4 * (tile_.block_m / warps_.m + tile_.block_n / warps_.n) / kMatrix + kContextRegisters;
-    n.registers = std::min(n.registers, arch_.max_registers_per_thread);
+    n.registers = std::min(n.registers, arch_.max_registers_per_thread / arch_.register_step * arch_.register_step);  // the compiler loads later then
     return add(std::move(n));
   }
 
@@ -130,22 +133,22 @@ class Builder : GemmBuilder {
 
 bool gemm_by_warps(const arch::Arch& arch) { return kByEngine.families.front() == arch.family; }
 
-const arch::Needs& gemm_warp_needs(const arch::Arch& arch) { return arch.has_unit("TMA") ? kByEngine : kByThreads; }
+const arch::Needs& gemm_warp_needs(const arch::Arch& arch) { return by_engine(arch) ? kByEngine : kByThreads; }
 
 GemmCopyRates gemm_copy_rates(const arch::Arch& arch) {
-  const bool threads = gemm_by_warps(arch) && !arch.has_unit("TMA");
+  const bool threads = gemm_by_warps(arch) && !by_engine(arch);
   return {arch.fact(threads ? "thread_copy_latency_cycles" : "copy_latency_cycles"), arch.fact(threads ? "thread_copy_cycles_per_kb" : "copy_cycles_per_kb")};
 }
 
-GemmWarps gemm_warps(const GemmTile& tile) {
+GemmWarps gemm_warps(const GemmTile& tile, const arch::Arch& arch) {
   for (const Shared& each : kShared)
-    if (each.tile == tile) return each.warps;
+    if (each.tile == tile && (by_engine(arch) || !each.engine)) return each.warps;
   return {0, 0};
 }
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
-  const int warps = gemm_warps(tile).count();
+  const int warps = gemm_warps(tile, arch).count();
   if (warps == 0) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
     const graph::Machine share = machine_of(arch, blocks);
@@ -157,7 +160,7 @@ int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const GemmWarps warps = gemm_warps(tile);
+  const GemmWarps warps = gemm_warps(tile, arch);
   const double rows = static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
   const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
   const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
