@@ -137,10 +137,10 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
     const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
-    const bool whole = warps >= graph.machine.warps_per_group;
-    if (!whole) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
+    const bool guarded = warps < graph.machine.warps_per_group || place.single_thread;
+    if (guarded) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
     write_roles(w, sites, graph, schedule, layout, {role});
-    if (!whole) w.close();
+    if (guarded) w.close();
   }
 }
 

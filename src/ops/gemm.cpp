@@ -153,7 +153,7 @@ class Gemm final : public Op {
   }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
-    return {gemm_candidate(gemm_kernel(request), arch)};
+    return gemm_candidates(gemm_kernel(request), arch);
   }
   bool in_steps(const void* args, int choice) const override { return gemm_in_steps(get(args), GemmChoice::of(choice)); }
   std::size_t scratch_bytes(const void* args, int choice) const override { return gemm_scratch_bytes(get(args), GemmChoice::of(choice)); }

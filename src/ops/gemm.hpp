@@ -169,6 +169,8 @@ struct GemmWarpCycles {
 };
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
 graph::Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch);
+/// With a role that issues the copies, where one thread does it; and with one role for all, which has its registers to itself.
+std::vector<Candidate> gemm_warp_candidates(Candidate candidate, const arch::Arch& arch);
 
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
@@ -177,6 +179,9 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
 graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
+/// The ways to make it: one, or two that differ in who issues the copies.
+std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch);
+/// The first of them.
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
 /// What the launch needs to know of a kernel made from this graph.

@@ -2,8 +2,8 @@
 //
 //   load_ab (fetch_ab) -> mma -> store     by the copy engine, or by the threads of the role
 //   mma (i) -> mma (i+1)                   sums into one set of registers
-// One role of all warps: a product holds the warps that issue it, so that nothing is gained by others which only copy, and a warp beside
-// them would take a part of the registers.
+// A product holds the warps that issue it. Copies by threads are theirs as well; those of the copy engine have a warp of their own, which
+// runs ahead as far as the ring lets it, also into the next tile, unless the sums need its registers.
 //
 // Decides how warps share a tile and how many blocks share an SM. Invariant: what an arch does not serve is refused by what is allowed.
 #include <algorithm>
@@ -23,7 +23,7 @@ using support::cat;
 constexpr int kMatrix = 16;         // rows, columns and depth of what four matrices of shared memory make
 constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other is read
 constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or stores its tile
-constexpr int kContextRegisters = 56;
+constexpr int kContextRegisters = 16;
 
 // Every unit and fact that is read here and in gemm_tiles.cpp; of copies those of whoever brings them.
 arch::Needs needs_with(std::initializer_list<const char*> copies) {
@@ -61,7 +61,11 @@ class Builder : GemmBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
       : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_, arch)),
-        beside_(graph_.blocks_per_sm), engine_(by_engine(arch)) {}
+        beside_(graph_.blocks_per_sm), engine_(by_engine(arch)) {
+    // One warp more for the copies takes fewer registers than a whole group whose registers move.
+    graph_.machine.register_roles = false;
+    graph_.machine.warps_per_group = 1;
+  }
 
   Graph build() {
     unit_text(tile_.block_m);
@@ -118,9 +122,8 @@ class Builder : GemmBuilder {
     n.reservations = {of("TC", beside_ * each.matrix), of("LSU", beside_ * (each.loads + each.copies))};
     n.cycles = n.latency = n.warp_cycles = beside_ * std::max(each.matrix, each.loads);
     const int threads = warps_.count() * arch_.warp_size;
-    // Sums, and two steps' operands.
-    n.registers = tile_.block_m * tile_.block_n / threads + 2 * 4 * (tile_.block_m / warps_.m + tile_.block_n / warps_.n) / kMatrix + kContextRegisters;
-    n.registers = std::min(n.registers, arch_.max_registers_per_thread / arch_.register_step * arch_.register_step);  // the compiler loads later then
+    // Sums, two steps' rows, and two times sixteen columns.
+    n.registers = tile_.block_m * tile_.block_n / threads + 2 * 4 * (tile_.block_m / warps_.m / kMatrix + 1) + kContextRegisters;
     return add(std::move(n));
   }
 
@@ -184,5 +187,13 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
 }
 
 Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
+
+std::vector<Candidate> gemm_warp_candidates(Candidate candidate, const arch::Arch& arch) {
+  std::vector<Candidate> list;
+  if (by_engine(arch)) list.push_back(candidate);
+  candidate.one_role = true;
+  list.push_back(std::move(candidate));
+  return list;
+}
 
 }  // namespace tj::ops
