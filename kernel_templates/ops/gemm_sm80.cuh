@@ -38,12 +38,9 @@ TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
 #pragma unroll
-  for (auto& rows : consumer.sums) {
+  for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
 #pragma unroll
-    for (auto& columns : rows) {
-#pragma unroll
-      for (float& sum : columns) sum = 0.0f;
-    }
+    for (int at = 0; at < Consumer<C>::kColumns / 2; ++at) consumer.sums[block][at / 4][at % 4] = 0.0f;
   }
 }
 
