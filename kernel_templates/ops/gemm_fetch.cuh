@@ -1,4 +1,4 @@
-// Operands of a matrix product brought to shared memory by copies of the role's threads, which they do not wait for: the body fetch_ab,
+// Operands of a matrix product brought to shared memory by copies of a role's threads, which they do not wait for: the body fetch_ab,
 // for archs without a copy engine.
 //
 // Decides which thread brings what, and puts it where the copy engine would. Included after gemm_tile.cuh. Invariant: nothing outside a
@@ -16,7 +16,7 @@ struct Fetcher {
   using C = C_;
   const Operands& operands;
   const u32 thread;
-  TJ_DEVICE Fetcher(const Params& params, int) : operands(params.operands), thread(dev::warp_index() % C::kWarps * 32 + dev::lane_index()) {}
+  TJ_DEVICE Fetcher(const Params& params, int) : operands(params.operands), thread(dev::warp_index() % C::kFetchingWarps * 32 + dev::lane_index()) {}
 };
 
 /// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes of a row, then
@@ -35,7 +35,7 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
     const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
     // Where nothing is present the address is none of the operand's, and not read.
     const auto* from = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch + (down + row) * operand.stride_down + column;
-#pragma unroll
+#pragma unroll 8  // more would take the registers of those who multiply
     for (int round = 0; round < kRounds; ++round) {
       const int further = round * kAtOnce;
       if (Down % kAtOnce != 0 && row + further >= Down) break;
@@ -47,8 +47,8 @@ TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int acro
 
 template <class C, bool MnMajor, int Rows>
 TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, int k, u32 slot) {
-  if constexpr (MnMajor) fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kWarps>(operand, batch, k, row, slot, fetcher.thread);
-  else fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kWarps>(operand, batch, row, k, slot, fetcher.thread);
+  if constexpr (MnMajor) fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(operand, batch, k, row, slot, fetcher.thread);
+  else fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(operand, batch, row, k, slot, fetcher.thread);
 }
 /// Both, one behind the other in the slot.
 template <class C>

@@ -168,9 +168,9 @@ struct GemmWarpCycles {
   int matrix = 0, loads = 0, copies = 0;
 };
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
-graph::Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch);
-/// With a role that issues the copies, where one thread does it; and with one role for all, which has its registers to itself.
-std::vector<Candidate> gemm_warp_candidates(Candidate candidate, const arch::Arch& arch);
+/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself. iterations: of the
+/// tile that they are rated by.
+std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations);
 
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);

@@ -176,15 +176,15 @@ class Builder : GemmBuilder {
 }  // namespace
 
 Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) {
-  return gemm_by_warps(arch) ? gemm_warp_graph(kernel, arch) : Builder(kernel, arch).build();
+  return gemm_by_warps(arch) ? gemm_warp_candidates(kernel, arch, 1).front().graph : Builder(kernel, arch).build();
 }
 
 std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   gemm_require(kernel, arch);
+  if (gemm_by_warps(arch)) return gemm_warp_candidates(kernel, arch, kTypicalDepth / tile.block_k);
   Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
   candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
-  if (gemm_by_warps(arch)) return gemm_warp_candidates(std::move(candidate), arch);
   const GemmRung& rung = gemm_rung(kernel);
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;

@@ -2,8 +2,8 @@
 //
 //   load_ab (fetch_ab) -> mma -> store     by the copy engine, or by the threads of the role
 //   mma (i) -> mma (i+1)                   sums into one set of registers
-// A product holds the warps that issue it. Copies by threads are theirs as well; those of the copy engine have a warp of their own, which
-// runs ahead as far as the ring lets it, also into the next tile, unless the sums need its registers.
+// A product holds the warps that issue it. Copies have a role of their own, which runs ahead as far as the ring lets it, also into the next
+// tile, unless the sums need its registers: then one role does all.
 //
 // Decides how warps share a tile and how many blocks share an SM. Invariant: what an arch does not serve is refused by what is allowed.
 #include <algorithm>
@@ -20,10 +20,16 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kMatrix = 16;         // rows, columns and depth of what four matrices of shared memory make
 constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other is read
 constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or stores its tile
-constexpr int kContextRegisters = 16;
+// Of threads that do nothing else: with one, its instructions would take as long as a tile's products. Blocks of 4 or 8 warps have as many
+// registers a thread beside two more as beside one, as an SM's four parts hold three warps each.
+constexpr int kFetchingWarps = 2;
+// Beside a thread's sums, for operands and addresses: pieces of 64 x 64 take 168 registers without a spill (nvcc 13.0); those of 32 x 96, and
+// those with an addend beside threads that copy, spill 16 and 64 bytes then.
+constexpr int kContextRegisters = 40, kMoreRegisters = 40;
+constexpr int kSquareColumns = 64;
+constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide, compute capability 8.x and later
 
 // Every unit and fact that is read here and in gemm_tiles.cpp; of copies those of whoever brings them.
 arch::Needs needs_with(std::initializer_list<const char*> copies) {
@@ -59,12 +65,17 @@ std::string served_tiles(const arch::Arch& arch) {
 
 class Builder : GemmBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+  /// apart: warps of their own copy.
+  Builder(const GemmKernel& kernel, const arch::Arch& arch, bool apart)
       : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_, arch)),
-        beside_(graph_.blocks_per_sm), engine_(by_engine(arch)) {
+        beside_(graph_.blocks_per_sm), engine_(by_engine(arch)), copying_(engine_ ? 1 : apart ? kFetchingWarps : warps_.count()) {
     // One warp more for the copies takes fewer registers than a whole group whose registers move.
     graph_.machine.register_roles = false;
     graph_.machine.warps_per_group = 1;
+    const int part_warps = (beside_ * (warps_.count() + (apart ? copying_ : 0)) + kSmParts - 1) / kSmParts;
+    most_registers_ = down(std::min<std::int64_t>(arch.max_registers_per_thread, arch.registers_per_sm / kSmParts / (part_warps * arch.warp_size)));
+    if (apart) graph_.machine.max_registers_per_thread = most_registers_;
+    apart_ = apart;
   }
 
   Graph build() {
@@ -72,7 +83,7 @@ class Builder : GemmBuilder {
     graph_.includes.emplace_back(engine_ ? "ops/gemm_load.cuh" : "ops/gemm_fetch.cuh");
     constant("kWarpsM", warps_.m);
     constant("kWarpsN", warps_.n);
-    constant("kWarps", warps_.count());
+    constant("kFetchingWarps", copying_);
     const int copied = copy(engine_ ? "load_ab" : "fetch_ab");
     const int first = add(of_consumer("begin", Scope::tile_begin)), product = mma();
     const int last = add(of_consumer("store", Scope::tile_end));
@@ -84,6 +95,7 @@ class Builder : GemmBuilder {
   }
 
  private:
+  int down(std::int64_t registers) const { return static_cast<int>(registers / arch_.register_step * arch_.register_step); }
   Node of_consumer(const char* body, Scope scope) const {
     Node n;
     n.name = n.body = body;
@@ -106,13 +118,12 @@ class Builder : GemmBuilder {
       n.async = Async::copy;
       n.reservations = {of("TMA", beside_ * cycles(from_cache))};
       n.cycles = n.warp_cycles = 1;  // not while the role's product holds its warps
-      n.warps = 1;
     } else {
       n.context = "Fetcher";
       n.async = Async::threads;
       n.cycles = n.warp_cycles = gemm_warp_cycles(tile_, arch_).copies;  // as fast as the path to shared memory takes them
-      n.warps = warps_.count();
     }
+    n.warps = copying_;
     return add(std::move(n));
   }
   /// Blocks side by side multiply at the same time, each at its share of the rates. What copies bring takes the path to shared memory, too.
@@ -122,14 +133,18 @@ class Builder : GemmBuilder {
     n.reservations = {of("TC", beside_ * each.matrix), of("LSU", beside_ * (each.loads + each.copies))};
     n.cycles = n.latency = n.warp_cycles = beside_ * std::max(each.matrix, each.loads);
     const int threads = warps_.count() * arch_.warp_size;
-    // Sums, two steps' rows, and two times sixteen columns.
-    n.registers = tile_.block_m * tile_.block_n / threads + 2 * 4 * (tile_.block_m / warps_.m / kMatrix + 1) + kContextRegisters;
+    const bool wide = tile_.block_n / warps_.n > kSquareColumns;
+    n.registers = tile_.block_m * tile_.block_n / threads + kContextRegisters + (wide || (kernel_.add_c && !engine_) ? kMoreRegisters : 0);
+    if (!apart_) n.registers = std::min(n.registers, most_registers_);  // what is under way at once is then less
     return add(std::move(n));
   }
 
   GemmWarps warps_;
   int beside_;
   bool engine_;
+  int copying_;  ///< warps
+  bool apart_ = false;
+  int most_registers_ = 0;
 };
 
 }  // namespace
@@ -186,13 +201,14 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   if (gemm_blocks_per_sm(tile, arch) == 0) refuse("gemm", Code::unsupported, cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));
 }
 
-Graph gemm_warp_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
-
-std::vector<Candidate> gemm_warp_candidates(Candidate candidate, const arch::Arch& arch) {
+std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
   std::vector<Candidate> list;
-  if (by_engine(arch)) list.push_back(candidate);
-  candidate.one_role = true;
-  list.push_back(std::move(candidate));
+  for (const bool apart : {true, false}) {
+    Candidate candidate{Builder(kernel, arch, apart).build(), iterations, 0, false};
+    candidate.useful_flops = candidate.graph.flops_per_iteration * iterations;
+    candidate.one_role = !apart;
+    list.push_back(std::move(candidate));
+  }
   return list;
 }
 
