@@ -39,7 +39,12 @@ class RoleWriter {
     prime_orders();
     w_.line("unsigned base = 0;  // fillings of iteration rings by earlier tiles");
     w_.line("unsigned tiles = 0;");
-    w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
+    if (graph_.persistent) {
+      w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
+    } else {  // the numbers above are known to be 0 then, and nothing is kept for a next tile
+      w_.line("const Tile tile = first_tile<Config>(params);");
+      w_.open("if (tile.valid)");
+    }
     w_.line("const int n = tile.trip_count;");
     events(pattern_.tile_begin, {"tile begin", ""});
     write_loop();
@@ -273,6 +278,9 @@ class RoleWriter {
     }
   }
 
+  /// Without a next tile, what is filled once a tile is never filled again.
+  bool filled_once(int ring) const { return !graph_.persistent && value_of_ring(ring).scope != Scope::iteration; }
+
   void write_ring_event(const Event& event, const Section& section) {
     const std::string& value = value_of_ring(event.ring).name;
     const std::string arguments = cat(ring_type(event.ring), ">(", shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
@@ -280,11 +288,14 @@ class RoleWriter {
       case EventKind::wait_full: w_.line("dev::wait_full<", site(section, cat("wait ring ", value, " full")), ", ", arguments); return;
       case EventKind::publish_copies: w_.line("dev::publish_copies<", site(section, cat("copies publish ring ", value)), ", ", arguments); return;
       case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
-      case EventKind::release: w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments); return;
+      case EventKind::release:
+        if (filled_once(event.ring)) return;
+        w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments);
+        return;
       case EventKind::wait_empty:
-        if (fills_alone(event.node) && !leader_only_) w_.open("if (", leader(), ")");
+        if (fills_alone(event.node) && !leader_only_) open_for_filler(event, section);
         leader_only_ = fills_alone(event.node);
-        w_.line("dev::wait_empty<", site(section, cat("wait ring ", value, " empty")), ", ", arguments);
+        if (!filled_once(event.ring)) w_.line("dev::wait_empty<", site(section, cat("wait ring ", value, " empty")), ", ", arguments);
         return;
       default: w_.line("dev::expect_full<", site(section, cat("expect bytes of ring ", value)), ", ", arguments); return;
     }
@@ -294,6 +305,12 @@ class RoleWriter {
   // A copy in a role of several threads is issued by one of them.
   bool fills_alone(int index) const {
     return node(index).async == graph::Async::copy && !single_thread();
+  }
+  // Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others, who would wait for it.
+  void open_for_filler(const Event& event, const Section& section) {
+    const std::string first = cat(layout_.roles[static_cast<std::size_t>(role_)].first_warp), turn = sequence(event.ring, event, section);
+    w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "", ") % ", role().warps, ")");
+    w_.open("if (dev::elect_one())");
   }
   // What the thread that stores does, in a role of several.
   std::string for_one() const { return single_thread() ? "" : cat("if (", leader(), ") "); }
@@ -324,6 +341,7 @@ class RoleWriter {
     if (leader_only_) {
       w_.close();
       w_.line("dev::warp_sync();");  // what follows is for the whole warp
+      w_.close();
     }
     leader_only_ = false;
   }

@@ -116,7 +116,7 @@ class Builder : GemmBuilder {
     if (engine_) {
       n.context = "Loader";
       n.async = Async::copy;
-      n.reservations = {of("TMA", beside_ * cycles(from_cache))};
+      n.reservations = {of("TMA", cycles(from_cache))};
       n.cycles = n.warp_cycles = 1;  // not while the role's product holds its warps
     } else {
       n.context = "Fetcher";
@@ -126,12 +126,12 @@ class Builder : GemmBuilder {
     n.warps = copying_;
     return add(std::move(n));
   }
-  /// Blocks side by side multiply at the same time, each at its share of the rates. What copies bring takes the path to shared memory, too.
+  /// What copies bring takes the path to shared memory, too.
   int mma() {
     Node n = of_consumer("mma", Scope::iteration);
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
-    n.reservations = {of("TC", beside_ * each.matrix), of("LSU", beside_ * (each.loads + each.copies))};
-    n.cycles = n.latency = n.warp_cycles = beside_ * std::max(each.matrix, each.loads);
+    n.reservations = {of("TC", each.matrix), of("LSU", each.loads + each.copies)};
+    n.cycles = n.latency = n.warp_cycles = std::max(each.matrix, each.loads);
     const int threads = warps_.count() * arch_.warp_size;
     const bool wide = tile_.block_n / warps_.n > kSquareColumns;
     n.registers = tile_.block_m * tile_.block_n / threads + kContextRegisters + (wide || (kernel_.add_c && !engine_) ? kMoreRegisters : 0);

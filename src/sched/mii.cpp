@@ -12,6 +12,9 @@ namespace {
 
 using support::cat;
 
+// Blocks side by side take an SM's units from each other: which has one when is not the schedule's to say, but in an interval it serves all.
+std::int64_t sharers_of(const Problem& problem, int unit) { return unit < problem.shared_units ? problem.sharers : 1; }
+
 std::string unit_reason(const Problem& problem, int unit, std::int64_t total) {
   std::string parts;
   int shown = 0;
@@ -26,6 +29,7 @@ std::string unit_reason(const Problem& problem, int unit, std::int64_t total) {
   const graph::Unit& info = problem.units[static_cast<std::size_t>(unit)];
   std::string text = cat("unit ", info.name, " holds ", parts, " = ", total, " cycles an iteration");
   if (info.capacity > 1) text += cat(" over ", info.capacity, " instances");
+  if (sharers_of(problem, unit) > 1) text += cat(", for each of ", problem.sharers, " blocks of an SM");
   return text;
 }
 
@@ -52,7 +56,7 @@ Bound resource_bound(const Problem& problem) {
       for (const graph::Reservation& use : uses)
         if (use.unit == unit) total += std::int64_t{use.cycles} * use.count;
     const int capacity = problem.units[static_cast<std::size_t>(unit)].capacity;
-    const int needed = static_cast<int>((total + capacity - 1) / capacity);
+    const int needed = static_cast<int>((total * sharers_of(problem, unit) + capacity - 1) / capacity);
     if (total > 0 && (needed > bound.ii || bound.reason.empty())) {
       bound.ii = std::max(bound.ii, needed);
       bound.reason = unit_reason(problem, unit, total);

@@ -71,6 +71,8 @@ bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& 
 Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict, const Options& options) {
   Problem problem;
   problem.units = graph.machine.units;
+  problem.shared_units = static_cast<int>(problem.units.size());
+  problem.sharers = graph.blocks_per_sm;
   problem.max_stages = options.max_stages;
   std::vector<int> local(graph.nodes.size(), -1);
   std::vector<bool> zero(graph.nodes.size(), false);

@@ -19,6 +19,7 @@ struct Problem {
   std::vector<int> length;                             ///< max(1, latency)
   std::vector<std::vector<graph::Reservation>> uses;   ///< per node, empty rows left out
   std::vector<graph::Unit> units;
+  int shared_units = 0, sharers = 1;                   ///< the first units are an SM's, and so many blocks run on it side by side
   std::vector<graph::Edge> edges;                      ///< src and dst are local
   int max_stages = 0;                                  ///< 0: any
   int size() const { return static_cast<int>(node.size()); }

@@ -126,12 +126,43 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   if (graph.machine.register_roles) share_registers(graph, schedule, producer);
 }
 
+namespace {
+
+/// Registers a thread of what lives across a cut at `cycle` of the interval, in one role.
+std::int64_t live_across(const Graph& graph, const Schedule& schedule, int role, int cycle) {
+  std::int64_t live = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const graph::Node& node = graph.nodes[i];
+    if (schedule.role[i] != role || node.scope != Scope::iteration || node.registers == 0) continue;
+    std::int64_t end = schedule.cycle[i];
+    for (const graph::Edge& edge : graph.edges)
+      if (edge.src == static_cast<int>(i) && graph.nodes[at(edge.dst)].scope == Scope::iteration)
+        end = std::max(end, schedule.cycle[at(edge.dst)] + std::int64_t{edge.distance} * schedule.ii + 1);
+    for (std::int64_t cut = cycle; cut < end; cut += schedule.ii)
+      if (cut > schedule.cycle[i]) live += node.registers;
+  }
+  return live;
+}
+
+}  // namespace
+
 void cut_steps(const Graph& graph, Schedule& schedule) {
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
-    int first = -1;
+    std::vector<int> cycles;
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == Scope::iteration && (first < 0 || schedule.cycle[i] < first)) first = schedule.cycle[i];
-    schedule.roles[r].origin = std::max(first, 0) % schedule.ii;
+      if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == Scope::iteration) cycles.push_back(schedule.cycle[i]);
+    std::sort(cycles.begin(), cycles.end());
+    int& origin = schedule.roles[r].origin;
+    origin = cycles.empty() ? 0 : cycles.front() % schedule.ii;
+    if (!schedule.mixed_roles) continue;
+    // The first node is a copy, far ahead of its use.
+    std::int64_t least = live_across(graph, schedule, static_cast<int>(r), origin);
+    for (const int cycle : cycles) {
+      const std::int64_t live = live_across(graph, schedule, static_cast<int>(r), cycle % schedule.ii);
+      if (live >= least) continue;
+      least = live;
+      origin = cycle % schedule.ii;
+    }
   }
   for (const OrderBarrier& barrier : schedule.order_barriers)
     for (std::size_t k = 0; k < barrier.roles.size(); ++k)

@@ -31,7 +31,8 @@ std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedu
 void assign_roles(const graph::Graph& graph, Schedule& schedule);
 
 /// Cuts each role's row of events into steps: at its first node, or where its turn on a shared unit begins, so that a turn
-/// is never split between two steps. Roles that do the same a shift apart then have the same steps.
+/// is never split between two steps. Roles that do the same a shift apart then have the same steps. A role that copies beside its work is
+/// cut where the fewest registers are in use: what lives from step to step is moved about where the loop begins and ends.
 void cut_steps(const graph::Graph& graph, Schedule& schedule);
 
 /// Fills the roles' node lists from the cycles: iteration nodes in issue order within a step, then tile-scope nodes.

@@ -110,9 +110,15 @@ class Verifier {
   void units() {
     for (std::size_t u = 0; u < g_.machine.units.size(); ++u) {
       Period held(s_.ii);
+      std::int64_t all = 0;  // of the blocks of an SM
       for (int i = 0; i < nodes(); ++i)
         for (const graph::Reservation& use : node(i).reservations)
-          if (loops(i) && use.unit == static_cast<int>(u)) held.hold(i, cycle(i) + use.start, use.cycles, use.count);
+          if (loops(i) && use.unit == static_cast<int>(u)) {
+            held.hold(i, cycle(i) + use.start, use.cycles, use.count);
+            all += std::int64_t{use.cycles} * use.count * g_.blocks_per_sm;
+          }
+      if (all > std::int64_t{s_.ii} * g_.machine.units[u].capacity)
+        report("unit ", g_.machine.units[u].name, " is held for ", all, " cycles an iteration by ", g_.blocks_per_sm, " blocks, II is ", s_.ii);
       if (const auto peak = held.peak(); peak.amount > g_.machine.units[u].capacity) {
         std::string who;
         for (const Period::Holder& each : held.holders(peak.slot)) who += cat(who.empty() ? "" : ", ", name(each.who), " ", each.amount);

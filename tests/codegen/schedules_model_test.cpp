@@ -21,6 +21,13 @@ namespace {
 constexpr FmhaConfig kConfig{DType::f16, 64, true, false};
 constexpr ops::FmhaTile kTile{2, 128, true};
 
+/// Whose blocks walk several tiles, so that rings go on from one to the next.
+graph::Graph attention() {
+  graph::Graph graph = ops::fmha_graph(kConfig, kTile, *arch::find("sm_90a"));
+  graph.persistent = true;
+  return graph;
+}
+
 // Compiles the schedule's unit for the model and runs it for trip counts of 0, 1, 2 and several.
 void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   const codegen::Unit unit = codegen::emit(graph, schedule, "sm90");
@@ -43,7 +50,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
       CAPTURE(seed);
       test::FmhaProblem problem(shape, 40 + seed);
       ops::LaunchPlan plan;
-      ops::fmha_plan(problem.args, 64 * kTile.consumers, kTile.block_n, plan);
+      ops::fmha_plan(problem.args, {64 * kTile.consumers, kTile.block_n, true, true}, plan);
       for (std::size_t m = 0; m < plan.map_count; ++m) driver->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
       // Fewer blocks than tiles: a block walks several, and the rings go on from one to the next.
       for (const unsigned blocks : {plan.blocks, 1u}) {
@@ -57,7 +64,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
 }  // namespace
 
 TEST_CASE("one stage, two stages, more: different text, same results") {
-  const auto graph = ops::fmha_graph(kConfig, kTile, *arch::find("sm_90a"));
+  const auto graph = attention();
   std::vector<std::string> texts;
   for (const int max_stages : {1, 2, 0}) {
     CAPTURE(max_stages);
@@ -72,7 +79,7 @@ TEST_CASE("one stage, two stages, more: different text, same results") {
 }
 
 TEST_CASE("a larger II, two slots, no turns") {
-  const auto graph = ops::fmha_graph(kConfig, kTile, *arch::find("sm_90a"));
+  const auto graph = attention();
   sched::Options options;
   options.min_ii = 6000;
   options.max_slots = 2;
@@ -81,7 +88,7 @@ TEST_CASE("a larger II, two slots, no turns") {
 }
 
 TEST_CASE("moved by hand: a node's stage, a load's role, slots") {
-  const auto graph = ops::fmha_graph(kConfig, kTile, *arch::find("sm_90a"));
+  const auto graph = attention();
   auto schedule = sched::schedule(graph);
   const auto v = static_cast<std::size_t>(graph.node_index("load_v"));
   SUBCASE("a load one iteration earlier or later") {

@@ -30,7 +30,7 @@ bool excused(const std::string& what) {
 class Kernel {
  public:
   Kernel(bool causal, const ops::FmhaTile& tile)
-      : causal_(causal), tile_(tile), emitted_(ops::fmha_graph({DType::f16, 64, causal, false}, tile, *arch::find("sm_90a")), short_rings()) {}
+      : causal_(causal), tile_(tile), emitted_(walking(ops::fmha_graph({DType::f16, 64, causal, false}, tile, *arch::find("sm_90a"))), short_rings()) {}
 
   /// "" when the run was right; else the fault, or what is wrong with the result.
   std::string run(std::uint64_t seed, std::vector<int> disabled) {
@@ -39,13 +39,18 @@ class Kernel {
     shape.causal = causal_;
     test::FmhaProblem problem(shape, 900 + seed);
     ops::LaunchPlan plan;
-    ops::fmha_plan(problem.args, 64 * tile_.consumers, tile_.block_n, plan);
+    ops::fmha_plan(problem.args, {64 * tile_.consumers, tile_.block_n, true, true}, plan);
     const std::string fault = emitted_.launch(plan, 1, seed, std::move(disabled));
     return fault.empty() ? problem.problem() : fault;
   }
   const codegen::Unit& unit() const { return emitted_.unit; }
 
  private:
+  /// With the diagonal a block would have one tile, and fill each slot of q once.
+  static graph::Graph walking(graph::Graph graph) {
+    graph.persistent = true;
+    return graph;
+  }
   static sched::Options short_rings() {
     sched::Options options;
     options.max_slots = 2;  // they come round within a short test

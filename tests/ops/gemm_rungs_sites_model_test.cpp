@@ -39,7 +39,7 @@ bool excused(const codegen::Unit& unit, const codegen::Site& site, bool stores) 
 
 class Kernel {
  public:
-  explicit Kernel(int rung) : rung_(rung), kernel_(kernel_of(rung)), emitted_(ops::gemm_graph(kernel_, *arch::find("sm_90a")), options_of(kernel_)) {}
+  explicit Kernel(int rung) : rung_(rung), kernel_(kernel_of(rung)), emitted_(walking(ops::gemm_graph(kernel_, *arch::find("sm_90a"))), options_of(kernel_)) {}
 
   /// "" when the run was right; else the fault, or what is wrong with the result.
   std::string run(std::uint64_t seed, const std::vector<int>& disabled) {
@@ -63,6 +63,11 @@ class Kernel {
   const codegen::Unit& unit() const { return emitted_.unit; }
 
  private:
+  /// Blocks of these rungs have one tile, and fill each slot of d once.
+  static graph::Graph walking(graph::Graph graph) {
+    graph.persistent = true;
+    return graph;
+  }
   static ops::GemmKernel kernel_of(int rung) {
     ops::GemmKernel kernel;
     ops::set_gemm_rung(kernel, rung);
