@@ -54,6 +54,7 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
   patience_.clear();
   alive_ = size();
   runnable_warps_ = 0;
+  starved_ = random() % 4 != 0 ? 0 : 1u << random() % runnable_lanes_.size();
   for (unsigned i = 0; i < size(); ++i) {
     threads_[i]->fiber.prepare(entry, threads_[i].get());
     wake(*threads_[i]);
@@ -67,8 +68,10 @@ bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<v
   ++step_;
   if (complete_one(units, runnable_warps_ == 0)) return true;
   if (runnable_warps_ == 0) return false;
-  const auto count = static_cast<unsigned>(std::popcount(runnable_warps_));
-  run_warp(nth_bit(runnable_warps_, static_cast<unsigned>(random() % count)), ended);
+  // What one warp does long after the others shows who does not wait for it.
+  constexpr std::uint64_t kStarvation = 256;
+  const std::uint32_t others = runnable_warps_ & ~starved_, warps = others == 0 || random() % kStarvation == 0 ? runnable_warps_ : others;
+  run_warp(nth_bit(warps, static_cast<unsigned>(random() % static_cast<unsigned>(std::popcount(warps)))), ended);
   return true;
 }
 

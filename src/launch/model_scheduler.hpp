@@ -61,6 +61,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::uint32_t> runnable_lanes_;  // of each warp
   std::uint32_t runnable_warps_ = 0;
+  std::uint32_t starved_ = 0;  // a warp that hardly runs while others can, in one launch of four
   unsigned alive_ = 0;
   std::uint64_t state_ = 0, step_ = 0;
   std::vector<std::uint64_t> patience_;  // of each unit: how many steps its completions lag behind, on average
