@@ -24,6 +24,10 @@ TJ_DEVICE u32 piece_address(u32 tile, u32 row, u32 piece) {
   else return tile + row * 64u + ((piece ^ (row >> 1 & 3u)) << 4);
 }
 
+/// From the address of piece 0 or 1 of a row to that of the piece `pieces`, an even number, further on in the same 128 bytes: one
+/// operation, where the lane's row need not be known any more.
+TJ_DEVICE u32 pieces_on(u32 address, u32 pieces) { return address ^ (pieces << 4); }
+
 // Four matrices make the operands of an mma_m16n8k16: rows and pieces are counted from the corner of a block of 16 rows of 16 elements.
 // Down: matrices 0 and 1 lie below each other, 2 and 3 beside them. load_matrices gives the left operand of rows of k;
 // load_matrices_transposed, from rows of n, two right operands, words 0 and 1 of columns 0 to 7, words 2 and 3 of columns 8 to 15.
@@ -33,5 +37,18 @@ TJ_DEVICE u32 down_piece() { return lane_index() / 16u; }
 // load_matrices_transposed, from rows of m, the left operand.
 TJ_DEVICE u32 across_row() { return lane_index() % 8u + lane_index() / 16u * 8u; }
 TJ_DEVICE u32 across_piece() { return lane_index() / 8u % 2u; }
+
+/// What a lane names of the block at the corner of a swizzled tile of 128-byte rows, from the tile's begin; of one whose first row is a
+/// multiple of 16, so many rows further on.
+TJ_DEVICE u32 down_place() { return piece_address(0, down_row(), down_piece()); }
+TJ_DEVICE u32 across_place() { return piece_address(0, across_row(), across_piece()); }
+
+/// sums += a b for 16 rows and 16 columns, b as load_matrices has brought it: sums[4h + 2i + e] is row lane / 4 + 8i, column
+/// 8h + 2(lane % 4) + e.
+template <class Tag>
+TJ_DEVICE void multiply_16(Tag tag, float* sums, const u32 (&a)[4], const u32 (&b)[4]) {
+  mma_m16n8k16(tag, *reinterpret_cast<float (*)[4]>(sums), a, b[0], b[1]);
+  mma_m16n8k16(tag, *reinterpret_cast<float (*)[4]>(sums + 4), a, b[2], b[3]);
+}
 
 }  // namespace tj::dev

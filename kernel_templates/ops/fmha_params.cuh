@@ -8,8 +8,15 @@ namespace tj::ops::fmha {
 inline constexpr int kRowsPerConsumer = 64;  ///< query rows of one consumer role
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a column block in shared memory
 
+/// Rows of a tensor [B, H, S, D] for threads that copy them; strides in elements, those of a dimension of size 1 are 0.
+struct Source {
+  const void* data;
+  long long stride_batch, stride_head, stride_row;
+};
+
 struct Params {
   TensorMap q, k, v;      ///< rank 4: D, S, H, B
+  Source q_rows, k_rows, v_rows;  ///< the same
   void* o;                ///< strides below in elements; the last dimension is contiguous
   float* lse;             ///< may be null; strides in elements
   long long o_stride_batch, o_stride_head, o_stride_row;

@@ -1,21 +1,21 @@
 // The end of an attention tile: normalise, store the output, store the log-sum-exp. Included by the family's node bodies.
 //
-// Decides how accumulator fragments become rows in memory. Invariant: rows past the last query are not written.
+// Decides how sixteen rows' accumulator fragments become rows in memory. Invariant: rows past the last query are not written.
 #pragma once
 
 #include "fragments.cuh"
+#include "ops/fmha_rows.cuh"
 
 namespace tj::ops::fmha {
 
 template <class C>
-TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* destination, bool inside) {
-  const Params& params = consumer.params;
+TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination, bool inside) {
 #pragma unroll
   for (int j = 0; j < C::kHeadDim / 8; j += 4) {
     u32 words[4];
 #pragma unroll
     for (int b = 0; b < 4; ++b) {
-      const float* pair = &consumer.output[4 * (j + b) + 2 * static_cast<int>(row_half)];
+      const float* pair = &rows.output[4 * (j + b) + 2 * static_cast<int>(row_half)];
       words[b] = dev::pack(typename C::Element{}, pair[0], pair[1]);
     }
     dev::transpose_quad(words);
@@ -33,14 +33,13 @@ TJ_DEVICE void store_row(Consumer<C>& consumer, u32 row_half, unsigned short* de
   }
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// `first_row` is the thread's first. o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
 template <class C>
-TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
   constexpr float kLn2 = 0.693147180559945f;
-  const Params& params = consumer.params;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    float sum = consumer.row_sum[half];
+    float sum = rows.row_sum[half];
     sum += dev::shuffle_xor(sum, 1);
     sum += dev::shuffle_xor(sum, 2);
     const bool any_key = sum != 0.0f;
@@ -50,17 +49,17 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         // Selected, not multiplied: 0 times what an infinite value left behind would be NaN.
-        float& out = consumer.output[4 * j + 2 * half + e];
+        float& out = rows.output[4 * j + 2 * half + e];
         out = any_key ? out * factor : 0.0f;
       }
     }
-    const int row = tile.row + consumer.copy * kRowsPerConsumer + consumer.row0 + half * 8;
+    const int row = first_row + half * 8;
     const bool inside = row < params.queries;
     unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
                            tile.head * params.o_stride_head + row * params.o_stride_row;
-    store_row(consumer, static_cast<u32>(half), base, inside);
+    store_row(rows, params, static_cast<u32>(half), base, inside);
     if (params.lse != nullptr && inside && (dev::lane_index() & 3u) == 0) {
-      const float reference = consumer.row_max[half] * params.scale;
+      const float reference = rows.row_max[half] * params.scale;
       dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
                             row * params.lse_stride_row,
                         any_key ? reference + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());

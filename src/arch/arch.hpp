@@ -86,6 +86,8 @@ struct Needs {
 std::string lacks(const Arch& arch, const Needs& needs);
 /// Throws tj::Error(target, unsupported) when something is lacking, naming it and the archs that have all.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
+/// The same where an op has node bodies of several kinds, each for its own families.
+void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds);
 
 /// The arch for a device's compute capability (or gcnArchName through `name`), the first in order where several are for it; null when
 /// none serves it.

@@ -124,14 +124,26 @@ std::string lacks(const Arch& arch, const Needs& needs) {
   return list;
 }
 
-void require(const Arch& arch, std::string_view op, const Needs& needs) {
-  const std::string missing = lacks(arch, needs);
-  if (missing.empty()) return;
+void require(const Arch& arch, std::string_view op, const Needs& needs) { require(arch, op, {needs}); }
+
+void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds) {
+  const auto missing = [&](const Arch& asked) {
+    std::string fewest;
+    for (const Needs& needs : kinds) {
+      std::string list = lacks(asked, needs);
+      const bool meant = std::find(needs.families.begin(), needs.families.end(), asked.family) != needs.families.end();
+      if (list.empty()) return list;
+      if (fewest.empty() || meant) fewest = std::move(list);
+    }
+    return fewest;
+  };
+  const std::string lacking = missing(arch);
+  if (lacking.empty()) return;
   std::string served;
   for (const Arch* other : all())
-    if (lacks(*other, needs).empty()) served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
+    if (missing(*other).empty()) served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
   support::fail(Stage::target, Code::unsupported,
-                support::cat(op, " does not run on '", arch.name, "', which lacks ", missing, "; it runs on ", served.empty() ? "no arch of this version" : served));
+                support::cat(op, " does not run on '", arch.name, "', which lacks ", lacking, "; it runs on ", served.empty() ? "no arch of this version" : served));
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // Requests of fmha; see fmha.hpp.
 #include "ops/fmha.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/fmha_steps.hpp"
@@ -85,10 +86,14 @@ class Fmha final : public Op {
       if (name == "static constexpr int kBlockN") geometry["block_n"] = std::stoll(value);
       if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
     }
+    const graph::Graph& graph = candidate.graph;
+        geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
+    geometry["persistent"] = graph.persistent;
     return geometry;
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    fmha_plan(get(args), static_cast<int>(geometry[1]), static_cast<int>(geometry[0]), plan);
+    const auto number = [&](std::size_t at) { return static_cast<int>(geometry[at]); };
+    fmha_plan(get(args), {number(1), number(0), number(2) != 0, number(3) != 0}, plan);
   }
 
  private:

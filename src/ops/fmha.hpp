@@ -25,9 +25,14 @@ bool fmha_needs_general_scale(float scale);
 
 /// One tile shape.
 struct FmhaTile {
-  int consumers = 2;  ///< roles of 64 query rows each
+  int consumers = 2;  ///< roles of 64 query rows each; on matrix instructions of a warp there is one role
   int block_n = 128;  ///< keys an iteration
   bool turns = true;  ///< order barriers between the consumers
+  // Of matrix instructions of a warp.
+  int warps = 4, row_blocks = 2;            ///< the role's warps, and how many times sixteen rows each of them has
+  int blocks_per_sm = 1;
+  bool queries_in_registers = false;        ///< for the whole tile; else they are loaded from shared memory in every iteration
+  double k_ahead = 0.5, v_ahead = 0.5;      ///< iterations between the issue of a copy and its use
 };
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
@@ -35,6 +40,12 @@ graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const ar
 /// All tile shapes that fit the arch.
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
 
-void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan& plan);
+/// What a launch must know of its kernel.
+struct FmhaLaunch {
+  int rows_per_block = 128, block_n = 128;
+  bool bulk_copies = true;  ///< by tensor maps
+  bool persistent = false;  ///< blocks do tile after tile; else one each
+};
+void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
 
 }  // namespace tj::ops

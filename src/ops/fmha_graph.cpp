@@ -1,4 +1,4 @@
-// The dependence graph of attention forward with its costs; see fmha.hpp.
+// The dependence graph of attention forward on a warpgroup's matrix instructions, with its costs, and which tile shapes are tried; see fmha.hpp.
 //
 //   load_q                       tile begin, once
 //   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
@@ -7,17 +7,15 @@
 //   store.c                      tile end
 #include <algorithm>
 #include <cmath>
+#include <span>
 
-#include "ops/fmha.hpp"
+#include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
-#include "ops/machine.hpp"
-#include "support/fail.hpp"
 
 namespace tj::ops {
 namespace {
 
 using graph::Async;
-using graph::Edge;
 using graph::Graph;
 using graph::Node;
 using graph::Scope;
@@ -25,7 +23,6 @@ using support::cat;
 
 using fmha::kRowsPerConsumer;
 
-constexpr int kElementBytes = 2;
 constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 
 // Every unit and fact that is read below, and the families of kernel_templates/ops/fmha_<family>.cuh.
@@ -38,8 +35,6 @@ const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
 // its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of
 // scores, weights and output, compiles into 160 registers without a spill (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-
-int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
@@ -54,11 +49,13 @@ struct Costs {
   int issue = 0;         ///< cycles that issuing a group holds the warps
 };
 
+int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
+
 Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
   const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
-  const double block_kb = static_cast<double>(tile.block_n) * config.head_dim * kElementBytes / 1024.0;
+  const double block_kb = static_cast<double>(tile.block_n) * config.head_dim * kFmhaElementBytes / 1024.0;
   c.issue = cycles(arch.fact("matrix_group_cycles"));
   c.matrix = cycles(2.0 * scores * config.head_dim / arch.fact("matrix_flops_per_cycle")) + c.issue;
   c.matrix_latency = c.matrix + cycles(arch.fact("matrix_drain_cycles"));
@@ -75,15 +72,17 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   return c;
 }
 
-class Builder {
+class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : config_(config), tile_(tile), arch_(arch), costs_(costs_of(config, tile, arch)) {}
+      : FmhaBuilder(config, tile, arch, kRowsPerConsumer * tile.consumers), costs_(costs_of(config, tile, arch)) {}
 
   Graph build() {
-    machine();
-    unit_text();
-    values();
+    set_name(cat(tile_.consumers, "x64x", tile_.block_n));
+    // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
+    // each is a block of its own and the hardware hands out the longest first.
+    graph_.persistent = !config_.causal;
+    values(2);
     loads();
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
     graph_.flops_per_iteration = 4.0 * kRowsPerConsumer * tile_.consumers * tile_.block_n * config_.head_dim;
@@ -93,49 +92,11 @@ class Builder {
   }
 
  private:
-  int unit(const std::string& name) const { return graph_.machine.unit_index(name); }
-
-  void machine() {
-    graph_.name = cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim, config_.causal ? "_causal" : "", "_", tile_.consumers, "x64x", tile_.block_n);
-    graph_.machine = machine_of(arch_);
-  }
-
-  void unit_text() {
-    const auto constant = [&](const char* name, auto value) { graph_.config.emplace_back(cat("static constexpr int ", name), cat(value)); };
-    const auto flag = [&](const char* name, bool value) { graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false"); };
-    graph_.namespace_name = "tj::ops::fmha";
-    graph_.includes = {cat("ops/fmha_", arch_.family, ".cuh")};
-    graph_.params_type = "tj::ops::fmha::Params";
-    graph_.config.emplace_back("using Element", config_.dtype == DType::bf16 ? "tj::dev::Bf16" : "tj::dev::F16");
-    constant("kHeadDim", config_.head_dim);
-    constant("kBlockN", tile_.block_n);
-    constant("kRowsPerBlock", kRowsPerConsumer * tile_.consumers);
-    flag("kCausal", config_.causal);
-    flag("kGeneralScale", config_.general_scale);
-  }
-
-  void values() {
-    const std::int64_t row_bytes = static_cast<std::int64_t>(config_.head_dim) * kElementBytes;
-    graph_.values.push_back({"q", kRowsPerConsumer * tile_.consumers * row_bytes, 1024, Scope::tile_begin, 1, 1});
-    graph_.values.push_back({"k", tile_.block_n * row_bytes, 1024, Scope::iteration, 2, 4});
-    graph_.values.push_back({"v", tile_.block_n * row_bytes, 1024, Scope::iteration, 2, 4});
-  }
-
-  int add(Node node) {
-    graph_.nodes.push_back(std::move(node));
-    return static_cast<int>(graph_.nodes.size()) - 1;
-  }
-
   int load(const char* name, Scope scope) {
-    Node n;
-    n.name = n.body = name;
-    n.context = "Loader";
-    n.scope = scope;
+    Node n = of_loader(name, scope);
     n.async = Async::copy;
     n.reservations = {{unit("TMA"), 0, costs_.copy, 1}};
-    n.cycles = 1;
     n.latency = costs_.copy_latency;
-    n.variable_latency = n.streaming = true;
     n.warps = 1;
     return add(std::move(n));
   }
@@ -145,16 +106,6 @@ class Builder {
     load_v_ = load("load_v", Scope::iteration);
   }
 
-  Node of_consumer(const char* body, int c, Scope scope) const {
-    Node n;
-    n.name = cat(body, ".", c);
-    n.body = body;
-    n.context = "Consumer";
-    n.copy = c;
-    n.scope = scope;
-    n.warps = arch_.warps_per_group;
-    return n;
-  }
   int matrix(const char* body, int c) {
     Node n = of_consumer(body, c, Scope::iteration);
     n.async = Async::matrix;
@@ -169,13 +120,9 @@ class Builder {
     return add(std::move(n));
   }
 
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
-    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
-  }
-
   // Words of a thread: a row of scores, of weights and of output is spread over four threads, two rows a thread.
   void registers(int qk, int softmax, int rescale, int pv) {
-    const auto held = [&](int node) -> int& { return graph_.nodes[static_cast<std::size_t>(node)].registers; };
+    const auto held = [&](int index) -> int& { return node(index).registers; };
     const int threads = arch_.warps_per_group * arch_.warp_size;
     held(qk) = kRowsPerConsumer * tile_.block_n / threads;
     held(softmax) = kContextRegisters;
@@ -187,11 +134,10 @@ class Builder {
     const int begin = add(of_consumer("begin", c, Scope::tile_begin));
     const int qk = matrix("qk", c);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
-    auto& node = graph_.nodes[static_cast<std::size_t>(softmax)];
-    node.has_fast_variant = true;
+    node(softmax).has_fast_variant = true;
     // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-    node.max_fast_begin = config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
-    node.reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
+    node(softmax).max_fast_begin = config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(softmax).reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
     const int store = add(of_consumer("store", c, Scope::tile_end));
@@ -212,19 +158,25 @@ class Builder {
     edge(pv, store, costs_.matrix_latency, 0, true);
   }
 
-  FmhaConfig config_;
-  FmhaTile tile_;
-  const arch::Arch& arch_;
   Costs costs_;
-  Graph graph_;
   int load_q_ = 0, load_k_ = 0, load_v_ = 0;
 };
 
-// Mean over the tiles of a square problem: iterations, and the flops that the user asked for.
-Candidate rate(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  Candidate candidate{fmha_graph(config, tile, arch), 0, 0, tile.turns};
-  candidate.definitions = matrix_widths({tile.block_n, config.head_dim});
-  const double rows = kRowsPerConsumer * tile.consumers;
+std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {
+  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters. Turns pay
+  // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
+  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --causal false.
+  static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
+  static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
+  if (config.head_dim == 128) return kWide;
+  return kNarrow;
+}
+
+}  // namespace
+
+Candidate fmha_rate(Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block) {
+  Candidate candidate{std::move(graph), 0, 0, tile.turns};
+  const double rows = rows_per_block;
   const double blocks = std::ceil(kTypicalLength / rows);
   double iterations = 0, keys = 0;
   for (double block = 0; block < blocks; ++block) {
@@ -237,24 +189,24 @@ Candidate rate(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   return candidate;
 }
 
-}  // namespace
-
 Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  return Builder(config, tile, arch).build();
+  return arch.family == "sm80" ? fmha_warp_graph(config, tile, arch) : Builder(config, tile, arch).build();
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  arch::require(arch, "fmha", kNeeds);
-  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters. Turns pay
-  // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
-  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --causal false.
-  static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
-  static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
+  arch::require(arch, "fmha", {fmha_warp_needs(), kNeeds});
   std::vector<Candidate> list;
-  if (config.head_dim == 128)
-    for (const FmhaTile& tile : kWide) list.push_back(rate(config, tile, arch));
-  else
-    for (const FmhaTile& tile : kNarrow) list.push_back(rate(config, tile, arch));
+  if (arch.family == "sm80") {
+    for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
+      list.back().one_role = true;
+    }
+    return list;
+  }
+  for (const FmhaTile& tile : group_tiles(config)) {
+    list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, kRowsPerConsumer * tile.consumers));
+    list.back().definitions = matrix_widths({tile.block_n, config.head_dim});
+  }
   return list;
 }
 

@@ -32,6 +32,8 @@ support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
 
 long long stride(const Tensor& tensor, std::size_t dimension) { return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension]; }
 
+fmha::Source source(const Tensor& tensor) { return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)}; }
+
 bool wide_stores(const Tensor& o) {
   constexpr long long kElements = 8;  // 16 bytes
   return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0 && stride(o, 0) % kElements == 0 && stride(o, 1) % kElements == 0 &&
@@ -40,15 +42,21 @@ bool wide_stores(const Tensor& o) {
 
 }  // namespace
 
-void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan& plan) {
+void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan) {
   static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxParamsBytes);
   constexpr float kLog2E = 1.44269504088896f;
   auto& p = *new (plan.params.data()) fmha::Params{};
   plan.params_bytes = sizeof(fmha::Params);
-  plan.maps[0] = {offsetof(fmha::Params, q), box_map(args.q, rows_per_block)};
-  plan.maps[1] = {offsetof(fmha::Params, k), box_map(args.k, block_n)};
-  plan.maps[2] = {offsetof(fmha::Params, v), box_map(args.v, block_n)};
-  plan.map_count = 3;
+  plan.map_count = 0;
+  if (kernel.bulk_copies) {
+    plan.maps[0] = {offsetof(fmha::Params, q), box_map(args.q, kernel.rows_per_block)};
+    plan.maps[1] = {offsetof(fmha::Params, k), box_map(args.k, kernel.block_n)};
+    plan.maps[2] = {offsetof(fmha::Params, v), box_map(args.v, kernel.block_n)};
+    plan.map_count = 3;
+  }
+  p.q_rows = source(args.q);
+  p.k_rows = source(args.k);
+  p.v_rows = source(args.v);
   p.o = args.o.data;
   p.o_stride_batch = stride(args.o, 0);
   p.o_stride_head = stride(args.o, 1);
@@ -64,7 +72,7 @@ void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan
   p.heads_per_kv_head = static_cast<int>(args.q.shape[1] / args.k.shape[1]);
   p.queries = static_cast<int>(args.q.shape[2]);
   p.keys = static_cast<int>(args.k.shape[2]);
-  p.row_blocks = (p.queries + rows_per_block - 1) / rows_per_block;
+  p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
   p.wide_stores = wide_stores(args.o);
   const float scale = fmha_scale(args);
@@ -72,10 +80,8 @@ void fmha_plan(const FmhaArgs& args, int rows_per_block, int block_n, LaunchPlan
   p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());
   p.scale_log2 = std::fmin(p.scale * kLog2E, std::numeric_limits<float>::max());
   p.sign = scale < 0 ? -1.0f : 1.0f;
-  // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
-  // each is a block of its own and the hardware hands out the longest first.
   const auto tiles = static_cast<unsigned>(p.tiles);
-  plan.blocks = args.causal || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
+  plan.blocks = !kernel.persistent || plan.sm_count == 0 ? tiles : std::min(tiles, plan.resident_blocks());
 }
 
 }  // namespace tj::ops

@@ -1,0 +1,172 @@
+// The dependence graph of attention forward on matrix instructions of a warp, with its costs; see fmha.hpp.
+//
+//   load_q                        tile begin, once; take_q where queries stay in registers
+//   load_k -> qk -> row_max -> pv <- load_v
+//   pv (i) -> qk (i+1)            one register copy of the scores, which become weights where pv needs them
+//   store                         tile end
+// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a unit a block beside
+// this one takes.
+// Invariant: nothing here knows which arch of the family it is but by what it has: a copy engine or none, rates, memory.
+#include <algorithm>
+
+#include "ops/fmha_builder.hpp"
+#include "ops/fmha_params.cuh"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kMatrixRows = 16;
+
+// What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums. With 128 words of
+// output, 64 of scores and 32 of weights, 128 x 64 at head dim 128 compiles into 255 without a spill (tests/codegen/fmha_warp_compile_test.cpp).
+constexpr int kContextRegisters = 24;
+
+class Builder : private FmhaBuilder {
+ public:
+  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)) {}
+
+  Graph build() {
+    set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps"));
+    graph_.persistent = false;
+    bulk_ = arch_.has_unit("TMA");
+    constant("kWarps", tile_.warps);
+    constant("kRowBlocks", tile_.row_blocks);
+    flag("kBulkCopies", bulk_);
+    flag("kQueriesInRegisters", tile_.queries_in_registers);
+    values(1);
+    consumer();
+    graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
+    graph_.overhead_cycles = 2.0 * latency_;
+    return std::move(graph_);
+  }
+
+ private:
+  /// Cycles of a node on each unit, alone on its SM.
+  struct Work {
+    double matrix = 0, shared = 0, exp = 0, alu = 0;
+    double longest() const { return std::max({matrix, shared, exp, alu}); }
+  };
+  double shared_cycles(double bytes) const { return bytes / arch_.fact("shared_bytes_per_cycle"); }
+  Work product(bool left_from_shared) const {
+    Work work;
+    work.matrix = 2.0 * rows_ * tile_.block_n * config_.head_dim / arch_.fact("matrix_flops_per_cycle");
+    // Every warp loads all keys or values, and of the queries its own rows.
+    work.shared = shared_cycles(static_cast<double>(row_bytes()) * (tile_.warps * tile_.block_n + (left_from_shared ? rows_ : 0)));
+    return work;
+  }
+  double scores() const { return static_cast<double>(rows_) * tile_.block_n; }
+  /// A maximum for each score; of the correction, which is skipped unless a maximum moved far, a quarter.
+  Work maximum() const {
+    Work work;
+    work.alu = scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
+    return work;
+  }
+  /// Exponentials, a multiply-add, an addition and half a conversion for each score, beside the product.
+  Work weighted_product() const {
+    Work work = product(false);
+    work.exp = scores() / arch_.fact("exp2_per_cycle");
+    work.alu = scores() * (2.0 / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("minmax_per_cycle"));
+    return work;
+  }
+
+  void reserve(Node& node, const Work& work) {
+    const auto hold = [&](const char* name, double busy) {
+      if (busy > 0) node.reservations.push_back({unit(name), 0, cycles(busy), 1});
+    };
+    hold("TC", work.matrix);
+    hold("LSU", work.shared);
+    hold("EXP", work.exp);
+    hold("ALU", work.alu);
+  }
+  int compute(const char* body, Scope scope, const Work& work) {
+    Node n = of_consumer(body, 0, scope);
+    n.warps = tile_.warps;
+    if (scope == Scope::iteration) {
+      n.cycles = n.latency = n.warp_cycles = cycles(work.longest());
+      reserve(n, work);
+    }
+    return add(std::move(n));
+  }
+  /// `rows` rows of 16-bit elements, `latency` cycles before their use.
+  int load(const char* name, Scope scope, int rows, double latency) {
+    Node n = of_loader(name, scope);
+    n.async = bulk_ ? Async::copy : Async::threads;
+    n.warps = bulk_ ? 1 : tile_.warps;
+    n.latency = std::max(1, cycles(latency));
+    const double bytes = static_cast<double>(rows) * row_bytes();
+    const double busy = shared_cycles(bytes);
+    n.reservations.push_back({unit("LSU"), 0, cycles(busy), 1});
+    if (!bulk_) n.cycles = n.warp_cycles = cycles(busy);  // as long as it takes to issue them
+    return add(std::move(n));
+  }
+
+  /// Words of a thread.
+  int words(int columns) const { return tile_.row_blocks * kMatrixRows * columns / arch_.warp_size; }
+
+  void consumer() {
+    const Work qk_work = product(!tile_.queries_in_registers), max_work = maximum(), pv_work = weighted_product();
+    const double iteration = qk_work.longest() + max_work.longest() + pv_work.longest();
+    const int load_q = load("load_q", Scope::tile_begin, rows_, iteration);
+    const int load_k = load("load_k", Scope::iteration, tile_.block_n, tile_.k_ahead * iteration);
+    const int load_v = load("load_v", Scope::iteration, tile_.block_n, tile_.v_ahead * iteration);
+    latency_ = node(load_k).latency;
+
+    const int begin = compute("begin", Scope::tile_begin, {});
+    const int take = tile_.queries_in_registers ? compute("take_q", Scope::tile_begin, {}) : -1;
+    const int qk = compute("qk", Scope::iteration, qk_work), row_max = compute("row_max", Scope::iteration, max_work);
+    const int pv = compute("pv", Scope::iteration, pv_work), store = compute("store", Scope::tile_end, {});
+    node(row_max).has_fast_variant = true;
+    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
+    node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(qk).registers = words(tile_.block_n);
+    node(pv).registers = words(config_.head_dim) + kContextRegisters + (take >= 0 ? words(config_.head_dim) / 2 : 0);
+
+    edge(begin, qk, 0, 0, false);
+    edge(load_q, take >= 0 ? take : qk, node(load_q).latency, 0, false, 0);
+    if (take >= 0) edge(take, qk, 0, 0, false);
+    edge(load_k, qk, node(load_k).latency, 0, false, 1);
+    edge(load_v, pv, node(load_v).latency, 0, false, 2);
+    const auto then = [&](int src, int dst, int distance) { edge(src, dst, node(src).latency, distance, false); };
+    then(qk, row_max, 0);
+    then(qk, pv, 0);
+    then(row_max, pv, 0);
+    then(pv, row_max, 1);
+    then(pv, qk, 1);
+    then(pv, pv, 1);
+    then(pv, store, 0);
+  }
+
+  bool bulk_ = false;
+  double latency_ = 0;
+};
+
+}  // namespace
+
+int fmha_warp_rows(const FmhaTile& tile) { return tile.warps * tile.row_blocks * kMatrixRows; }
+
+const arch::Needs& fmha_warp_needs() {
+  static const arch::Needs needs = {{"TC", "EXP", "ALU", "LSU"}, {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"}, {"sm80"}};
+  return needs;
+}
+
+Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
+
+std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch&) {
+  // keys, times sixteen rows a warp, blocks of an SM, queries in registers, iterations ahead.
+  // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of the matrix unit
+  // where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64 keys are as fast as 48, but
+  // spill (H200, 2026-11-21). A copy goes out a whole iteration ahead, where two slots fit: half of one left warps waiting for a tenth of their time.
+  const auto tile = [](int block_n, int row_blocks, bool registers, double ahead) { return FmhaTile{1, block_n, false, 4, row_blocks, 2, registers, ahead, ahead}; };
+  // Any scale takes registers more.
+  if (config.head_dim == 128) return {tile(config.general_scale ? 32 : 48, 2, false, 1.0), tile(64, 1, false, 0.3)};
+  // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of them.
+  return {tile(config.causal || config.general_scale ? 64 : 80, 2, true, 1.0), tile(64, 1, true, 0.3)};
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,28 @@
+// Protects that attention on matrix instructions of a warp compiles for every arch of the family with NVRTC, without spills, within the
+// registers of the blocks that share an SM.
+#include <doctest/doctest.h>
+
+#include "codegen/device_kernel.hpp"
+#include "ops/fmha.hpp"
+
+using namespace tj;
+
+TEST_CASE("no spill, registers for the blocks of an SM") {
+  const auto compiler = test::nvrtc_or_skip();
+  using Flags = std::map<std::string, std::vector<std::string>>;
+  const struct {
+    const char* arch;
+    Flags flags;
+  } sets[] = {
+      {"sm_80", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"general-scale", {"both"}}}},
+      {"sm_80", {{"dtype", {"bf16"}}, {"head-dim", {"64"}}, {"causal", {"false"}}}},
+      {"sm_86", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}},
+      {"sm_89", {{"dtype", {"bf16"}}, {"head-dim", {"64"}}, {"causal", {"true"}}, {"general-scale", {"true"}}}},
+      {"sm_90", {{"dtype", {"f16"}}}},
+      {"sm_90", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
+      {"sm_120a", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
+      {"sm_121a", {{"dtype", {"bf16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
+  };
+  for (const auto& [arch, flags] : sets)
+    for (const ops::Request& request : ops::fmha_op().requests(flags)) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
+}
