@@ -120,10 +120,21 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
   }
 }
 
+/// Weights are powers of two of scaled distances from a reference, 0 below 2^-126.
+struct PowersOfTwo {
+  TJ_DEVICE static float of(const Params& params, float distance) { return dev::exp2_approx(distance * params.scale_log2); }
+  /// `offset` is -reference * scale_log2.
+  template <class C>
+  TJ_DEVICE static float weight(const Params& params, float score, float reference, float offset) {
+    // Folding the reference into one multiply-add needs |score * scale| small against 2^24; large scales do not.
+    return C::kGeneralScale ? of(params, score - reference) : dev::exp2_approx(dev::multiply_add(score, params.scale_log2, offset));
+  }
+};
+
 /// Masks, and moves each row's reference for its exponents, with the factor for what was gathered with the one before.
 /// The reference moves only when a row's maximum grew by more than kSlack powers of two: until then results stay
 /// exact, only larger, and earlier output needs no correction.
-template <class C, class Variant>
+template <class Powers, class C, class Variant>
 TJ_DEVICE void move_reference(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row, Variant) {
   constexpr float kSlack = 8.0f;
   const float scale = params.scale_log2;
@@ -139,18 +150,12 @@ TJ_DEVICE void move_reference(Rows<C>& rows, const Params& params, const Tile& t
     const float before = rows.row_max[half];
     const bool moves = (largest[half] - before) * scale > kSlack;
     const float reference = moves ? largest[half] : before;
-    rows.correction[half] = moves ? dev::exp2_approx((before - reference) * scale) : 1.0f;
+    rows.correction[half] = moves ? Powers::of(params, before - reference) : 1.0f;
     rows.row_max[half] = reference;
   }
 }
 /// A row that has seen no key yet keeps -inf as reference; any finite one makes its weights 2^-inf = 0.
 TJ_DEVICE float finite_reference(float reference) { return reference == dev::minus_infinity() ? 0.0f : reference; }
-/// 2^(scaled score - reference), `offset` being -reference * scale.
-template <class C>
-TJ_DEVICE float weight_of(float score, float scale, float reference, float offset) {
-  // Folding the reference into one multiply-add needs |score * scale| small against 2^24; large scales do not.
-  return dev::exp2_approx(C::kGeneralScale ? (score - reference) * scale : dev::multiply_add(score, scale, offset));
-}
 TJ_DEVICE bool corrects(const float (&correction)[2]) { return correction[0] != 1.0f || correction[1] != 1.0f; }
 /// Corrects the output gathered so far.
 template <class C>
@@ -163,7 +168,7 @@ TJ_DEVICE void correct_output(Rows<C>& rows) {
 template <class C, class Variant>
 TJ_DEVICE void softmax(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row, Variant variant) {
   const float scale = params.scale_log2;
-  move_reference(rows, params, tile, i, row, variant);
+  move_reference<PowersOfTwo>(rows, params, tile, i, row, variant);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float reference = Variant::kFast ? rows.row_max[half] : finite_reference(rows.row_max[half]);
@@ -174,7 +179,7 @@ TJ_DEVICE void softmax(Rows<C>& rows, const Params& params, const Tile& tile, in
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& score = rows.scores[4 * j + 2 * half + e];
-        score = weight_of<C>(score, scale, reference, offset);
+        score = PowersOfTwo::weight<C>(params, score, reference, offset);
         sums[2 * (j % 2) + e] += score;
       }
     }

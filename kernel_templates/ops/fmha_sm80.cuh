@@ -184,10 +184,10 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
 }
 
 /// Masks, moves the references and corrects what was gathered with those before.
-template <class C, class Variant>
-TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
+template <class Powers, class C, class Variant>
+TJ_DEVICE void row_max_by(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
 #pragma unroll
-  for (int r = 0; r < C::kRowBlocks; ++r) move_reference(consumer.rows[r], consumer.params, tile, i, row_of(consumer, tile, r), variant);
+  for (int r = 0; r < C::kRowBlocks; ++r) move_reference<Powers>(consumer.rows[r], consumer.params, tile, i, row_of(consumer, tile, r), variant);
   bool any = false;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) any = any || corrects(consumer.rows[r].correction);
@@ -201,16 +201,21 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant v
   }
 }
 
+template <class C, class Variant>
+TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
+  row_max_by<PowersOfTwo>(consumer, tile, i, variant);
+}
+
 /// The weights of sixteen keys as a left operand, and their sums.
-template <class C>
-TJ_DEVICE void weigh(Rows<C>& rows, float scale, int n, u32 (&left)[4]) {
+template <class Powers, class C>
+TJ_DEVICE void weigh(Rows<C>& rows, const Params& params, int n, u32 (&left)[4]) {
   const float* scores = &rows.scores[8 * n];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float reference = finite_reference(rows.row_max[half]), offset = -reference * scale;
+    const float reference = finite_reference(rows.row_max[half]), offset = -reference * params.scale_log2;
     float weights[4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) weights[e] = weight_of<C>(scores[4 * (e / 2) + 2 * half + e % 2], scale, reference, offset);
+    for (int e = 0; e < 4; ++e) weights[e] = Powers::template weight<C>(params, scores[4 * (e / 2) + 2 * half + e % 2], reference, offset);
     rows.row_sum[half] += (weights[0] + weights[1]) + (weights[2] + weights[3]);
     left[half] = dev::pack(typename C::Element{}, weights[0], weights[1]);
     left[2 + half] = dev::pack(typename C::Element{}, weights[2], weights[3]);
@@ -218,14 +223,14 @@ TJ_DEVICE void weigh(Rows<C>& rows, float scale, int n, u32 (&left)[4]) {
 }
 
 /// output += weights v: the exponentials of sixteen keys and the products with those before them have nothing to wait for each other.
-template <class C>
-TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
+template <class Powers, class C>
+TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
   const u32 values = v + dev::down_place();
 #pragma unroll
   for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
     u32 left[C::kRowBlocks][4];
 #pragma unroll
-    for (int r = 0; r < C::kRowBlocks; ++r) weigh(consumer.rows[r], consumer.params.scale_log2, n, left[r]);
+    for (int r = 0; r < C::kRowBlocks; ++r) weigh<Powers>(consumer.rows[r], consumer.params, n, left[r]);
 #pragma unroll
     for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
       u32 right[4];
@@ -237,9 +242,18 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
 }
 
 template <class C>
-TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
+  pv_by<PowersOfTwo>(consumer, v);
+}
+
+template <class Division, class C>
+TJ_DEVICE void store_by(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
-  for (int r = 0; r < C::kRowBlocks; ++r) store(consumer.rows[r], consumer.params, tile, row_of(consumer, tile, r));
+  for (int r = 0; r < C::kRowBlocks; ++r) store<Division>(consumer.rows[r], consumer.params, tile, row_of(consumer, tile, r));
+}
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  store_by<ByReciprocal>(consumer, tile);
 }
 
 }  // namespace tj::ops::fmha

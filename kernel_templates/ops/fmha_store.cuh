@@ -33,8 +33,15 @@ TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half
   }
 }
 
+/// Outputs divided by their row's sum: multiplied by its reciprocal.
+struct ByReciprocal {
+  float factor;
+  TJ_DEVICE explicit ByReciprocal(float sum) : factor(1.0f / sum) {}
+  TJ_DEVICE float operator()(float output) const { return output * factor; }
+};
+
 /// `first_row` is the thread's first. o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
-template <class C>
+template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
   constexpr float kLn2 = 0.693147180559945f;
 #pragma unroll
@@ -43,14 +50,14 @@ TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int 
     sum += dev::shuffle_xor(sum, 1);
     sum += dev::shuffle_xor(sum, 2);
     const bool any_key = sum != 0.0f;
-    const float factor = any_key ? 1.0f / sum : 0.0f;
+    const Division divided(any_key ? sum : 1.0f);
 #pragma unroll
     for (int j = 0; j < C::kHeadDim / 8; ++j) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         // Selected, not multiplied: 0 times what an infinite value left behind would be NaN.
         float& out = rows.output[4 * j + 2 * half + e];
-        out = any_key ? out * factor : 0.0f;
+        out = any_key ? divided(out) : 0.0f;
       }
     }
     const int row = first_row + half * 8;

@@ -11,6 +11,7 @@
 
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
+#include "ops/fmha_steps.hpp"
 
 namespace tj::ops {
 namespace {
@@ -200,6 +201,8 @@ std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arc
     for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
       list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
       list.back().one_role = true;
+      list.back().max_stages = fmha_steps()[static_cast<std::size_t>(config.step)].max_stages;
+      list.back().max_slots = fmha_steps()[static_cast<std::size_t>(config.step)].max_slots;
     }
     return list;
   }

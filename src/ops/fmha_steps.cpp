@@ -1,6 +1,8 @@
 // See fmha_steps.hpp.
 #include "ops/fmha_steps.hpp"
 
+#include <algorithm>
+
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
 
@@ -49,6 +51,12 @@ void require_fmha_steps(std::int32_t step, const arch::Arch& arch) {
   for (const arch::Arch* each : arch::all())
     if (each->family == kFamily) served += cat(served.empty() ? "" : ", ", each->name);
   support::fail(Stage::target, Code::unsupported, cat("fmha: step ", step, " (", kSteps[step].name, ") does not run on '", arch.name, "'; steps are for archs whose products are a warp's: ", served));
+}
+
+FmhaSlots fmha_step_slots(const FmhaStep& step, std::int64_t fit) {
+  FmhaSlots slots{step.k_ahead + 1, step.v_ahead + 1};
+  while (slots.k + slots.v > std::max<std::int64_t>(2, fit)) --(slots.v > slots.k || slots.k == 1 ? slots.v : slots.k);
+  return slots;
 }
 
 std::vector<std::pair<std::string, std::string>> fmha_step_fields(std::int32_t number) {

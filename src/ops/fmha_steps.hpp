@@ -42,6 +42,14 @@ void check_fmha_step(std::int32_t step);
 /// Throws tj::Error(target, unsupported) for a step on an arch whose attention has none.
 void require_fmha_steps(std::int32_t step, const arch::Arch& arch);
 
+/// Slots of the rings of keys and values.
+struct FmhaSlots {
+  int k = 1, v = 1;
+};
+/// Those in which copies are as far ahead as a step asks, one more than iterations, but no more than `fit` together: the deeper ring
+/// gives first, of equal ones that of keys.
+FmhaSlots fmha_step_slots(const FmhaStep& step, std::int64_t fit);
+
 /// What a step means, as fields of a request; none for none.
 std::vector<std::pair<std::string, std::string>> fmha_step_fields(std::int32_t step);
 

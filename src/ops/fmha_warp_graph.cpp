@@ -11,6 +11,7 @@
 
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
+#include "ops/fmha_steps.hpp"
 
 namespace tj::ops {
 namespace {
@@ -32,7 +33,8 @@ class Builder : private FmhaBuilder {
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)) {}
 
   Graph build() {
-    set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps"));
+    set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
+    if (held()) graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
     graph_.persistent = false;
     bulk_ = arch_.has_unit("TMA");
     constant("kWarps", tile_.warps);
@@ -40,6 +42,8 @@ class Builder : private FmhaBuilder {
     flag("kBulkCopies", bulk_);
     flag("kQueriesInRegisters", tile_.queries_in_registers);
     values(1);
+    if (step_.k_ahead > 0) graph_.values[1].max_slots = step_.k_ahead + 1, graph_.values[2].max_slots = step_.v_ahead + 1;
+    if (step_.transposes_keys) graph_.values.push_back({"k_columns", tile_.block_n * row_bytes(), 1024, Scope::iteration, 1, 4});
     consumer();
     graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * latency_;
@@ -71,8 +75,29 @@ class Builder : private FmhaBuilder {
   Work weighted_product() const {
     Work work = product(false);
     work.exp = scores() / arch_.fact("exp2_per_cycle");
-    work.alu = scores() * (2.0 / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("minmax_per_cycle"));
+    const double operations = step_.natural_exponential ? 6 : 2;  // a difference and four products in the place of the multiply-add
+    work.alu = scores() * (operations / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("minmax_per_cycle"));
     return work;
+  }
+  Work transposition() const {
+    Work work;
+    work.shared = shared_cycles(2.0 * static_cast<double>(row_bytes()) * tile_.block_n);
+    return work;
+  }
+
+  /// Is the kernel held to a step of the ladder?
+  bool held() const { return config_.step != kNoFmhaStep; }
+  /// How far ahead copies are issued, for an interval of `chain` cycles: as a step asks, as far as its rings go. The interval is longer where
+  /// threads copy, and where blocks side by side keep a unit busy; a reader holds its slot for part of it.
+  void look_ahead(const Work& qk, const Work& pv, double chain) {
+    if (step_.k_ahead == 0) return;
+    const std::int64_t block = tile_.block_n * row_bytes(), barriers = 1024;
+    const double copies = 2 * shared_cycles(static_cast<double>(block)), issued = chain + (bulk_ ? 0 : copies);
+    const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix), tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
+    const FmhaSlots slots = fmha_step_slots(step_, (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - barriers) / block);
+    const auto ahead = [&](int asked, int ring, const Work& reader) { return std::min<double>(asked, ring - reader.longest() / interval) * interval / chain; };
+    tile_.k_ahead = ahead(step_.k_ahead, slots.k, qk);
+    tile_.v_ahead = ahead(step_.v_ahead, slots.v, pv);
   }
 
   void reserve(Node& node, const Work& work) {
@@ -112,15 +137,19 @@ class Builder : private FmhaBuilder {
   void consumer() {
     const Work qk_work = product(!tile_.queries_in_registers), max_work = maximum(), pv_work = weighted_product();
     const double iteration = qk_work.longest() + max_work.longest() + pv_work.longest();
+    look_ahead(qk_work, pv_work, iteration);
     const int load_q = load("load_q", Scope::tile_begin, rows_, iteration);
     const int load_k = load("load_k", Scope::iteration, tile_.block_n, tile_.k_ahead * iteration);
     const int load_v = load("load_v", Scope::iteration, tile_.block_n, tile_.v_ahead * iteration);
-    latency_ = node(load_k).latency;
+    latency_ = held() ? FmhaTile{}.k_ahead * iteration : node(load_k).latency;
 
     const int begin = compute("begin", Scope::tile_begin, {});
     const int take = tile_.queries_in_registers ? compute("take_q", Scope::tile_begin, {}) : -1;
-    const int qk = compute("qk", Scope::iteration, qk_work), row_max = compute("row_max", Scope::iteration, max_work);
-    const int pv = compute("pv", Scope::iteration, pv_work), store = compute("store", Scope::tile_end, {});
+    const int transpose = step_.transposes_keys ? compute("transpose_k", Scope::iteration, transposition()) : -1;
+    const int qk = compute(transpose >= 0 ? "qk_columns" : "qk", Scope::iteration, qk_work);
+    const int row_max = compute(step_.natural_exponential ? "row_max_natural" : "row_max", Scope::iteration, max_work);
+    const int pv = compute(step_.natural_exponential ? "pv_natural" : "pv", Scope::iteration, pv_work);
+    const int store = compute(!held() ? "store" : step_.exact_division ? "store_divided" : "store_approximated", Scope::tile_end, {});
     node(row_max).has_fast_variant = true;
     // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
     node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
@@ -130,7 +159,8 @@ class Builder : private FmhaBuilder {
     edge(begin, qk, 0, 0, false);
     edge(load_q, take >= 0 ? take : qk, node(load_q).latency, 0, false, 0);
     if (take >= 0) edge(take, qk, 0, 0, false);
-    edge(load_k, qk, node(load_k).latency, 0, false, 1);
+    edge(load_k, transpose >= 0 ? transpose : qk, node(load_k).latency, 0, false, 1);
+    if (transpose >= 0) edge(transpose, qk, node(transpose).latency, 0, false, kColumns);
     edge(load_v, pv, node(load_v).latency, 0, false, 2);
     const auto then = [&](int src, int dst, int distance) { edge(src, dst, node(src).latency, distance, false); };
     then(qk, row_max, 0);
@@ -142,6 +172,8 @@ class Builder : private FmhaBuilder {
     then(pv, store, 0);
   }
 
+  static constexpr int kColumns = 3;  ///< the value behind q, k and v
+  const FmhaStep& step_ = fmha_steps()[static_cast<std::size_t>(config_.step)];
   bool bulk_ = false;
   double latency_ = 0;
 };
@@ -158,6 +190,7 @@ const arch::Needs& fmha_warp_needs() {
 Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
 
 std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch&) {
+  if (config.step != kNoFmhaStep) return {{1, 64, false, 4, 1, fmha_steps()[static_cast<std::size_t>(config.step)].blocks_per_sm, true}};
   // keys, times sixteen rows a warp, blocks of an SM, queries in registers, iterations ahead.
   // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of the matrix unit
   // where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64 keys are as fast as 48, but

@@ -3,8 +3,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+#include <vector>
 
 #include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
 
 namespace tj::test {
 
@@ -16,6 +20,15 @@ inline Device gpu() {
     std::exit(77);
   }
   return device;
+}
+
+/// Archs of a family that the first GPU runs.
+inline std::vector<const arch::Arch*> archs_of_gpu(std::string_view family) {
+  const arch::Arch& own = arch::parse_arch(Runtime::instance().target_of(gpu()));
+  std::vector<const arch::Arch*> list;
+  for (const arch::Arch* each : arch::all())
+    if (each->family == family && (each->name == own.name || arch::same_devices(*each, own))) list.push_back(each);
+  return list;
 }
 
 }  // namespace tj::test

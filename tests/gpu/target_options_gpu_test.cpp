@@ -15,23 +15,10 @@
 
 using namespace tj;
 
-namespace {
-
-/// Archs of the family that are for the first GPU.
-std::vector<const arch::Arch*> archs_of_device() {
-  const arch::Arch& own = arch::parse_arch(Runtime::instance().target_of(test::gpu()));
-  std::vector<const arch::Arch*> list;
-  for (const arch::Arch* arch : arch::all())
-    if (arch->family == "sm80" && (arch->name == own.name || arch::same_devices(*arch, own))) list.push_back(arch);
-  return list;
-}
-
-}  // namespace
-
 TEST_CASE("products with the copy engine and by threads, under caps") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  for (const arch::Arch* arch : archs_of_device())
+  for (const arch::Arch* arch : test::archs_of_gpu("sm80"))
     for (const char* more : {"", "+copies=threads", "+smem=99K", "+copies=threads+smem=99K", "+copies=threads+smem=64K"}) {
       Options options;
       options.target = arch->name + more;

@@ -63,6 +63,27 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
 
+TEST_CASE("what each step of attention changes is shown") {
+  const char* changed[] = {"row_max_natural", "transpose_k", "store_divided"};
+  for (int step = 1; step <= 6; ++step) {
+    CAPTURE(step);
+    const Result result = run({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128", "--causal", "true", "--step", std::to_string(step), "--json"});
+    REQUIRE_MESSAGE(result.code == 0, result.err);
+    const auto json = nlohmann::json::parse(result.out);
+    const auto has_node = [&](const std::string& body) {
+      for (const auto& node : json["nodes"])
+        if (node["name"] == body + ".0") return true;
+      return false;
+    };
+    CHECK(has_node(changed[0]) == (step < 2));
+    CHECK(has_node(changed[1]) == (step < 3));
+    CHECK(has_node(changed[2]) == (step < 6));
+    CHECK(json["blocks_per_sm"] == (step < 5 ? 1 : 2));
+    for (const auto& ring : json["rings"])
+      if (ring["value"] == "v") CHECK(ring["slots"] == (step == 4 ? 3 : 1));
+  }
+}
+
 TEST_CASE("attention's steps are for archs whose products are a warp's") {
   const Result elsewhere = run({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
   CHECK(elsewhere.code == 1);

@@ -1,0 +1,126 @@
+// Protects attention's ladder as constraints: each step's kernel differs from the one before in what its name says, and its copies are
+// ahead as far as the shared memory of its blocks allows.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "ops/fmha.hpp"
+#include "ops/fmha_steps.hpp"
+#include "pipeline.hpp"
+
+using namespace tj;
+
+namespace {
+
+Choice chosen(int step, const char* arch, int head_dim = 128) {
+  const FmhaConfig config{DType::f16, head_dim, true, false, step};
+  return choose(ops::fmha_op(), ops::fmha_request(config), *arch::find(arch));
+}
+
+std::vector<std::string> bodies(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::Node& node : graph.nodes) names.push_back(node.body);
+  return names;
+}
+
+bool has(const Choice& choice, const char* body) {
+  const auto names = bodies(choice.candidate.graph);
+  return std::find(names.begin(), names.end(), body) != names.end();
+}
+
+int slots(const Choice& choice, const char* value) {
+  for (const sched::Ring& ring : choice.schedule.rings)
+    if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].name == value) return ring.slots;
+  return 0;
+}
+
+/// Iterations between the issue of a copy and its first reader.
+double ahead(const Choice& choice, const char* load, const char* reader) {
+  const graph::Graph& graph = choice.candidate.graph;
+  const auto cycle = [&](const char* name) { return choice.schedule.cycle[static_cast<std::size_t>(graph.node_index(name))]; };
+  return static_cast<double>(cycle(reader) - cycle(load)) / choice.schedule.ii;
+}
+
+int stages(const Choice& choice) {
+  int most = 0;
+  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i) most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("each step changes what its name says, and nothing else of the kernel's nodes") {
+  for (const char* arch : {"sm_80", "sm_86", "sm_90", "sm_120a"}) {
+    CAPTURE(arch);
+    std::vector<Choice> steps;
+    for (int step = 1; step <= ops::kLastFmhaStep; ++step) steps.push_back(chosen(step, arch));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      CAPTURE(i);
+      const int step = static_cast<int>(i) + 1;
+      const Choice& now = steps[i];
+      CHECK(has(now, "row_max_natural") == (step < 2));
+      CHECK(has(now, "pv_natural") == (step < 2));
+      CHECK(has(now, "transpose_k") == (step < 3));
+      CHECK(has(now, "qk_columns") == (step < 3));
+      if (step < 5) CHECK((stages(now) == 1) == (step < 4));
+      CHECK(now.candidate.graph.blocks_per_sm == (step < 5 ? 1 : 2));
+      CHECK(has(now, "store_divided") == (step < 6));
+      CHECK(has(now, "store_approximated") == (step == 6));
+      CHECK(now.schedule.roles.size() == 1);
+      for (const char* value : {"k", "v"})
+        if (step < 4) CHECK(slots(now, value) == 1);
+      CHECK(sched::verify(now.candidate.graph, now.schedule).empty());
+    }
+  }
+}
+
+TEST_CASE("copies are as far ahead as was asked where memory allows, else as far as their rings go") {
+  const Choice roomy = chosen(4, "sm_80");  // 163 KB: 2 and 4 iterations fit
+  CHECK(slots(roomy, "k") == 3);
+  CHECK(slots(roomy, "v") == 5);
+  CHECK(ahead(roomy, "load_k", "qk.0") >= 1.9);
+  CHECK(ahead(roomy, "load_v", "pv.0") >= 3.8);
+  const Choice narrow = chosen(4, "sm_120a");  // 99 KB: queries and five blocks
+  CHECK(slots(narrow, "k") == 2);
+  CHECK(slots(narrow, "v") == 3);
+  CHECK(ahead(narrow, "load_k", "qk.0") > 1);
+  CHECK(ahead(narrow, "load_v", "pv.0") > 2);
+  const Choice half = chosen(5, "sm_120a");  // 49 KB: queries and two blocks
+  CHECK(slots(half, "k") == 1);
+  CHECK(slots(half, "v") == 1);
+  const Choice small = chosen(5, "sm_120a", 64);  // rows of half the bytes
+  CHECK(slots(small, "k") == 2);
+  CHECK(slots(small, "v") == 3);
+}
+
+TEST_CASE("the deeper ring gives first") {
+  const ops::FmhaStep& step = ops::fmha_steps()[4];
+  const int expected[][3] = {{20, 3, 5}, {8, 3, 5}, {7, 3, 4}, {6, 3, 3}, {5, 2, 3}, {4, 2, 2}, {3, 1, 2}, {2, 1, 1}, {0, 1, 1}};
+  for (const auto& [fit, k, v] : expected) {
+    const int room = fit;
+    CAPTURE(room);
+    const ops::FmhaSlots found = ops::fmha_step_slots(step, fit);
+    CHECK(found.k == k);
+    CHECK(found.v == v);
+  }
+}
+
+TEST_CASE("a step is part of what a kernel is asked for by") {
+  std::vector<std::uint64_t> keys;
+  std::vector<std::string> names;
+  for (int step = 0; step <= ops::kLastFmhaStep; ++step) {
+    const FmhaConfig config{DType::f16, 128, true, false, step};
+    keys.push_back(ops::fmha_small_key(config));
+    names.push_back(ops::fmha_request(config).name);
+    CHECK(ops::fmha_step_number(ops::fmha_steps()[static_cast<std::size_t>(step)].name) == step);
+  }
+  CHECK(names.front() == "fmha_f16_d128_causal");
+  CHECK(names.back() == "fmha_f16_d128_causal_division");
+  std::sort(keys.begin(), keys.end());
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+}
