@@ -5,6 +5,7 @@
 #   SAMPLE=00_hello bash samples/run.sh
 #   SAMPLE=02_gemm_ladder bash samples/run.sh --markdown ladder.md
 #   SAMPLE=03_chunk_o bash samples/run.sh --lengths 4096,0,65
+#   SAMPLE=04_fmha_ladder bash samples/run.sh --seq-len 1024,4096 --output-dir steps
 #   SAMPLE=05_custom_gemm bash samples/run.sh --m 1000 --n 500 --k 800
 set -eu -o pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tests/setup.sh"
@@ -25,6 +26,7 @@ elif gpu="$(tj_gpu)"; then
   tj_say "running on $gpu"
 else
   export TJ_TARGET=model:sm_90a
+  [ "$sample" != 04_fmha_ladder ] || export TJ_TARGET=model:sm_120a  # its steps are for archs whose products are a warp's
   tj_say "no GPU here: running on the CPU model ($TJ_TARGET), which is exact and slow, with a small size"
 fi
 exec "$tj_root/build/release/samples/$sample" "$@"

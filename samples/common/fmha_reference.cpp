@@ -165,6 +165,16 @@ std::string FmhaComparison::text(DType dtype) const {
   return line;
 }
 
+double relative_distance(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, DType dtype) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto x = static_cast<double>(to_float(a[i], dtype)), y = static_cast<double>(to_float(b[i], dtype));
+    difference += std::isfinite(x) ? (x - y) * (x - y) : kInfinity;
+    norm += y * y;
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : (difference > 0 ? kInfinity : 0.0);
+}
+
 double fmha_flops(const FmhaArgs& args) {
   const std::int64_t seq_q = args.q.shape[2];
   double pairs = static_cast<double>(seq_q) * static_cast<double>(args.k.shape[2]);

@@ -138,7 +138,8 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
   }
   for (const Json& unit : list(root, "units")) {
     const double cycles = value_of(unit, "cycles", 0.0), capacity = value_of(unit, "capacity", 1.0);
-    if (cycles > 0 && capacity > 0 && facts.ii > 0) facts.busy.emplace_back(value_of(unit, "name", std::string("?")), 100 * cycles / (capacity * facts.ii));
+    if (cycles > 0 && capacity > 0 && facts.ii > 0)
+      facts.busy.emplace_back(value_of(unit, "name", std::string("?")), 100 * facts.blocks_per_sm * cycles / (capacity * facts.ii));
   }
   for (const Json& role : list(root, "roles")) facts.roles.push_back(value_of(role, "name", std::string("?")));
   for (const Json& ring : list(root, "rings")) {

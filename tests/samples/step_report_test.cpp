@@ -1,0 +1,106 @@
+// Protects what the ladder of attention is exported as: log, JSON and Markdown say the same, a wrong step shows, and files are whole or
+// not there.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <tilejit/error.hpp>
+
+#include "common/files.hpp"
+#include "common/step_report.hpp"
+#include "support/scratch.hpp"
+
+using namespace tj;
+using samples::StepReport;
+
+namespace {
+
+StepReport report_of(int steps) {
+  StepReport report;
+  report.target = "sm_120a";
+  report.device = "cuda:0";
+  report.batch = 4, report.heads = 32, report.head_dim = 128;
+  report.iterations = 5;
+  for (int i = 1; i <= steps; ++i) {
+    samples::StepResult result;
+    result.step = std::to_string(i);
+    result.name = "name" + result.step;
+    result.description = "What it is.";
+    result.key_changes = {"change of " + result.step};
+    result.seq_len = 2048;
+    result.latency_ms = 4.0 / i;
+    result.tflops = 40.0 * i;
+    result.gain_baseline = i;
+    result.right = true;
+    result.schedule.slots = {{"k", i}};
+    report.results.push_back(result);
+  }
+  return report;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::size_t entries(const std::string& folder) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
+  StepReport report = report_of(3);
+  CHECK(report.right());
+  report.results[1].right = false;
+  CHECK_FALSE(report.right());
+  const std::string table = joined(samples::summary_lines(report)), markdown = samples::steps_markdown(report);
+  const auto json = nlohmann::json::parse(samples::steps_json(report));
+  CHECK(has(table, "| 2048    | 2    | name2 | 2.000        | 80      | 2.00x       | 1.00x       | NO"));
+  CHECK(has(markdown, "| 2048 | 2 | name2 | 2.000 | 80 | 2.00x | 1.00x | NO |"));
+  CHECK(has(markdown, "### Step 2: name2\n\nWhat it is.\n\n- change of 2\n\n- sequence length 2048: 2.000 ms, 80 TFLOP/s, 2.00x the baseline\n"));
+  CHECK(has(joined(samples::step_lines(report, report.results[1])), "  - change of 2"));
+  CHECK(json["right"] == false);
+  CHECK(json["results"][1]["right"] == false);
+  CHECK(json["results"][1]["latency_ms"] == 2.0);
+  CHECK(json["results"][1]["gain_vs_baseline"] == 2.0);
+  CHECK(json["results"][1]["slots"]["k"] == 2);
+  CHECK(json["batch"] == 4);
+  report.log = {"one", "two"};
+  CHECK(samples::steps_log(report) == "one\ntwo\n");
+  CHECK(nlohmann::json::parse(samples::steps_json(report))["log"].size() == 2);
+}
+
+TEST_CASE("files are all there, or none is and nothing is left") {
+  testing::Scratch scratch;
+  const std::string folder = scratch / "deep/er";
+  CHECK_NOTHROW(samples::check_writable(folder));
+  CHECK_FALSE(std::filesystem::exists(scratch / "deep"));  // asked, not made
+  samples::write_files(folder, {{"a", "first"}, {"b", "second"}});
+  CHECK(slurp(folder + "/a") == "first");
+  CHECK(entries(folder) == 2);
+  samples::write_files(folder, {{"a", "third"}});
+  CHECK(slurp(folder + "/a") == "third");
+  std::filesystem::create_directory(folder + "/c");
+  CHECK_THROWS_AS(samples::write_files(folder, {{"a", "fourth"}, {"c", "a folder is there"}}), Error);
+  CHECK(slurp(folder + "/a") == "third");
+  CHECK(entries(folder) == 3);
+  CHECK_THROWS_WITH(samples::check_writable(folder + "/a/below"), doctest::Contains("cannot write into"));
+  CHECK_THROWS_AS(samples::write_files(folder + "/a/below", {{"x", ""}}), Error);
+}
