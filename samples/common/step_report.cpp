@@ -21,11 +21,18 @@ std::string format(const char* pattern, Values... values) {
 
 long long wide(std::int64_t value) { return static_cast<long long>(value); }
 
-const Lines kColumns = {"seq len", "step", "name", "latency (ms)", "TFLOP/s", "vs baseline", "vs previous", "right", "error", "II", "slots"};
+const Lines kColumns = {"seq len", "step", "name", "latency (ms)", "TFLOP/s", "vs baseline", "vs previous", "right", "error", "II", "slots", "busy, as scheduled"};
+
+/// Where the schedule says that the time goes: the part of it that each unit is held.
+std::string busy_text(const ScheduleFacts& schedule) {
+  std::string text;
+  for (const auto& [unit, percent] : schedule.busy) text += format("%s%s %.0f%%", text.empty() ? "" : ", ", unit.c_str(), percent);
+  return text;
+}
 
 Lines cells(const StepResult& r) {
   return {std::to_string(r.seq_len), r.step, r.name, format("%.3f", r.latency_ms), format("%.4g", r.tflops), format("%.2fx", r.gain_baseline), format("%.2fx", r.gain_previous),
-          r.right ? "yes" : "NO", format("%.1e", r.reference.o_error), std::to_string(r.schedule.ii), r.schedule.slots_text()};
+          r.right ? "yes" : "NO", format("%.1e", r.reference.o_error), std::to_string(r.schedule.ii), r.schedule.slots_text(), busy_text(r.schedule)};
 }
 
 Lines problem_lines(const StepReport& report) {
@@ -130,11 +137,13 @@ std::string steps_json(const StepReport& report) {
   for (const StepResult& r : report.results) {
     Json slots = Json::object();
     for (const auto& [value, depth] : r.schedule.slots) slots[value] = depth;
+    Json busy = Json::object();
+    for (const auto& [unit, percent] : r.schedule.busy) busy[unit] = percent;
     out["results"].push_back({{"seq_len", r.seq_len}, {"step", r.step}, {"name", r.name}, {"description", r.description}, {"kernel", r.kernel}, {"latency_ms", r.latency_ms},
                               {"tflops", r.tflops}, {"gain_vs_baseline", r.gain_baseline}, {"gain_vs_previous", r.gain_previous}, {"right", r.right}, {"error", r.reference.o_error},
                               {"limit", max_error(report.dtype)}, {"lse_error", r.reference.lse_error}, {"rows_compared", r.reference.rows}, {"error_vs_baseline", r.baseline_error},
                               {"key_changes", r.key_changes}, {"ii", r.schedule.ii}, {"length", r.schedule.length}, {"stages", r.schedule.stages}, {"slots", slots},
-                              {"blocks_per_sm", r.schedule.blocks_per_sm}});
+                              {"blocks_per_sm", r.schedule.blocks_per_sm}, {"busy_percent", busy}, {"certificate", r.schedule.certificate}});
   }
   out["log"] = report.log;
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

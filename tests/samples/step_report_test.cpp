@@ -38,6 +38,7 @@ StepReport report_of(int steps) {
     result.gain_baseline = i;
     result.right = true;
     result.schedule.slots = {{"k", i}};
+    result.schedule.busy = {{"TC", 30.0 * i}, {"EXP", 5}};
     report.results.push_back(result);
   }
   return report;
@@ -74,6 +75,7 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   const auto json = nlohmann::json::parse(samples::steps_json(report));
   CHECK(has(table, "| 2048    | 2    | name2 | 2.000        | 80      | 2.00x       | 1.00x       | NO"));
   CHECK(has(markdown, "| 2048 | 2 | name2 | 2.000 | 80 | 2.00x | 1.00x | NO |"));
+  CHECK(has(markdown, "| k 2 | TC 60%, EXP 5% |"));
   CHECK(has(markdown, "### Step 2: name2\n\nWhat it is.\n\n- change of 2\n\n- sequence length 2048: 2.000 ms, 80 TFLOP/s, 2.00x the baseline\n"));
   CHECK(has(joined(samples::step_lines(report, report.results[1])), "  - change of 2"));
   CHECK(json["right"] == false);
@@ -81,6 +83,7 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   CHECK(json["results"][1]["latency_ms"] == 2.0);
   CHECK(json["results"][1]["gain_vs_baseline"] == 2.0);
   CHECK(json["results"][1]["slots"]["k"] == 2);
+  CHECK(json["results"][1]["busy_percent"]["TC"] == 60.0);
   CHECK(json["batch"] == 4);
   report.log = {"one", "two"};
   CHECK(samples::steps_log(report) == "one\ntwo\n");
