@@ -76,7 +76,7 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     layout.rings[r].empty = offset;
     offset += schedule.rings[r].slots * kBarrierBytes;
   }
-  layout.smem_bytes = offset = std::max(offset, graph.least_smem_bytes);
+  layout.smem_bytes = std::max(offset, graph.least_smem_bytes);
   const auto capacity = graph.machine.memory_bytes.find("SMEM");
   if (capacity != graph.machine.memory_bytes.end() && offset > capacity->second)
     fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", offset, " bytes of shared memory, ", graph.machine.name, " has ", capacity->second, " a block"));

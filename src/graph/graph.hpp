@@ -122,7 +122,9 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<Value> values;
-  std::int64_t least_smem_bytes = 0;  ///< of shared memory that a block is launched with; more than half of it keeps others off its SM
+  /// Of shared memory that a block is launched with, whatever it uses: what it takes that way keeps others off its SM. May be more than the
+  /// machine has, where that is a share or has a cap.
+  std::int64_t least_smem_bytes = 0;
   bool persistent = true;             ///< blocks do tile after tile; else one each, which is for the launch to see to
   int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each

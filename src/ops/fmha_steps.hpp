@@ -25,7 +25,7 @@ struct FmhaStep {
   bool transposes_keys;       ///< through shared memory, before the product
   int max_stages, max_slots;  ///< kAnyNumber: what the schedule finds
   int k_ahead, v_ahead;       ///< iterations that a copy is to be under way before its use, as far as memory goes; 0: no wish
-  int blocks_per_sm;
+  int blocks_per_sm;          ///< and no more, though there were room
   bool exact_division;        ///< of each output by its row's sum; else by a reciprocal that is approximated
 };
 

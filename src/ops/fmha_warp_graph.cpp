@@ -34,7 +34,10 @@ class Builder : private FmhaBuilder {
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
-    if (held()) graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
+    if (held()) {
+      graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
+      graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);  // so many blocks an SM, and no more
+    }
     graph_.persistent = false;
     bulk_ = arch_.has_unit("TMA");
     constant("kWarps", tile_.warps);

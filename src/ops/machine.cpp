@@ -33,6 +33,13 @@ graph::Graph read_graph(std::string_view text, std::string_view name) {
   });
 }
 
+std::int64_t least_smem_for(const arch::Arch& arch, int blocks) {
+  constexpr std::int64_t kSmemStep = 128;  // in which an SM gives it out
+  const arch::Arch* whole = arch.base.empty() ? &arch : arch::find(arch.base);
+  const arch::Arch& chip = whole == nullptr ? arch : *whole;
+  return (chip.smem_per_sm_bytes / (blocks + 1) - chip.smem_reserved_bytes) / kSmemStep * kSmemStep + kSmemStep;
+}
+
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths) {
   std::vector<std::string> definitions = {"TJ_MATRIX_WIDTHS"};
   for (const int width : widths) definitions.push_back("TJ_MATRIX_WIDTH_" + std::to_string(width));

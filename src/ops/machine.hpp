@@ -4,6 +4,7 @@
 // own. Invariant: equal archs give equal machines.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 
 /// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch). Throws as read_json does.
 graph::Graph read_graph(std::string_view text, std::string_view name);
+
+/// The least shared memory to launch a block with so that no more than `blocks` of them are side by side on an SM of the chip: of all that
+/// it has, though the arch may be one with a cap.
+std::int64_t least_smem_for(const arch::Arch& arch, int blocks);
 
 /// Candidate::definitions of a unit whose matrix instructions have these numbers of columns.
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths);

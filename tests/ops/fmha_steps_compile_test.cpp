@@ -23,5 +23,6 @@ TEST_CASE("each step: no spill, registers for all blocks of an SM") {
         CHECK(kernel.unit.blocks_per_sm == ops::fmha_steps()[static_cast<std::size_t>(step)].blocks_per_sm);
         CHECK(kernel.binary.registers * kernel.unit.threads * kernel.unit.blocks_per_sm <= arch.registers_per_sm);
         CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * kernel.unit.blocks_per_sm <= arch.smem_per_sm_bytes);
+        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * (kernel.unit.blocks_per_sm + 1) > arch.smem_per_sm_bytes);
       }
 }

@@ -96,6 +96,21 @@ TEST_CASE("copies are as far ahead as was asked where memory allows, else as far
   CHECK(slots(small, "v") == 3);
 }
 
+TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the cap on what they use") {
+  const arch::Arch& chip = *arch::find("sm_90");
+  for (const char* target : {"sm_90", "sm_90+smem=99K"})
+    for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
+      CAPTURE(target);
+      CAPTURE(step);
+      const arch::Arch& arch = arch::parse_arch(target);
+      const Choice choice = choose(ops::fmha_op(), ops::fmha_request({DType::f16, 128, true, false, step}), arch);
+      const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
+      const std::int64_t taken = unit.smem_bytes + chip.smem_reserved_bytes;
+      CHECK(taken * unit.blocks_per_sm <= chip.smem_per_sm_bytes);
+      CHECK(taken * (unit.blocks_per_sm + 1) > chip.smem_per_sm_bytes);
+    }
+}
+
 TEST_CASE("the deeper ring gives first") {
   const ops::FmhaStep& step = ops::fmha_steps()[4];
   const int expected[][3] = {{20, 3, 5}, {8, 3, 5}, {7, 3, 4}, {6, 3, 3}, {5, 2, 3}, {4, 2, 2}, {3, 1, 2}, {2, 1, 1}, {0, 1, 1}};

@@ -1,6 +1,8 @@
 // An arch as a machine: everything that a schedule is held against comes from the arch, nothing is added.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "arch/arch.hpp"
 #include "ops/machine.hpp"
 
@@ -47,4 +49,19 @@ TEST_CASE("blocks side by side share an SM's memory and registers, and each is h
       for (const auto& [space, bytes] : each->memory_bytes) CHECK(blocks * share.memory_bytes.at(space) <= bytes);
     }
   }
+}
+
+TEST_CASE("what keeps more blocks off an SM of the chip, with a cap and without") {
+  for (const arch::Arch* each : arch::all())
+    for (const std::string cap : {"", "+smem=64K"}) {
+      const arch::Arch& arch = arch::parse_arch(each->name + cap);
+      CAPTURE(arch.name);
+      for (const int blocks : {1, 2, 3}) {
+        const std::int64_t smem = ops::least_smem_for(arch, blocks);
+        CHECK(smem % 128 == 0);
+        CHECK(smem <= each->smem_per_block_bytes);
+        CHECK(blocks * (smem + each->smem_reserved_bytes) <= each->smem_per_sm_bytes);
+        CHECK((blocks + 1) * (smem + each->smem_reserved_bytes) > each->smem_per_sm_bytes);
+      }
+    }
 }
