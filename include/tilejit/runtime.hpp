@@ -37,7 +37,7 @@ struct Options {
   /// TJ_TARGET, "sm_90a", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a device with less than it has:
   /// "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and others of their family): without the copy engine, as before sm_90;
   /// copies=engine: with it, as without the option. smem=<bytes> or smem=<n>K, from 1K to what a block can have in steps of 128 bytes: the most
-  /// shared memory of a block, and of an SM as much less. Reports, cache and dumped files name what an option changes, in one order.
+  /// shared memory of a block; smem-sm= alike, of an SM, which blocks side by side share. Reports, cache and dumped files name what an option changes, in one order.
   std::optional<std::string> target;
   std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel found on disk is not made again)
   std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn

@@ -22,7 +22,7 @@ namespace {
 using support::cat;
 
 constexpr char kSeparator = '+';
-constexpr std::string_view kCopies = "copies", kSmem = "smem";
+constexpr std::string_view kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm";
 constexpr std::int64_t kKilobyte = 1024;
 // CUDA occupancy data: an SM gives shared memory in units of 128 bytes from compute capability 8.0 on.
 constexpr std::int64_t kSmemStep = 128;
@@ -35,7 +35,7 @@ constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",         
 
 struct Less {
   bool thread_copies = false;
-  std::int64_t smem_bytes = 0;  ///< 0: all that the arch has
+  std::int64_t smem_bytes = 0, smem_sm_bytes = 0;  ///< of a block and of an SM; 0: all that the arch has
 };
 
 template <class... Parts>
@@ -45,15 +45,15 @@ template <class... Parts>
 
 std::string size_text(std::int64_t bytes) { return bytes % kKilobyte == 0 ? cat(bytes / kKilobyte, "K") : cat(bytes); }
 
-std::int64_t read_smem(std::string_view text, std::string_view value, const Arch& base) {
+/// A cap on what `of` has, which is `most` on that arch.
+std::int64_t read_smem(std::string_view text, std::string_view key, std::string_view value, const Arch& base, std::int64_t most, const char* of) {
   std::int64_t number = 0;
   const char* const end = value.data() + value.size();
   const auto [stop, error] = std::from_chars(value.data(), end, number);
   const bool kilobytes = stop + 1 == end && (*stop == 'K' || *stop == 'k');
   const std::int64_t unit = kilobytes ? kKilobyte : 1;
-  if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > base.smem_per_block_bytes / unit || number * unit < kKilobyte || number * unit % kSmemStep != 0)
-    refuse(text, "smem is '", value, "'; '", base.name, "' has ", size_text(base.smem_per_block_bytes), " a block, and a cap only takes away: allowed are 1K to ",
-           size_text(base.smem_per_block_bytes), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
+  if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > most / unit || number * unit < kKilobyte || number * unit % kSmemStep != 0)
+    refuse(text, key, " is '", value, "'; '", base.name, "' has ", size_text(most), " ", of, ", and a cap only takes away: allowed are 1K to ", size_text(most), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
   return number * unit;
 }
 
@@ -74,13 +74,21 @@ Less read_options(std::string_view text, const Arch& base) {
     const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != kCopies && key != kSmem) refuse(text, "option '", option, "' is unknown; ", options_help());
+    if (key != kCopies && key != kSmem && key != kSmemSm) refuse(text, "option '", option, "' is unknown; ", options_help());
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) refuse(text, "option '", key, "' is given twice; give it once");
     seen.push_back(key);
     if (key == kCopies) less.thread_copies = read_copies(text, value, base);
-    else if (const std::int64_t bytes = read_smem(text, value, base); bytes < base.smem_per_block_bytes) less.smem_bytes = bytes;
+    else if (key == kSmem) less.smem_bytes = read_smem(text, key, value, base, base.smem_per_block_bytes, "a block");
+    else less.smem_sm_bytes = read_smem(text, key, value, base, base.smem_per_sm_bytes, "an SM");
     at = next;
   }
+  // A block has at most what is left of its SM; caps that change nothing are none.
+  const std::int64_t of_sm = less.smem_sm_bytes == 0 ? base.smem_per_sm_bytes : less.smem_sm_bytes;
+  const std::int64_t of_block = std::min(less.smem_bytes == 0 ? base.smem_per_block_bytes : less.smem_bytes, base.smem_per_block_bytes);
+  const std::int64_t fits = std::min(of_block, of_sm - base.smem_reserved_bytes);
+  if (fits < kKilobyte) refuse(text, kSmemSm, " is ", size_text(of_sm), ", of which a block's ", size_text(base.smem_reserved_bytes), " are the system's; at least 1K more is needed");
+  less.smem_bytes = of_block < std::min(base.smem_per_block_bytes, of_sm - base.smem_reserved_bytes) ? of_block : 0;
+  less.smem_sm_bytes = of_sm < base.smem_per_sm_bytes ? of_sm : 0;
   return less;
 }
 
@@ -98,9 +106,12 @@ Arch without(const Arch& base, const Less& less) {
   }
   if (less.smem_bytes > 0) {
     arch.name += cat(kSeparator, kSmem, "=", size_text(less.smem_bytes));
-    // The SM loses as much: one block takes all of it, as on every arch here, so that blocks side by side find what a card with this cap has.
-    arch.smem_per_sm_bytes -= base.smem_per_block_bytes - less.smem_bytes;
     arch.smem_per_block_bytes = less.smem_bytes;
+  }
+  if (less.smem_sm_bytes > 0) {
+    arch.name += cat(kSeparator, kSmemSm, "=", size_text(less.smem_sm_bytes));
+    arch.smem_per_sm_bytes = less.smem_sm_bytes;
+    arch.smem_per_block_bytes = std::min(arch.smem_per_block_bytes, less.smem_sm_bytes - base.smem_reserved_bytes);
   }
   return arch;
 }
@@ -130,12 +141,12 @@ bool has_options(std::string_view text) { return text.find(kSeparator) != text.n
 
 std::string options_help() {
   return cat("options, each after a '", kSeparator, "', take away what others lack: ", kCopies, "=threads (no copy engine; family '", kThreadCopiesFamily, "'), ", kSmem,
-             "=<bytes> or ", kSmem, "=<n>K (most shared memory of a block)");
+             "=<bytes> or ", kSmem, "=<n>K (most shared memory of a block), ", kSmemSm, "=<n>K (of an SM)");
 }
 
 const Arch& with_options(std::string_view text, const Arch& base) {
   const Less less = read_options(text, base);
-  return less.thread_copies || less.smem_bytes > 0 ? kept(without(base, less)) : base;
+  return less.thread_copies || less.smem_bytes > 0 || less.smem_sm_bytes > 0 ? kept(without(base, less)) : base;
 }
 
 const Arch* find_made(std::string_view name) {

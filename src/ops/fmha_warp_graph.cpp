@@ -200,7 +200,9 @@ std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch
   // spill (H200, 2026-11-21). A copy goes out a whole iteration ahead, where two slots fit: half of one left warps waiting for a tenth of their time.
   const auto tile = [](int block_n, int row_blocks, bool registers, double ahead) { return FmhaTile{1, block_n, false, 4, row_blocks, 2, registers, ahead, ahead}; };
   // Any scale takes registers more.
-  if (config.head_dim == 128) return {tile(config.general_scale ? 32 : 48, 2, false, 1.0), tile(64, 1, false, 0.3)};
+  const int deep = config.general_scale ? 32 : 48;
+  // Where an SM has no room for two blocks of 128 such rows, one of 256 has the same warps; else 64 rows.
+  if (config.head_dim == 128) return {tile(deep, 2, false, 1.0), {1, deep, false, 8, 2, 1, false, 0.4, 0.4}, tile(64, 1, false, 0.3)};
   // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of them.
   return {tile(config.causal || config.general_scale ? 64 : 80, 2, true, 1.0), tile(64, 1, true, 0.3)};
 }

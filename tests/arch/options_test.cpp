@@ -67,15 +67,19 @@ TEST_CASE("copies by threads: no copy engine, and nothing that came with it") {
   for (const auto& fact : threads.facts) CHECK(engine.fact(fact.first) == fact.second.value);
 }
 
-TEST_CASE("a cap on shared memory: a block's and as much of the SM's, as on a card that has no more") {
-  const arch::Arch &base = *arch::find("sm_90"), &arch = of("sm_90+smem=99K"), &card = *arch::find("sm_120a");
+TEST_CASE("a cap on a block's shared memory leaves the SM its own; one on the SM's leaves blocks what a card has that has no more") {
+  const arch::Arch &base = *arch::find("sm_90"), &arch = of("sm_90+smem=99K"), &all = of("sm_90+smem-sm=100K"), &card = *arch::find("sm_120a");
   CHECK(arch.smem_per_block_bytes == card.smem_per_block_bytes);
-  CHECK(arch.smem_per_sm_bytes == card.smem_per_sm_bytes);
+  CHECK(arch.smem_per_sm_bytes == base.smem_per_sm_bytes);
   CHECK(arch.smem_reserved_bytes == base.smem_reserved_bytes);
   CHECK(arch.primitives == base.primitives);
   CHECK(arch.has_unit("TMA"));
   CHECK(of("sm_90a+smem=160K").smem_per_block_bytes == 160 * 1024);  // of every family
-  for (const int blocks : {1, 2, 3}) CHECK(ops::machine_of(arch, blocks).memory_bytes == ops::machine_of(card, blocks).memory_bytes);
+  for (const int blocks : {1, 2, 3}) CHECK(ops::machine_of(all, blocks).memory_bytes == ops::machine_of(card, blocks).memory_bytes);
+  CHECK(ops::machine_of(arch, 2).memory_bytes.at("SMEM") == 99 * 1024);  // two of them find room
+  CHECK(&of("sm_90+smem=99K+smem-sm=100K") == &all);                     // says nothing more
+  CHECK(of("sm_90+smem-sm=100K+smem=64K").name == "sm_90+smem=64K+smem-sm=100K");
+  CHECK(&of("sm_90+smem-sm=228K") == &base);
   for (const arch::Arch* each : arch::all()) {
     CAPTURE(each->name);
     const arch::Arch& least = of(each->name + "+smem=1K");
@@ -121,6 +125,8 @@ TEST_CASE("what is no option, or more than there is, is refused by name with wha
     CHECK(has(refusal(text), "target '"));
   }
   CHECK(has(refusal("model:sm_90+smem=1M"), "smem is '1M'"));
+  CHECK(has(refusal("sm_90+smem-sm=229K"), "smem-sm is '229K'; 'sm_90' has 228K an SM, and a cap only takes away: allowed are 1K to 228K"));
+  CHECK(has(refusal("sm_90+smem-sm=1K"), "smem-sm is 1K, of which a block's 1K are the system's"));
   CHECK(has(refusal("sm_90a+copies=threads"), "'sm_90a' is of family 'sm90'"));
   CHECK(has(refusal("sm_80+copies=engine"), "'sm_80' has no copy engine"));
   CHECK(has(refusal("sm_90+copies=both"), "copies is 'both'; allowed are threads and engine"));
