@@ -2,6 +2,7 @@
 // answer to wrong, missing and non-finite results.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -90,6 +91,10 @@ TEST_CASE("random data is normal and depends on the seed") {
   CHECK(std::abs(squares / 100001 - 1) < 0.02);
   CHECK(values == tj::samples::random_normal(100001, DType::f16, 7));
   CHECK(values != tj::samples::random_normal(100001, DType::f16, 8));
+  const auto many = tj::samples::random_normal((std::size_t{5} << 20) + 7, DType::f16, 7);  // made in parts, where there are threads for them
+  CHECK(std::equal(values.begin(), values.end(), many.begin()));
+  const auto more = tj::samples::random_normal((std::size_t{6} << 20) + 1, DType::f16, 7);
+  CHECK(std::equal(many.begin(), many.end() - 1, more.begin()));
 }
 
 TEST_CASE("one key: o is its value and lse its score") {
