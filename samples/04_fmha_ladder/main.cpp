@@ -36,7 +36,8 @@ constexpr const char* kUsage =
     "  --batch N --heads N --head-dim 64|128 --dtype fp16|bf16 --causal true|false\n"
     "                           default 4 32 128 fp16 true on a GPU; on the model batch 1 and heads 1\n"
     "  --target sm_90|sm_120a|model:sm_120a|...\n"
-    "                           an arch whose products are a warp's: TJ_TARGET says the same (default: the first GPU, else model:sm_120a)\n"
+    "                           an arch whose products are a warp's: TJ_TARGET says the same (default: the first GPU, else model:sm_120a);\n"
+    "                           sm_90+smem-sm=100K has the shared memory of sm_120a\n"
     "  --settle MS              each step runs for so long before each of its times (default: 20 on a GPU, 0 on the model)\n"
     "  --seed N                 of the random data (default: fresh, and printed)\n";
 

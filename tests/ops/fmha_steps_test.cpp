@@ -98,7 +98,7 @@ TEST_CASE("copies are as far ahead as was asked where memory allows, else as far
 
 TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the cap on what they use") {
   const arch::Arch& chip = *arch::find("sm_90");
-  for (const char* target : {"sm_90", "sm_90+smem=99K"})
+  for (const char* target : {"sm_90", "sm_90+smem=99K", "sm_90+smem-sm=100K"})
     for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
       CAPTURE(target);
       CAPTURE(step);
