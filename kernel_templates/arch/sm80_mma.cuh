@@ -99,4 +99,7 @@ TJ_DEVICE void mma_m16n8k16(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after this.
+TJ_DEVICE void hold(int& value) { asm volatile("" : "+r"(value)); }
+
 }  // namespace tj::dev

@@ -21,12 +21,16 @@ struct Consumer {
   static constexpr int kRowBlocks = C::kBlockM / C::kWarpsM / kMatrix, kColumns = C::kBlockN / C::kWarpsN;
   const Params& params;
   const int warp;
+  int lane;
   float sums[kRowBlocks][kColumns / 8][4];
-  TJ_DEVICE Consumer(const Params& p, int) : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))) {}
+  TJ_DEVICE Consumer(const Params& p, int)
+      : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))), lane(static_cast<int>(dev::lane_index())) {}
   TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
   TJ_DEVICE int column() const { return warp / C::kWarpsM * kColumns; }
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at / 4][at % 4]; }
   TJ_DEVICE void finished() {}
+  /// What a row computes of the lane is computed there: kept over rows and tiles, it would take registers from the products.
+  TJ_DEVICE void afresh() { dev::hold(lane); }
 };
 
 /// What the sums are multiplied by.
@@ -82,8 +86,8 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
   else dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T. While sixteen columns are multiplied, the next sixteen are loaded and some of the rows of the next 16 of K: what is loaded
-/// ahead takes few registers, and the path to shared memory is asked evenly.
+/// sums += a b^T. While sixteen columns are multiplied, the next sixteen are loaded; rows of the next 16 of K take the place of those before
+/// as soon as these have met the last columns. So little is under way at once that a thread has room for its sums.
 template <class C>
 TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
   constexpr int kSteps = C::kBlockK / kMatrix, kRows = Consumer<C>::kRowBlocks, kAcross = Consumer<C>::kColumns / kMatrix;
@@ -91,22 +95,19 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
   const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
                          C::kRightMn ? dev::down_piece() : dev::across_piece());
   const typename C::Element tag{};
-  u32 left[2][kRows][4], right[2][4];
+  u32 left[kRows][4], right[2][4];
   load_right<C>(b, 0, 0, right[0]);
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[0][r]);
+  for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
 #pragma unroll
   for (int at = 0; at < kSteps * kAcross; ++at) {
     const int step = at / kAcross, j = at % kAcross, next = at + 1;
     if (next < kSteps * kAcross) load_right<C>(b, next % kAcross, next / kAcross * kMatrix, right[next % 2]);
-    if (step + 1 < kSteps) {
-#pragma unroll
-      for (int r = j; r < kRows; r += kAcross) load_left<C>(a, r, (step + 1) * kMatrix, left[(step + 1) % 2][r]);
-    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], left[step % 2][r], right[at % 2][0], right[at % 2][1]);
-      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], left[step % 2][r], right[at % 2][2], right[at % 2][3]);
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], left[r], right[at % 2][0], right[at % 2][1]);
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], left[r], right[at % 2][2], right[at % 2][3]);
+      if (j + 1 == kAcross && step + 1 < kSteps) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
     }
   }
 }

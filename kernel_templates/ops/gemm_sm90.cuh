@@ -33,13 +33,15 @@ struct Consumer : Partial<C_> {
   static constexpr int kRowBlocks = 1, kColumns = C::kBlockN;
   const Params& params;
   const int copy;  ///< which 64 rows of the block's tile
+  const int lane;
   float sums[C::kBlockN / 2];
-  TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which) {}
+  TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
   TJ_DEVICE int row(int) const { return copy * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16; }
   TJ_DEVICE int column() const { return 0; }
   TJ_DEVICE float sum(int, int at) const { return sums[at]; }
   /// The last group's wait is behind: no read may move ahead of it.
   TJ_DEVICE void finished() { dev::hold(sums); }
+  TJ_DEVICE void afresh() {}
 };
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------

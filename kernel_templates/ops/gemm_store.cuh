@@ -2,7 +2,7 @@
 //
 // Decides how accumulator fragments become elements of d, straight to memory. Included after the family's consumer, which has, for each of
 // its warps, kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in the order of a warpgroup's products, where those begin in
-// the tile (row(block), column()) and finished(), which lets the sums be read.
+// the tile (row(block), column()), the thread's lane, finished(), which lets the sums be read, and afresh(), before each row.
 // Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
@@ -41,7 +41,7 @@ TJ_DEVICE void read_words(const Row& row, int column, u32 (&words)[4]) {
   }
 }
 /// values[2b + e] = the row's elements at this thread's columns of group b; 0 outside.
-TJ_DEVICE void read_part(dev::F32, const Row& row, int column, float (&values)[8]) {
+TJ_DEVICE void read_part(dev::F32, const Row& row, int column, int, float (&values)[8]) {
   const float* begin = static_cast<const float*>(row.begin);
 #pragma unroll
   for (int b = 0; b < 4; ++b) {
@@ -57,10 +57,9 @@ TJ_DEVICE void read_part(dev::F32, const Row& row, int column, float (&values)[8
 }
 /// Lane q of a quad reads the 8 columns of group q; a transpose brings each pair to its lane.
 template <class Tag>
-TJ_DEVICE void read_part(Tag tag, const Row& row, int column, float (&values)[8]) {
-  const int lane = static_cast<int>(dev::lane_index() & 3u);
+TJ_DEVICE void read_part(Tag tag, const Row& row, int column, int lane, float (&values)[8]) {
   u32 words[4];
-  read_words(row, column - 2 * lane + 8 * lane, words);
+  read_words(row, column + 6 * (lane % 4), words);
   dev::transpose_quad(words);
 #pragma unroll
   for (int b = 0; b < 4; ++b) dev::unpack(tag, words[b], values[2 * b], values[2 * b + 1]);
@@ -71,7 +70,7 @@ struct Target {
   int columns;
   bool wide;
 };
-TJ_DEVICE void write_part(dev::F32, const Target& row, int column, const float (&values)[8]) {
+TJ_DEVICE void write_part(dev::F32, const Target& row, int column, int, const float (&values)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; i += 2) {
     const int at = column + 4 * i;
@@ -86,12 +85,12 @@ TJ_DEVICE void write_part(dev::F32, const Target& row, int column, const float (
 }
 /// A transpose gives lane q of a quad the 8 of group q: 16 bytes.
 template <class Tag>
-TJ_DEVICE void write_part(Tag tag, const Target& row, int column, const float (&values)[8]) {
+TJ_DEVICE void write_part(Tag tag, const Target& row, int column, int lane, const float (&values)[8]) {
   u32 words[4];
 #pragma unroll
   for (int b = 0; b < 4; ++b) words[b] = dev::pack(tag, values[2 * b], values[2 * b + 1]);
   dev::transpose_quad(words);
-  const int first = column + 6 * static_cast<int>(dev::lane_index() & 3u);
+  const int first = column + 6 * (lane % 4);
   unsigned short* eight = static_cast<unsigned short*>(row.begin) + first;
   dev::store_halves(eight, words, row.columns - first, row.wide);
 }
@@ -110,7 +109,7 @@ struct Place {
 };
 template <class C>
 TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int block, int half) {
-  const int unit = consumer.row(block) + static_cast<int>(dev::lane_index() / 4u) + 8 * half;
+  const int unit = consumer.row(block) + consumer.lane / 4 + 8 * half;
   const int row = tile.row + unit;
   return {row, tile.column + consumer.column(), unit < C::kBlockM && row < consumer.params.m};
 }
@@ -124,8 +123,8 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   float added[8] = {};
   if constexpr (C::kAddC) {
     const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
-    const int column = place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
-    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column, added);
+    const int column = place.column + Parts<C>::column(part, consumer.lane);
+    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column, consumer.lane, added);
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -138,8 +137,8 @@ template <class C>
 TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part, float (&bias)[8]) {
   const typename C::Output tag{};
   const Params& params = consumer.params;
-  const int column = tile.column + consumer.column() + Parts<C>::column(part, static_cast<int>(dev::lane_index()));
-  if constexpr (C::kBias) read_part(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, bias);
+  const int column = tile.column + consumer.column() + Parts<C>::column(part, consumer.lane);
+  if constexpr (C::kBias) read_part(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, consumer.lane, bias);
 }
 
 /// d, straight to memory.
@@ -150,17 +149,19 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    consumer.afresh();
     float bias[8] = {};
     read_bias(consumer, tile, part, bias);
 #pragma unroll
     for (int rows = 0; rows < 2 * Consumer<C>::kRowBlocks; ++rows) {
+      consumer.afresh();
       const int block = rows / 2, half = rows % 2;
       const Place place = place_of(consumer, tile, block, half);
       float values[8];
       finish_part(consumer, tile, place, block, part, half, bias, values);
       const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
-      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, static_cast<int>(dev::lane_index())), values);
+      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
     }
   }
 }

@@ -25,8 +25,8 @@ constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or 
 // Of threads that do nothing else: with one, its instructions would take as long as a tile's products. Blocks of 4 or 8 warps have as many
 // registers a thread beside two more as beside one, as an SM's four parts hold three warps each.
 constexpr int kFetchingWarps = 2;
-// Beside a thread's sums, for operands and addresses: pieces of 64 x 64 take 168 registers without a spill (nvcc 13.0); those of 32 x 96, and
-// those with an addend beside threads that copy, spill 16 and 64 bytes then.
+// Beside a thread's sums, for operands and addresses: pieces of 64 x 64 take 168 registers without a spill (nvcc 13.0); those of 32 x 96,
+// those with an addend and those with MN-major operands (both; of threads that copy, one) spill up to 16, 136 and 116 bytes then.
 constexpr int kContextRegisters = 40, kMoreRegisters = 40;
 constexpr int kSquareColumns = 64;
 constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide, compute capability 8.x and later
@@ -133,8 +133,9 @@ class Builder : GemmBuilder {
     n.reservations = {of("TC", each.matrix), of("LSU", each.loads + each.copies)};
     n.cycles = n.latency = n.warp_cycles = std::max(each.matrix, each.loads);
     const int threads = warps_.count() * arch_.warp_size;
-    const bool wide = tile_.block_n / warps_.n > kSquareColumns;
-    n.registers = tile_.block_m * tile_.block_n / threads + kContextRegisters + (wide || (kernel_.add_c && !engine_) ? kMoreRegisters : 0);
+    const bool mn = engine_ ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
+    const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn;
+    n.registers = tile_.block_m * tile_.block_n / threads + kContextRegisters + (more ? kMoreRegisters : 0);
     if (!apart_) n.registers = std::min(n.registers, most_registers_);  // what is under way at once is then less
     return add(std::move(n));
   }

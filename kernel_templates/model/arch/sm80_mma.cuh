@@ -66,4 +66,7 @@ TJ_DEVICE void mma_m16n8k16(Tag tag, float (&d)[4], const u32 (&a)[4], u32 b0, u
   detail::api.mma(&instruction);
 }
 
+/// On devices, what follows from the value is computed after this.
+TJ_DEVICE void hold(int&) {}
+
 }  // namespace tj::dev
