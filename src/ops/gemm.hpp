@@ -160,7 +160,7 @@ struct GemmWarps {
   int m = 0, n = 0;
   int count() const { return m * n; }
 };
-GemmWarps gemm_warps(const GemmTile& tile, const arch::Arch& arch);
+GemmWarps gemm_warps(const GemmTile& tile);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and for copies.

@@ -26,7 +26,7 @@ constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
     {16, 32, 128}, {16, 64, 128},
     // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
-    {128, 128, 32}, {128, 192, 32}, {128, 256, 32}, {256, 192, 32},
+    {128, 128, 32}, {128, 256, 32},
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
@@ -328,7 +328,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
   GemmTileCycles result;
   const GemmCopyRates copies = gemm_copy_rates(arch);
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
-  const int warps = gemm_by_warps(arch) ? gemm_warps(tile, arch).count() : arch.warps_per_group;
+  const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
   const double rows = gemm_by_warps(arch) ? tile.block_m : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));

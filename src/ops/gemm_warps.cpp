@@ -27,16 +27,17 @@ constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or 
 // Of threads that do nothing else: with one, its instructions would take as long as a tile's products. Blocks of 4 or 8 warps have as many
 // registers a thread beside two more as beside one, as an SM's four parts hold three warps each.
 constexpr int kFetchingWarps = 2;
-// Beside a thread's sums, for operands and addresses: pieces of 64 x 64 take 168 registers without a spill (nvcc 13.0); those of 32 x 96,
-// those with an addend and those with MN-major operands (both; of threads that copy, one) spill up to 16, 136 and 116 bytes then.
-constexpr int kContextRegisters = 40, kMoreRegisters = 40;
+// What pieces of 32 x 96 take beside operand_registers, those with an addend and those with MN-major operands (both; of threads that copy, one):
+// without, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0).
+constexpr int kMoreRegisters = 40;
 constexpr int kSquareColumns = 64;
 constexpr int kSmParts = 4;  // each has a quarter of the warps and of the registers: CUDA C++ Programming Guide, compute capability 8.x and later
 
 // Every unit and fact that is read here and in gemm_tiles.cpp; of copies those of whoever brings them.
 arch::Needs needs_with(std::initializer_list<const char*> copies) {
   arch::Needs needs = {{"TC", "LSU"},
-                       {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
+                       {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles",
+                        "operand_registers"},
                        {"sm80"}};
   needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
   return needs;
@@ -46,13 +47,12 @@ const arch::Needs kByEngine = needs_with({"copy_latency_cycles", "copy_cycles_pe
 struct Shared {
   GemmTile tile;
   GemmWarps warps;
-  bool engine = false;  ///< only where one thread issues the copies: the sums leave no registers for addresses
 };
 // A warp's piece is as square and large as its sums fit: what it loads from shared memory grows with its sides, its products with its area.
-// Rows are finished 32 columns at a time.
-constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {2, 2}, true}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}},
-                              {{128, 64, 64}, {2, 2}},  {{64, 128, 64}, {2, 2}},        {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
-                              {{128, 128, 32}, {2, 2}}, {{128, 192, 32}, {2, 2}, true}, {{128, 256, 32}, {2, 4}}, {{256, 192, 32}, {4, 2}, true}};
+// Rows are finished 32 columns at a time. (Pieces of 64 x 96 would load a sixth less, but spill on some archs and with some epilogues.)
+constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}}, {{128, 64, 64}, {2, 2}},
+                              {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
+                              {{128, 128, 32}, {2, 2}}, {{128, 256, 32}, {2, 4}}};
 
 bool by_engine(const arch::Arch& arch) { return arch.has_unit("TMA"); }
 
@@ -69,7 +69,7 @@ class Builder : GemmBuilder {
  public:
   /// apart: warps of their own copy.
   Builder(const GemmKernel& kernel, const arch::Arch& arch, bool apart)
-      : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_, arch)),
+      : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_)),
         beside_(graph_.blocks_per_sm), engine_(by_engine(arch)), copying_(engine_ ? 1 : apart ? kFetchingWarps : warps_.count()) {
     // One warp more for the copies takes fewer registers than a whole group whose registers move.
     graph_.machine.register_roles = false;
@@ -147,7 +147,7 @@ class Builder : GemmBuilder {
     const int threads = warps_.count() * arch_.warp_size;
     const bool mn = engine_ ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
     const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn;
-    n.registers = tile_.block_m * tile_.block_n / threads + kContextRegisters + (more ? kMoreRegisters : 0);
+    n.registers = tile_.block_m * tile_.block_n / threads + static_cast<int>(arch_.fact("operand_registers")) + (more ? kMoreRegisters : 0);
     if (!apart_) n.registers = std::min(n.registers, most_registers_);  // what is under way at once is then less
     return add(std::move(n));
   }
@@ -171,15 +171,15 @@ GemmCopyRates gemm_copy_rates(const arch::Arch& arch) {
   return {arch.fact(threads ? "thread_copy_latency_cycles" : "copy_latency_cycles"), arch.fact(threads ? "thread_copy_cycles_per_kb" : "copy_cycles_per_kb")};
 }
 
-GemmWarps gemm_warps(const GemmTile& tile, const arch::Arch& arch) {
+GemmWarps gemm_warps(const GemmTile& tile) {
   for (const Shared& each : kShared)
-    if (each.tile == tile && (by_engine(arch) || !each.engine)) return each.warps;
+    if (each.tile == tile) return each.warps;
   return {0, 0};
 }
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
-  const int warps = gemm_warps(tile, arch).count();
+  const int warps = gemm_warps(tile).count();
   if (warps == 0) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
     const graph::Machine share = machine_of(arch, blocks);
@@ -190,7 +190,7 @@ int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const GemmWarps warps = gemm_warps(tile, arch);
+  const GemmWarps warps = gemm_warps(tile);
   const double rows = static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
   const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
   const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
