@@ -22,6 +22,7 @@ Arch make_sm100() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}, {"TMA", 1}};
   a.facts = {
       {"matrix_flops_per_cycle", {2709, "estimate: what sm_90 was measured to reach, as nothing is published of mma.sync on sm_100; tests/gpu/warp_cycles.py --rate measures it"}},
+      {"matrix_group_cycles", {70, hopper}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, "estimate: as sm_100a is given by that table of CUDA 13.0; the one of 13.4 is said to have 128"}},

@@ -21,6 +21,7 @@ Arch make_sm86() {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
   a.facts = {
       {"matrix_flops_per_cycle", {512, whitepaper}},
+      {"matrix_group_cycles", {70, hopper}},
       {"exp2_per_cycle", {16, guide}},
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, guide}},

@@ -24,6 +24,8 @@ Arch make_sm90() {
   a.facts["shared_bytes_per_cycle"] = {124, measured + ": load and load transposed, 8 and 16 warps, 123.7 to 124.0; the banks have 128"};
   a.facts["thread_copy_latency_cycles"] = {350, measured + ": copies of 2 to 32 KB by 128 threads from L2 and their barrier, 375 to 702 cycles, by the line through them"};
   a.facts["thread_copy_cycles_per_kb"] = {10.8, measured + ": slope of that line, where all SMs copy"};
+  a.facts["matrix_group_cycles"] = {70, "tests/gpu/compare.py --op gemm --tile on an H200, 2026-11-21: 8192^3, 128x256x64 436 and 128x256x32 417 TFLOP/s, 128x128x64 409 and 128x128x32 384: "
+                                        "4.6 and 6.5% more for twice as many iterations of 775 and 794 cycles"};
   a.facts["operand_registers"] = {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"};
   a.max_registers_per_thread = 255;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 9.0
   a.register_roles = false;          // PTX ISA, setmaxnreg: not without the suffix

@@ -163,6 +163,8 @@ struct GemmWarps {
 GemmWarps gemm_warps(const GemmTile& tile);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
+/// Slots of its ring that such a block has room for.
+int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch);
 /// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and for copies.
 struct GemmWarpCycles {
   int matrix = 0, loads = 0, copies = 0;

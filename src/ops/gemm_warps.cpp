@@ -36,7 +36,7 @@ constexpr int kSmParts = 4;  // each has a quarter of the warps and of the regis
 // Every unit and fact that is read here and in gemm_tiles.cpp; of copies those of whoever brings them.
 arch::Needs needs_with(std::initializer_list<const char*> copies) {
   arch::Needs needs = {{"TC", "LSU"},
-                       {"matrix_flops_per_cycle", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles",
+                       {"matrix_flops_per_cycle", "matrix_group_cycles", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles",
                         "operand_registers"},
                        {"sm80"}};
   needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
@@ -97,7 +97,6 @@ class Builder : GemmBuilder {
   }
 
  private:
-  int slots() const { return static_cast<int>((graph_.machine.memory_bytes.at("SMEM") - kMostBarrierBytes) / slot_bytes(tile_)); }
   /// Of blocks side by side at the same time, each at its share of the rates.
   int iteration() const {
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
@@ -122,7 +121,7 @@ class Builder : GemmBuilder {
     n.latency = cycles(rates.latency_cycles + beside_ * from_cache);
     // In the role of the product they go out whole iterations before their use, as far ahead as there are slots: between two products nothing
     // else is issued, and where all SMs copy, a single iteration left warps waiting for a tenth of their time (128 x 128 x 64, H200, 2026-11-21).
-    if (!apart_) n.latency = std::max(1, std::min(kMostAhead, slots() - 1)) * iteration();
+    if (!apart_) n.latency = std::max(1, std::min(kMostAhead, gemm_warp_slots(tile_, arch_) - 1)) * iteration();
     n.variable_latency = n.streaming = true;
     if (engine_) {
       n.context = "Loader";
@@ -187,6 +186,11 @@ int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
       return blocks;
   }
   return 0;
+}
+
+int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch) {
+  const graph::Machine share = machine_of(arch, std::max(1, gemm_blocks_per_sm(tile, arch)));
+  return static_cast<int>((share.memory_bytes.at("SMEM") - kMostBarrierBytes) / slot_bytes(tile));
 }
 
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
