@@ -159,6 +159,26 @@ TEST_CASE("what archs of this family do not serve is refused by what they do") {
   CHECK_MESSAGE(has(message(), "rung is v3; allowed on sm_86: 0 (none), 10 (v10)"), message());
 }
 
+TEST_CASE("tiles rank as they were measured on an H200, and shallow rings count") {
+  const auto place = [](const char* arch, const std::string& name) {
+    const auto ranking = ops::rank_gemm({8192, 8192, 8192, 1}, {}, arch::parse_arch(arch));
+    std::size_t at = 0;
+    while (at < ranking.size() && ops::gemm_choice_name(ranking[at].choice) != name) ++at;
+    return at;
+  };
+  CHECK(place("sm_90", "128x256x64") < place("sm_90", "128x256x32"));
+  CHECK(place("sm_90", "128x256x32") < place("sm_90", "128x128x64"));
+  CHECK(place("sm_90", "128x128x64") < place("sm_90", "128x128x32"));
+  CHECK(place("sm_90+smem=99K", "128x256x32") < place("sm_90+smem=99K", "128x256x64"));  // which has two slots there
+}
+
+TEST_CASE("iterations of less than a swizzled row are for warps' products alone") {
+  ops::GemmKernel kernel;
+  kernel.tile = tile_named("128x128x32");
+  const std::string message = testing::error_of([&] { ops::gemm_candidate(kernel, *arch::find("sm_90a")); }).message;
+  CHECK_MESSAGE(has(message, "tile is 128x128x32; allowed on sm_90a: 128x256x64"), message);
+}
+
 TEST_CASE("every arch of the family chooses a tile that it serves, for any size") {
   for (const arch::Arch* arch : arch::all()) {
     if (!ops::gemm_by_warps(*arch)) continue;
