@@ -165,6 +165,14 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __uint_as_float(packed & 0xffff0000u);
 }
 
+/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses, load_matrices among them, has
+/// arrived. An arrival alone may overtake loads that wait behind other accesses: products of warps beside a block whose results left in
+/// 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21; gpu.gemm_gpu has the case).
+template <int Site>
+TJ_DEVICE void reads_arrived() {
+  asm volatile("fence.acq_rel.cta;" ::: "memory");
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return *address; }
 TJ_DEVICE void load_global(const float* address, float& a, float& b) {

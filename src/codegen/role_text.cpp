@@ -278,6 +278,14 @@ class RoleWriter {
     }
   }
 
+  /// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
+  bool read_by_threads(int ring) const {
+    const int value = schedule_.rings[static_cast<std::size_t>(ring)].value;
+    return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
+      return edge.value == value && (node(edge.src).async == graph::Async::copy || node(edge.src).async == graph::Async::threads) && schedule_.role[static_cast<std::size_t>(edge.dst)] == role_ &&
+             node(edge.dst).async == graph::Async::none;
+    });
+  }
   /// Without a next tile, what is filled once a tile is never filled again.
   bool filled_once(int ring) const { return !graph_.persistent && value_of_ring(ring).scope != Scope::iteration; }
 
@@ -290,6 +298,7 @@ class RoleWriter {
       case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
       case EventKind::release:
         if (filled_once(event.ring)) return;
+        if (read_by_threads(event.ring)) w_.line("dev::reads_arrived<", site(section, cat("reads of ring ", value, " have arrived")), ">();");
         w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments);
         return;
       case EventKind::wait_empty:

@@ -32,7 +32,6 @@ struct FmhaTile {
   int warps = 4, row_blocks = 2;            ///< the role's warps, and how many times sixteen rows each of them has
   int blocks_per_sm = 1;
   bool queries_in_registers = false;        ///< for the whole tile; else they are loaded from shared memory in every iteration
-  double k_ahead = 0.5, v_ahead = 0.5;      ///< iterations between the issue of a copy and its use
 };
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.

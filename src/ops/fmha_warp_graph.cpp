@@ -4,8 +4,8 @@
 //   load_k -> qk -> row_max -> pv <- load_v
 //   pv (i) -> qk (i+1)            one register copy of the scores, which become weights where pv needs them
 //   store                         tile end
-// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a unit a block beside
-// this one takes.
+// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a unit another takes, of
+// this block or of one beside it.
 // Invariant: nothing here knows which arch of the family it is but by what it has: a copy engine or none, rates, memory.
 #include <algorithm>
 
@@ -25,7 +25,7 @@ using support::cat;
 constexpr int kMatrixRows = 16;
 
 // What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums. With 128 words of
-// output, 64 of scores and 32 of weights, 128 x 64 at head dim 128 compiles into 255 without a spill (tests/codegen/fmha_warp_compile_test.cpp).
+// output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill (tests/ops/fmha_warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
 
 class Builder : private FmhaBuilder {
@@ -34,10 +34,9 @@ class Builder : private FmhaBuilder {
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
-    if (held()) {
-      graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
-      graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);  // so many blocks an SM, and no more
-    }
+    if (held()) graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
+    // So many blocks an SM, and no more: what a step says, or what would find room on a card that has no more than the target's caps.
+    if (held() || !arch_.base.empty()) graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);
     graph_.persistent = false;
     bulk_ = arch_.has_unit("TMA");
     constant("kWarps", tile_.warps);
@@ -90,17 +89,19 @@ class Builder : private FmhaBuilder {
 
   /// Is the kernel held to a step of the ladder?
   bool held() const { return config_.step != kNoFmhaStep; }
-  /// How far ahead copies are issued, for an interval of `chain` cycles: as a step asks, as far as its rings go. The interval is longer where
-  /// threads copy, and where blocks side by side keep a unit busy; a reader holds its slot for part of it.
+  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a step asks, else a whole interval, as far as the rings go that
+  /// fit. The interval is longer than the chain where threads copy, and where blocks side by side keep a unit busy; a reader holds its slot
+  /// for part of it.
   void look_ahead(const Work& qk, const Work& pv, double chain) {
-    if (step_.k_ahead == 0) return;
+    if (held() && step_.k_ahead == 0) return;
     const std::int64_t block = tile_.block_n * row_bytes(), barriers = 1024;
     const double copies = 2 * shared_cycles(static_cast<double>(block)), issued = chain + (bulk_ ? 0 : copies);
     const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix), tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
-    const FmhaSlots slots = fmha_step_slots(step_, (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - barriers) / block);
+    const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - barriers) / block;
+    const FmhaSlots slots = held() ? fmha_step_slots(step_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
     const auto ahead = [&](int asked, int ring, const Work& reader) { return std::min<double>(asked, ring - reader.longest() / interval) * interval / chain; };
-    tile_.k_ahead = ahead(step_.k_ahead, slots.k, qk);
-    tile_.v_ahead = ahead(step_.v_ahead, slots.v, pv);
+    k_ahead_ = std::max(0.0, ahead(held() ? step_.k_ahead : 1, slots.k, qk));
+    v_ahead_ = std::max(0.0, ahead(held() ? step_.v_ahead : 1, slots.v, pv));
   }
 
   void reserve(Node& node, const Work& work) {
@@ -142,9 +143,9 @@ class Builder : private FmhaBuilder {
     const double iteration = qk_work.longest() + max_work.longest() + pv_work.longest();
     look_ahead(qk_work, pv_work, iteration);
     const int load_q = load("load_q", Scope::tile_begin, rows_, iteration);
-    const int load_k = load("load_k", Scope::iteration, tile_.block_n, tile_.k_ahead * iteration);
-    const int load_v = load("load_v", Scope::iteration, tile_.block_n, tile_.v_ahead * iteration);
-    latency_ = held() ? FmhaTile{}.k_ahead * iteration : node(load_k).latency;
+    const int load_k = load("load_k", Scope::iteration, tile_.block_n, k_ahead_ * iteration);
+    const int load_v = load("load_v", Scope::iteration, tile_.block_n, v_ahead_ * iteration);
+    latency_ = held() ? kUsualAhead * iteration : node(load_k).latency;
 
     const int begin = compute("begin", Scope::tile_begin, {});
     const int take = tile_.queries_in_registers ? compute("take_q", Scope::tile_begin, {}) : -1;
@@ -177,8 +178,9 @@ class Builder : private FmhaBuilder {
 
   static constexpr int kColumns = 3;  ///< the value behind q, k and v
   const FmhaStep& step_ = fmha_steps()[static_cast<std::size_t>(config_.step)];
+  static constexpr double kUsualAhead = 0.5;  ///< where no step asks
   bool bulk_ = false;
-  double latency_ = 0;
+  double latency_ = 0, k_ahead_ = kUsualAhead, v_ahead_ = kUsualAhead;  ///< iterations between the issue of a copy and its use
 };
 
 }  // namespace
@@ -192,19 +194,20 @@ const arch::Needs& fmha_warp_needs() {
 
 Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
 
-std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch&) {
+std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch& arch) {
   if (config.step != kNoFmhaStep) return {{1, 64, false, 4, 1, fmha_steps()[static_cast<std::size_t>(config.step)].blocks_per_sm, true}};
-  // keys, times sixteen rows a warp, blocks of an SM, queries in registers, iterations ahead.
+  // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
   // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of the matrix unit
   // where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64 keys are as fast as 48, but
-  // spill (H200, 2026-11-21). A copy goes out a whole iteration ahead, where two slots fit: half of one left warps waiting for a tenth of their time.
-  const auto tile = [](int block_n, int row_blocks, bool registers, double ahead) { return FmhaTile{1, block_n, false, 4, row_blocks, 2, registers, ahead, ahead}; };
-  // Any scale takes registers more.
+  // spill (H200, 2026-11-21). Any scale takes registers more.
+  const auto tile = [](int block_n, int warps, int row_blocks, int blocks, bool registers) { return FmhaTile{1, block_n, false, warps, row_blocks, blocks, registers}; };
   const int deep = config.general_scale ? 32 : 48;
   // Where an SM has no room for two blocks of 128 such rows, one of 256 has the same warps; else 64 rows.
-  if (config.head_dim == 128) return {tile(deep, 2, false, 1.0), {1, deep, false, 8, 2, 1, false, 0.4, 0.4}, tile(64, 1, false, 0.3)};
-  // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of them.
-  return {tile(config.causal || config.general_scale ? 64 : 80, 2, true, 1.0), tile(64, 1, true, 0.3)};
+  if (config.head_dim == 128) return {tile(deep, 4, 2, 2, false), tile(deep, 8, 2, 1, false), tile(64, 4, 1, 2, false)};
+  // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of them. Threads that
+  // copy lack the registers.
+  const bool wide = !config.causal && !config.general_scale && arch.has_unit("TMA");
+  return {tile(wide ? 80 : 64, 4, 2, 2, true), tile(64, 4, 1, 2, true)};
 }
 
 }  // namespace tj::ops

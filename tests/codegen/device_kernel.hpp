@@ -40,7 +40,7 @@ inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& o
   made.unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
   made.job.name = request.name + ".cu";
   made.job.text = made.unit.text;
-  made.job.arch = arch.name;
+  made.job.arch = arch.base.empty() ? arch.name : arch.base;
   for (const auto& file : codegen::templates()) made.job.headers.push_back({std::string(file.name), file.text});
   for (const std::string& definition : choice.candidate.definitions) made.job.options.push_back("-D" + definition);
   made.binary = compiler.compile(made.job);

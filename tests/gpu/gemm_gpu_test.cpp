@@ -154,3 +154,22 @@ TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
   shape.k = 200;
   CHECK(run(shape, samples::fresh_seed()) == "");
 }
+
+TEST_CASE("by warps' products: slots are handed back after they were read, beside blocks that store two bytes at a time") {
+  std::uint64_t seed = samples::fresh_seed();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  for (const arch::Arch* arch : test::archs_of_gpu("sm80"))
+    for (const char* more : {"", "+copies=threads"}) {
+      Options options;
+      options.target = arch->name + more;
+      Runtime runtime(options);
+      GemmShape shape;
+      shape.m = 2047;
+      shape.n = 3563;  // odd rows of d
+      shape.k = 256;
+      CAPTURE(*options.target);
+      GemmProblem problem(shape, seed++);
+      problem.run(runtime, test::gpu());
+      CHECK(problem.problem() == "");
+    }
+}

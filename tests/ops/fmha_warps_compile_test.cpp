@@ -19,10 +19,12 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_86", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}},
       {"sm_89", {{"dtype", {"bf16"}}, {"head-dim", {"64"}}, {"causal", {"true"}}, {"general-scale", {"true"}}}},
       {"sm_90", {{"dtype", {"f16"}}}},
-      {"sm_90", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
+      {"sm_90", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"general-scale", {"true"}}}},
+      {"sm_90+smem-sm=100K", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
+      {"sm_90+copies=threads+smem=99K", {{"dtype", {"bf16"}}, {"causal", {"true"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
   };
   for (const auto& [arch, flags] : sets)
-    for (const ops::Request& request : ops::fmha_op().requests(flags)) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
+    for (const ops::Request& request : ops::fmha_op().requests(flags)) test::check_compiles(*compiler, ops::fmha_op(), request, arch::parse_arch(arch));
 }

@@ -51,6 +51,15 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
   }
 }
 
+TEST_CASE("blocks of 256 rows, where an SM has room for one block") {
+  constexpr DType f16 = DType::f16, bf16 = DType::bf16;
+  std::uint64_t seed = 7301;
+  for (const FmhaShape& shape : {FmhaShape{1, 2, 1, 257, 333, 128, f16, true, false, true}, FmhaShape{1, 1, 1, 300, 100, 128, bf16, false, true, true}}) {
+    CAPTURE(shape.text());
+    CHECK(run(testing::model_runtime("model:sm_90+smem-sm=100K"), shape, seed++) == "");
+  }
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") {
   const std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));

@@ -16,6 +16,7 @@ using namespace tj;
 namespace {
 
 constexpr test::Excuse kExcused[] = {
+    {"reads of ring", "a read on the model is done when it returns"},
     {"prologue: wait ring ab empty", "a warp would have to be still in the product before a tile's last when another has stored the tile"},
     {"its threads' copies are done", "who reads the last filling has waited for the same copies"},
 };

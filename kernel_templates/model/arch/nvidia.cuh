@@ -171,6 +171,10 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __builtin_bit_cast(float, packed & 0xffff0000u);
 }
 
+/// Reads are done when they return.
+template <int Site>
+TJ_DEVICE void reads_arrived() {}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) {
   detail::check_aligned(address, 4);
