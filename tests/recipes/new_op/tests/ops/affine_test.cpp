@@ -125,8 +125,8 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
   };
   CHECK(right({}, 1));
   for (const codegen::Site& site : sites) {
-    // The model has one kind of memory and no limit on registers.
-    if (site.what.find("proxy fence") != std::string::npos || site.what.find("registers of") == 0) continue;
+    // The model has one kind of memory and no limit on registers, and its reads are done when they return.
+    if (site.what.find("proxy fence") != std::string::npos || site.what.find("registers of") == 0 || site.what.find("reads of ring") != std::string::npos) continue;
     CAPTURE(site.what);
     bool noticed = false;
     for (std::uint64_t seed = 1; seed <= 50 && !noticed; ++seed) noticed = !right({site.id}, seed);
