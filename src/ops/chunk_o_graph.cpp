@@ -6,7 +6,6 @@
 //   weigh.c, fade.c -> pv.c ==> stage_rows.c ---> put_chunk.c, through shared memory
 // From one item to the next only registers are shared: each is free before it is filled again.
 #include <algorithm>
-#include <cmath>
 
 #include "ops/chunk_o.hpp"
 #include "ops/chunk_o_params.cuh"
@@ -39,8 +38,6 @@ const arch::Needs kNeeds = {{"TC", "EXP", "ALU", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "shared_unit_cycles",
                              "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
                             {"sm90"}};
-
-int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
 /// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared memory holds. h of
 /// several heads has one slot each, as its 32 KB are what does not fit twice.

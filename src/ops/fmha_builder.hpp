@@ -3,7 +3,6 @@
 // Decides names and sizes. Does not decide nodes of a consumer nor costs (fmha_graph.cpp, fmha_warp_graph.cpp).
 #pragma once
 
-#include <cmath>
 #include <utility>
 
 #include "ops/fmha.hpp"
@@ -34,7 +33,6 @@ class FmhaBuilder {
     flag("kGeneralScale", config_.general_scale);
   }
 
-  static int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
   int unit(const char* name) const { return graph_.machine.unit_index(name); }
   Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
 

@@ -50,8 +50,6 @@ struct Costs {
   int issue = 0;         ///< cycles that issuing a group holds the warps
 };
 
-int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
-
 Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;

@@ -4,7 +4,6 @@
 // gemm_graph.cpp (products of warpgroups) and gemm_warps.cpp (products of warps).
 #pragma once
 
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -29,8 +28,6 @@ class GemmBuilder {
     // Later tiles are loaded while the one before is stored.
     graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), arch_).end);
   }
-
-  static int cycles(double value) { return static_cast<int>(std::lround(std::ceil(value))); }
 
   void constant(const char* name, int value) { graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value)); }
   void flag(const char* name, bool value) { graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false"); }

@@ -239,13 +239,17 @@ const Rates* made_rates(const arch::Arch& arch) {
   return found != all.end() ? &found->second : &all.emplace(&arch, rates_of(arch)).first->second;
 }
 
-/// Those of an arch with a name, computed once; null for another one.
+/// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that options made without
+/// a lock.
 const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   static const std::vector<Rates> all = known_rates();
+  const auto meant = [&](const Rates& rates) { return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3); };
   for (const Rates& rates : all)
-    if (rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3)) return &rates;
+    if (meant(rates)) return &rates;
+  thread_local const Rates* last = nullptr;
+  if (last != nullptr && meant(*last)) return last;
   gemm_require_type(kernel.dtype, arch);
-  return made_rates(arch);
+  return last = made_rates(arch);
 }
 
 /// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new sizes wait for it;

@@ -1,6 +1,8 @@
 // Arch -> Machine (see machine.hpp).
 #include "ops/machine.hpp"
 
+#include <cmath>
+
 #include "arch/options.hpp"
 #include "graph/json_reader.hpp"
 
@@ -39,6 +41,8 @@ std::int64_t least_smem_for(const arch::Arch& arch, int blocks) {
   const arch::Arch& chip = whole == nullptr ? arch : *whole;
   return (chip.smem_per_sm_bytes / (blocks + 1) - chip.smem_reserved_bytes) / kSmemStep * kSmemStep + kSmemStep;
 }
+
+int cycles(double value) { return static_cast<int>(std::ceil(value)); }
 
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths) {
   std::vector<std::string> definitions = {"TJ_MATRIX_WIDTHS"};

@@ -26,6 +26,9 @@ graph::Graph read_graph(std::string_view text, std::string_view name);
 /// it has, though the arch may be one with a cap.
 std::int64_t least_smem_for(const arch::Arch& arch, int blocks);
 
+/// A time that a model gives, in whole cycles: no less than it.
+int cycles(double value);
+
 /// Candidate::definitions of a unit whose matrix instructions have these numbers of columns.
 std::vector<std::string> matrix_widths(std::initializer_list<int> widths);
 
