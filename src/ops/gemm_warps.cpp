@@ -7,6 +7,7 @@
 //
 // Decides how warps share a tile and how many blocks share an SM. Invariant: what an arch does not serve is refused by what is allowed.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/gemm_builder.hpp"
 #include "ops/tensor_checks.hpp"
