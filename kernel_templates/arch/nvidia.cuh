@@ -48,6 +48,15 @@ TJ_DEVICE u32 shared_base() {
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 TJ_DEVICE void block_sync() { __syncthreads(); }
 TJ_DEVICE void warp_sync() { __syncwarp(); }
+/// The same where the schedule has placed them.
+template <int Site>
+TJ_DEVICE void block_sync() {
+  __syncthreads();
+}
+template <int Site>
+TJ_DEVICE void warp_sync() {
+  __syncwarp();
+}
 
 /// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
 template <int Site>

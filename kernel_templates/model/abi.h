@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 7u
+#define TJ_MODEL_ABI_VERSION 8u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -46,8 +46,8 @@ typedef struct tj_model_api {
   unsigned version;
   const tj_model_thread* (*self)(void);
 
-  void (*block_sync)(void);
-  void (*warp_sync)(void);
+  void (*block_sync)(int site); /* these two: 0 where the unit gave none */
+  void (*warp_sync)(int site);
   unsigned (*shuffle)(unsigned bits, unsigned lane);
   unsigned (*shuffle_xor)(unsigned bits, unsigned mask);
   int (*any_in_warp)(int value);

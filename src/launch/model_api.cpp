@@ -36,8 +36,12 @@ const tj_model_thread* self() { return &current_thread()->self; }
 std::uint32_t meet_warp(WarpUnit::Kind kind, std::uint32_t value, std::uint32_t operand) {
   return guarded([=](Thread& t, Block& b) { return b.warps[t.warp()].meet(b.scheduler, t, kind, value, operand); });
 }
-void block_sync() { guarded([](Thread& t, Block& b) { b.named.sync_block(t); }); }
-void warp_sync() { meet_warp(WarpUnit::Kind::sync, 0, 0); }
+void block_sync(int site) {
+  at_site(site, [=](Thread& t, Block& b) { b.named.sync_block(t, site); });
+}
+void warp_sync(int site) {
+  if (!current_thread()->block->launch.off(site)) meet_warp(WarpUnit::Kind::sync, 0, 0);
+}
 unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
 unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
 int any_in_warp(int value) { return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0)); }

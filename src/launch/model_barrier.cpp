@@ -87,8 +87,8 @@ void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint3
 
 // ---- named barriers -----------------------------------------------------------------------------------------------------
 
-void NamedBarriers::sync_block(Thread& thread) {
-  const Wait wait{WaitKind::block, 0, 0, scheduler_.size(), 0};
+void NamedBarriers::sync_block(Thread& thread, int site) {
+  const Wait wait{WaitKind::block, site, 0, scheduler_.size(), 0};
   arrive(thread, 0, scheduler_.size(), &wait);
 }
 

@@ -62,7 +62,7 @@ class NamedBarriers {
   explicit NamedBarriers(Scheduler& scheduler) : scheduler_(scheduler) {}
   void reset() { barriers_ = {}; }
 
-  void sync_block(Thread& thread);
+  void sync_block(Thread& thread, int site);
   /// wait: sync, else arrive only. Throws tj::Error(model_fault) for a bad id or count.
   void meet(Thread& thread, int site, std::uint32_t id, std::uint32_t threads, bool wait);
   const NamedBarrier& at(std::uint32_t id) const { return barriers_[id]; }

@@ -72,8 +72,17 @@ TJ_DEVICE u32 warp_index() { return detail::api.shuffle(thread_index() / 32u, 0)
 TJ_DEVICE u32 shared_base() { return detail::api.self()->shared_base; }
 
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
-TJ_DEVICE void block_sync() { detail::api.block_sync(); }
-TJ_DEVICE void warp_sync() { detail::api.warp_sync(); }
+TJ_DEVICE void block_sync() { detail::api.block_sync(0); }
+TJ_DEVICE void warp_sync() { detail::api.warp_sync(0); }
+/// The same where the schedule has placed them.
+template <int Site>
+TJ_DEVICE void block_sync() {
+  detail::api.block_sync(Site);
+}
+template <int Site>
+TJ_DEVICE void warp_sync() {
+  detail::api.warp_sync(Site);
+}
 
 /// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
 template <int Site>
