@@ -35,6 +35,7 @@ struct Arch {
   std::string compiler;   ///< "nvrtc", "hiprtc"
   int device_major = 0, device_minor = 0;  ///< compute capability that runs it
   std::vector<std::pair<int, int>> further_devices = {};  ///< others that its code is for, having no arch of their own
+  std::vector<std::string> device_names = {};  ///< where devices go by names (gcnArchName without its features), those that run it; no capability then
   std::vector<Unit> units;
   std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
   std::int64_t smem_per_block_bytes = 0;
@@ -46,9 +47,10 @@ struct Arch {
   int register_step = 8;   ///< granularity of per-role register counts
   bool register_roles = false;  ///< registers can move between roles at run time
   bool overlapped_launch = false;  ///< a grid can wait by itself for those before it in its stream
+  bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without them the only one is that of the whole block
   int max_cluster = 1;     ///< blocks that can always run together and reach each other's shared memory
   int warp_size = 32;
-  int warps_per_group = 4;  ///< warps that share one register count
+  int warps_per_group = 4;  ///< warps that share one register count; 1 where registers never move
   int sm_count = 0;        ///< of the usual product, for predictions only
   double clock_ghz = 0;    ///< sustained, for predictions only
 
@@ -89,11 +91,14 @@ void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The same where an op has node bodies of several kinds, each for its own families.
 void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds);
 
-/// The arch for a device's compute capability (or gcnArchName through `name`), the first in order where several are for it; null when
-/// none serves it.
+/// The arch for a device's compute capability, the first in order where several are for it; null when none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);
+/// The same for a device that goes by a name, with its features or without: "gfx90a:sramecc+:xnack-".
+const Arch* for_device(std::string_view vendor, std::string_view device_name);
 /// "7.5 is older than 8.0, ...": why for_device finds none, and which compute capabilities are served.
 std::string why_unserved(std::string_view vendor, int major, int minor);
+/// "gfx906 is not known to this version, ...": the same for names.
+std::string why_unserved(std::string_view vendor, std::string_view device_name);
 /// Whether devices that run the one run the other: sm_90 and sm_90a.
 bool same_devices(const Arch& one, const Arch& other);
 /// "sm_90a" or "model:sm_90a", either with options (parse_arch). Throws tj::Error(target) that lists what is allowed.

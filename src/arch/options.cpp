@@ -61,7 +61,7 @@ bool read_copies(std::string_view text, std::string_view value, const Arch& base
   if (value != "threads" && value != "engine") refuse(text, "copies is '", value, "'; allowed are threads and engine");
   const bool engine = base.has_unit(kCopyEngine);
   if (value == "engine" && !engine) refuse(text, "copies is 'engine', and '", base.name, "' has no copy engine; allowed is threads");
-  if (value == "threads" && base.family != kThreadCopiesFamily)
+  if (value == "threads" && engine && base.family != kThreadCopiesFamily)
     refuse(text, "copies is 'threads', and '", base.name, "' is of family '", base.family, "', whose kernels need the copy engine; threads copy in family '", kThreadCopiesFamily, "'");
   return value == "threads" && engine;
 }

@@ -19,6 +19,17 @@
   ARCH(sm89)           \
   ARCH(sm86)           \
   ARCH(sm80)           \
+  ARCH(gfx1100)        \
+  ARCH(gfx1101)        \
+  ARCH(gfx1102)        \
+  ARCH(gfx1103)        \
+  ARCH(gfx1150)        \
+  ARCH(gfx1151)        \
+  ARCH(gfx1200)        \
+  ARCH(gfx1201)        \
+  ARCH(gfx90a)         \
+  ARCH(gfx942)         \
+  ARCH(gfx950)         \
   /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it: */ \
   /* sm100a, which has no node bodies yet, after sm100 */
 
@@ -83,17 +94,42 @@ const Arch* find(std::string_view name) {
 
 const Arch* for_device(std::string_view vendor, int major, int minor) {
   for (const Arch* arch : all())
-    if (arch->vendor == vendor && arch->device_major == major && arch->device_minor == minor) return arch;
+    if (arch->vendor == vendor && arch->device_names.empty() && arch->device_major == major && arch->device_minor == minor) return arch;
   const std::pair device{major, minor};
   for (const Arch* arch : all())
     if (arch->vendor == vendor && std::find(arch->further_devices.begin(), arch->further_devices.end(), device) != arch->further_devices.end()) return arch;
   return nullptr;
 }
 
+namespace {
+
+/// "gfx90a" of "gfx90a:sramecc+:xnack-": what is behind the first colon says how a device is set up, not which it is.
+std::string_view without_features(std::string_view device_name) { return device_name.substr(0, device_name.find(':')); }
+
+std::string serves_nothing(std::string_view vendor) { return support::cat("no device of vendor '", vendor, "' is served by this version"); }
+
+}  // namespace
+
+const Arch* for_device(std::string_view vendor, std::string_view device_name) {
+  const std::string_view name = without_features(device_name);
+  for (const Arch* arch : all())
+    if (arch->vendor == vendor && std::find(arch->device_names.begin(), arch->device_names.end(), name) != arch->device_names.end()) return arch;
+  return nullptr;
+}
+
+std::string why_unserved(std::string_view vendor, std::string_view device_name) {
+  std::string list;
+  for (const Arch* arch : all())
+    if (arch->vendor == vendor)
+      for (const std::string& name : arch->device_names) list += (list.empty() ? "" : ", ") + name;
+  if (list.empty()) return serves_nothing(vendor);
+  return support::cat("'", without_features(device_name), "' has no matrix instructions that kernels here use, or is newer than this version; served are ", list);
+}
+
 std::string why_unserved(std::string_view vendor, int major, int minor) {
   std::set<std::pair<int, int>> served;
   for (const Arch* arch : all())
-    if (arch->vendor == vendor) {
+    if (arch->vendor == vendor && arch->device_names.empty()) {
       served.insert({arch->device_major, arch->device_minor});
       served.insert(arch->further_devices.begin(), arch->further_devices.end());
     }
@@ -101,13 +137,13 @@ std::string why_unserved(std::string_view vendor, int major, int minor) {
   std::string list;
   for (const auto& device : served) list += (list.empty() ? "" : ", ") + text(device);
   const std::pair device{major, minor};
-  if (served.empty()) return support::cat("no device of vendor '", vendor, "' is served by this version");
+  if (served.empty()) return serves_nothing(vendor);
   const std::string why = device < *served.begin() ? support::cat("is older than ", text(*served.begin()), ", the least that kernels here need") : "is not known to this version; a newer one may serve it";
   return support::cat("compute capability ", text(device), " ", why, "; served are ", list);
 }
 
 bool same_devices(const Arch& one, const Arch& other) {
-  return one.vendor == other.vendor && one.device_major == other.device_major && one.device_minor == other.device_minor;
+  return one.vendor == other.vendor && one.device_major == other.device_major && one.device_minor == other.device_minor && one.device_names == other.device_names;
 }
 
 std::string lacks(const Arch& arch, const Needs& needs) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
@@ -18,16 +19,24 @@
 using namespace tj;
 using testing::has;
 
+namespace {
+
+/// What serves a device that runs the arch's code.
+const arch::Arch* serving(const arch::Arch& arch) {
+  return arch.device_names.empty() ? arch::for_device(arch.vendor, arch.device_major, arch.device_minor) : arch::for_device(arch.vendor, arch.device_names.front());
+}
+
+}  // namespace
+
 TEST_CASE("archs differ in name and device, and name where each of their numbers is from") {
   std::set<std::string> names;
-  std::set<std::tuple<int, int, std::string>> devices;  // where two are for a device, they are of two families
+  std::set<std::tuple<int, int, std::vector<std::string>, std::string>> devices;  // where two are for a device, they are of two families
   for (const arch::Arch* arch : arch::all()) {
     CAPTURE(arch->name);
     CHECK(names.insert(arch->name).second);
-    CHECK(devices.insert({arch->device_major, arch->device_minor, arch->family}).second);
-    const arch::Arch* serving = arch::for_device(arch->vendor, arch->device_major, arch->device_minor);
-    REQUIRE(serving != nullptr);
-    CHECK(arch::same_devices(*serving, *arch));
+    CHECK(devices.insert({arch->device_major, arch->device_minor, arch->device_names, arch->family}).second);
+    REQUIRE(serving(*arch) != nullptr);
+    CHECK(arch::same_devices(*serving(*arch), *arch));
     for (const auto& named : arch->facts) {  // no structured binding: clang 14 captures none in CAPTURE
       CAPTURE(named.first);
       CHECK(named.second.value > 0);
@@ -63,9 +72,48 @@ TEST_CASE("every NVIDIA device from 8.0 on that has an arch is served by the one
 TEST_CASE("what serves a device has primitives") {
   for (const arch::Arch* arch : arch::all()) {
     CAPTURE(arch->name);
-    const std::string file = "arch/" + arch::for_device(arch->vendor, arch->device_major, arch->device_minor)->primitives + ".cuh";
+    const std::string file = "arch/" + serving(*arch)->primitives + ".cuh";
     const auto templates = codegen::templates();
     CHECK(std::any_of(templates.begin(), templates.end(), [&](const auto& each) { return each.name == file; }));
+  }
+}
+
+TEST_CASE("a device that goes by a name is served whatever features follow it, and by no number") {
+  for (const char* name : {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942", "gfx950"}) {
+    CAPTURE(name);
+    REQUIRE(arch::find(name) != nullptr);
+    CHECK(arch::for_device("amd", name) == arch::find(name));
+    CHECK(arch::for_device("amd", std::string(name) + ":sramecc+:xnack-") == arch::find(name));
+    CHECK(arch::for_device("amd", std::string(name) + "0") == nullptr);
+    CHECK(arch::for_device("nvidia", name) == nullptr);
+    CHECK(arch::for_device("amd", arch::find(name)->device_major, arch::find(name)->device_minor) == nullptr);
+    CHECK(arch::same_devices(*arch::find(name), *arch::find("gfx1100")) == (std::string(name) == "gfx1100"));
+  }
+  for (const char* name : {"gfx906:sramecc+", "gfx1030", "gfx1300", "", ":xnack-"}) CHECK(arch::for_device("amd", name) == nullptr);
+  const std::string why = arch::why_unserved("amd", "gfx906:sramecc+:xnack-");
+  CHECK(has(why, "'gfx906'"));
+  CHECK(has(why, "served are gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1200, gfx1201, gfx90a, gfx942, gfx950"));
+  CHECK(has(arch::why_unserved("amd", 11, 0), "'amd'"));
+  CHECK(has(arch::why_unserved("nobody", "gfx906"), "'nobody'"));
+  CHECK_FALSE(has(arch::why_unserved("nvidia", 7, 5), " 0.0"));
+}
+
+TEST_CASE("what AMD's archs have and lack: waves, registers, LDS, one barrier, nothing that moves or copies by itself") {
+  for (const arch::Arch* arch : arch::all()) {
+    CAPTURE(arch->name);
+    CHECK((arch->vendor == "amd") == (arch->family == "amd"));
+    CHECK(arch->shared_barriers == (arch->vendor != "amd"));
+    if (arch->vendor != "amd") continue;
+    CHECK(arch->compiler == "hiprtc");
+    CHECK(arch->warp_size == (arch->primitives == "gfx9" ? 64 : 32));
+    CHECK(arch->smem_per_block_bytes == (arch->name == "gfx950" ? 160 : 64) * 1024);
+    CHECK(arch->max_registers_per_thread == (arch->primitives == "gfx9" ? 512 : 256));
+    CHECK_FALSE(arch->register_roles);
+    CHECK_FALSE(arch->has_unit("TMA"));
+    CHECK_FALSE(arch->overlapped_launch);
+    CHECK(arch->max_cluster == 1);
+    CHECK(&arch::parse_arch(arch->name + "+smem=32K") != arch);
+    CHECK(&arch::parse_arch(arch->name + "+copies=threads") == arch);
   }
 }
 

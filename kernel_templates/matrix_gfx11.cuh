@@ -1,0 +1,45 @@
+// Which lane holds what of the matrix instruction of gfx11, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
+//
+// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order, two a word. So the
+// sums' rows are what K is of a next product whose operand they become. Included by arch/gfx11.cuh of both, after arch/amd.cuh.
+// Source: AMD RDNA 3 ISA reference guide, "WMMA instructions"; AMD GPUOpen, "How to accelerate AI applications on RDNA 3 using WMMA".
+#pragma once
+
+namespace tj::dev {
+
+/// Registers of an operand, two elements each; sums; and how many lanes hold each element of an operand.
+inline constexpr int kOperandWords = 8, kSums = 8, kCopies = 2;
+/// The lane's row of the left operand, or column of the right one; its first element of K, all 16 of them.
+TJ_DEVICE u32 operand_row() { return lane_index() % 16u; }
+TJ_DEVICE u32 operand_k() { return 0u; }
+/// Where the v-th of the lane's sums is.
+TJ_DEVICE u32 sum_row(int v) { return 2u * static_cast<u32>(v) + lane_index() / 16u; }
+TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
+
+/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the right one), their
+/// rows its K. Of these lanes 0 to 15 have the even ones, the others the odd ones, and both need all.
+template <class Tag>
+TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
+  const bool odd = lane_index() >= 16u;
+#pragma unroll
+  for (int w = 0; w < kSums / 2; ++w) {
+    const u32 mine = pack(tag, sums[2 * w], sums[2 * w + 1]), theirs = shuffle_xor<16>(mine);
+    const u32 even_rows = odd ? theirs : mine, odd_rows = odd ? mine : theirs;
+    words[2 * w] = low_halves(even_rows, odd_rows);
+    words[2 * w + 1] = high_halves(even_rows, odd_rows);
+  }
+}
+
+/// Of an operand, a part that no other lane has: words of K from own_k() on.
+inline constexpr int kOwnWords = kOperandWords / kCopies;
+TJ_DEVICE u32 own_k() { return lane_index() / 16u * 8u; }
+TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]) {
+  const bool second = lane_index() >= 16u;
+#pragma unroll
+  for (int w = 0; w < kOwnWords; ++w) {
+    const u32 lower = words[w], upper = words[kOwnWords + w];  // read both, so that no index is computed
+    own[w] = second ? upper : lower;
+  }
+}
+
+}  // namespace tj::dev

@@ -1,0 +1,35 @@
+// Which lane holds what of the matrix instruction of gfx12, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
+//
+// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order, two a word. So the
+// sums' rows are what K is of a next product whose operand they become. Included by arch/gfx12.cuh of both, after arch/amd.cuh.
+// Source: AMD RDNA 4 ISA reference guide, "WMMA instructions".
+#pragma once
+
+namespace tj::dev {
+
+/// Registers of an operand, two elements each; sums; and how many lanes hold each element of an operand.
+inline constexpr int kOperandWords = 4, kSums = 8, kCopies = 1;
+/// The lane's row of the left operand, or column of the right one; its first element of K, 8 of them.
+TJ_DEVICE u32 operand_row() { return lane_index() % 16u; }
+TJ_DEVICE u32 operand_k() { return lane_index() / 16u * 8u; }
+/// Where the v-th of the lane's sums is.
+TJ_DEVICE u32 sum_row(int v) { return lane_index() / 16u * 8u + static_cast<u32>(v); }
+TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
+
+/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the right one), their
+/// rows its K. They are where they are wanted.
+template <class Tag>
+TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
+#pragma unroll
+  for (int w = 0; w < kOperandWords; ++w) words[w] = pack(tag, sums[2 * w], sums[2 * w + 1]);
+}
+
+/// Of an operand, the part that no other lane has: words of K from own_k() on.
+inline constexpr int kOwnWords = kOperandWords;
+TJ_DEVICE u32 own_k() { return operand_k(); }
+TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]) {
+#pragma unroll
+  for (int w = 0; w < kOwnWords; ++w) own[w] = words[w];
+}
+
+}  // namespace tj::dev
