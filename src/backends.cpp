@@ -81,9 +81,10 @@ Device Backends::default_device() {
 
 compile::Compiler& Backends::compiler(const arch::Target& target) {
   const std::string kind = target.model ? "host" : target.arch->compiler;
+  const std::string& arch = target.arch->compiler_name();  // which one "auto" is may depend on it
   const std::lock_guard lock(mutex_);
-  auto& slot = compilers_[kind];
-  if (!slot) slot = compile::make_compiler(kind, {hip_compiler_});
+  auto& slot = compilers_[{kind, target.model ? std::string() : arch}];
+  if (!slot) slot = compile::make_compiler(kind, {hip_compiler_, arch});
   return *slot;
 }
 

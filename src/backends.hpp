@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "arch/arch.hpp"
 #include "compile/compiler.hpp"
@@ -47,7 +48,7 @@ class Backends {
   std::shared_ptr<launch::Driver> cuda_, model_;
   bool cuda_tried_ = false;
   std::string cuda_reason_;
-  std::map<std::string, std::unique_ptr<compile::Compiler>> compilers_;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<compile::Compiler>> compilers_;  ///< by kind and arch
 };
 
 }  // namespace tj

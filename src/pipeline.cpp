@@ -114,8 +114,14 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   for (const std::string& option : compiler.base_options(target.arch->compiler_name())) fields.emplace_back("option", option);
   cache::Fields maker;
   const compile::Identity identity = compiler.identity();
-  if (identity.present())
+  if (identity.present()) {
     maker = {{"kind", identity.kind}, {"path", identity.path}, {"size", cat(identity.size)}, {"mtime", cat(identity.mtime_ns)}};
+    for (const compile::FileStamp& helper : identity.helpers) {
+      maker.emplace_back("helper", helper.path);
+      maker.emplace_back("helper_size", cat(helper.size));
+      maker.emplace_back("helper_mtime", cat(helper.mtime_ns));
+    }
+  }
   return cache::make_key(fields, maker);
 }
 

@@ -55,6 +55,42 @@ tj_missing_packages() {
   tj_find_cuda || tj_pip >/dev/null || echo python3-pip
 }
 
+# What compiles for AMD GPUs: a clang with its lld for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
+# them skip themselves, so a distribution that does not have them is no failure.
+tj_missing_hip_packages() {
+  local version
+  for version in 22 21 20 19; do
+    tj_command "clang-$version" && tj_command "ld.lld-$version" && break
+    [ "$version" = 19 ] && echo clang-19 lld-19
+  done
+  tj_hiprtc || echo libamdhip64-5
+}
+
+tj_hiprtc() {
+  local library
+  for library in /opt/rocm*/lib/libhiprtc.so.[67] "/usr/lib/$(uname -m)-linux-gnu"/lib{hiprtc,amdhip64}.so.[567] /usr/lib64/lib{hiprtc,amdhip64}.so.[567]; do
+    [ -e "$library" ] && return 0
+  done
+  return 1
+}
+
+tj_setup_hip() {
+  local package wanted="" missing
+  missing="$(tj_missing_hip_packages | tr '\n' ' ')"
+  [ -n "${missing// /}" ] || return 0
+  # shellcheck disable=SC2086 -- a list of words
+  tj_have_packages $missing || $(tj_as_root) apt-get update -qq 2>/dev/null || true  # fresh containers have no lists
+  for package in $missing; do
+    if tj_have_packages "$package"; then
+      wanted="$wanted $package"
+    else
+      tj_say "not installed, and no package here: $package; tests that compile for AMD GPUs skip what needs it"
+    fi
+  done
+  # shellcheck disable=SC2086 -- a list of words
+  [ -z "$wanted" ] || tj_install_packages $wanted
+}
+
 tj_pip() { # prints a python3 that has pip
   local python
   for python in python3 /usr/bin/python3; do
@@ -74,11 +110,14 @@ tj_find_cuda() { # sets tj_nvrtc_dir; true when cuda.h, nvrtc.h and libnvrtc are
   return 1
 }
 
+tj_have_packages() { tj_command apt-cache && apt-cache show "$@" >/dev/null 2>&1; } # package...: does apt know them all?
+
+tj_as_root() { # prints what a command has to begin with; nothing where it helps or is not needed
+  [ "$(id -u)" != 0 ] && tj_command sudo && sudo -n true 2>/dev/null && echo "sudo -n"
+}
+
 tj_install_packages() { # package...
-  local as_root=""
-  if [ "$(id -u)" != 0 ]; then
-    tj_command sudo && sudo -n true 2>/dev/null && as_root="sudo -n"
-  fi
+  local as_root; as_root="$(tj_as_root)"
   if ! tj_command apt-get || { [ "$(id -u)" != 0 ] && [ -z "$as_root" ]; }; then
     tj_fail "missing, by their Debian names: $*. Install them (as root: apt-get install $*) and run this again"
   fi

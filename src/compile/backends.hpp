@@ -14,9 +14,14 @@ namespace tj::compile {
 std::unique_ptr<Compiler> make_nvrtc();
 /// The same with the library looked for elsewhere.
 std::unique_ptr<Compiler> make_nvrtc(const LibrarySearch& search);
-/// AMD's run-time compiler: HIP C++ to a code object.
-std::unique_ptr<Compiler> make_hiprtc(const Settings& settings);
-std::unique_ptr<Compiler> make_hiprtc(const Settings& settings, const LibrarySearch& search);
+/// HIP C++ to a code object, by AMD's run-time compiler or by clang, as the settings say.
+std::unique_ptr<Compiler> make_hip(const Settings& settings);
+/// The same with hiprtc looked for elsewhere.
+std::unique_ptr<Compiler> make_hip(const Settings& settings, const LibrarySearch& search);
+/// AMD's run-time compiler alone.
+std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search);
+/// clang alone, for the settings' architecture.
+std::unique_ptr<Compiler> make_clang(const Settings& settings);
 /// The host's C++ compiler: a generated unit to a shared object for the CPU model.
 std::unique_ptr<Compiler> make_host();
 

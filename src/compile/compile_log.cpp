@@ -6,6 +6,10 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
+
+#include "support/code_object.hpp"
+#include "support/fail.hpp"
 
 namespace tj::compile {
 namespace {
@@ -45,6 +49,22 @@ void read_ptxas_log(Binary& binary) {
     binary.spill_bytes += spilled;
     if (spilled > 0 || says_serialised(line)) binary.warnings.emplace_back(line);
   });
+}
+
+void read_code_object_use(Binary& binary) {
+  const auto object = support::read_code_object(binary.bytes);
+  if (!object) return;
+  if (!binary.log.empty() && binary.log.back() != '\n') binary.log += '\n';
+  for (const support::CodeObjectKernel& kernel : object->kernels) {
+    binary.registers = std::max(binary.registers, kernel.vgprs);
+    binary.spill_bytes += static_cast<int>(kernel.scratch_bytes);
+    std::string line = support::cat(kernel.name, " on ", object->processor, ": ", kernel.vgprs, " VGPRs");
+    if (kernel.agprs > 0) line += support::cat(" (", kernel.agprs, " of them AGPRs)");
+    line += support::cat(", ", kernel.sgprs, " SGPRs, ", kernel.lds_bytes, " bytes of LDS, ", kernel.max_threads, " threads in waves of ", kernel.wave, ", ", kernel.vgpr_spills, " VGPRs and ",
+                         kernel.sgpr_spills, " SGPRs spilled, ", kernel.scratch_bytes, " bytes of scratch memory a lane", kernel.dynamic_stack ? " and a stack of unknown size" : "");
+    binary.log += line + "\n";
+    if (kernel.vgpr_spills > 0 || kernel.sgpr_spills > 0 || kernel.scratch_bytes > 0 || kernel.dynamic_stack) binary.warnings.push_back(std::move(line));
+  }
 }
 
 std::string first_error(std::string_view log) {

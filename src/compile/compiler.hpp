@@ -1,4 +1,4 @@
-// One interface over NVRTC, hiprtc and the host C++ compiler.
+// One interface over NVRTC, hiprtc, clang and the host C++ compiler.
 //
 // Decides how a text becomes a binary. Knows neither graphs nor ops. Libraries are opened at first use, not before.
 #pragma once
@@ -34,12 +34,17 @@ struct Binary {
   std::vector<std::string> warnings;  ///< lines of the log that cost speed: spills, serialised matrix instructions
 };
 
-/// Who would compile, found by stat alone: nothing is opened.
-struct Identity {
-  std::string kind;     ///< "nvrtc"
-  std::string path;     ///< empty when none was found
+/// One file, as stat sees it.
+struct FileStamp {
+  std::string path;  ///< empty when none was found
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
+};
+
+/// Who would compile, found by stat alone: nothing is opened.
+struct Identity : FileStamp {
+  std::string kind;                ///< "nvrtc"
+  std::vector<FileStamp> helpers;  ///< programs that it starts in its turn, such as a linker
   bool present() const { return !path.empty(); }
 };
 
@@ -56,10 +61,11 @@ class Compiler {
 };
 
 struct Settings {
-  std::string hip_compiler = "auto";
+  std::string hip_compiler = "auto";  ///< "auto", "hiprtc", "clang"
+  std::string arch;                   ///< what "auto" looks for a compiler for
 };
 
-/// "nvrtc", "hiprtc" or "host". Throws tj::Error(compile, internal) for another name.
+/// "nvrtc", "hiprtc" (whichever compiler of HIP the settings choose) or "host". Throws tj::Error(compile, internal) for another name.
 std::unique_ptr<Compiler> make_compiler(std::string_view kind, const Settings& settings);
 
 }  // namespace tj::compile

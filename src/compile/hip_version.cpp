@@ -1,51 +1,83 @@
 // The version table; see the header.
 #include "compile/hip_version.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "compile/library_search.hpp"
 #include "support/fail.hpp"
 
 namespace tj::compile {
 namespace {
 
-struct Rule {
-  std::string_view prefix;  ///< of the architecture's name
-  HipVersion first;         ///< release whose notes list such a GPU; before it the compiler ends the process
+/// Of a processor: the first ROCm whose hiprtc may be asked for it, the first LLVM whose clang knows it.
+///
+/// LLVM: the table of processors in "User Guide for AMDGPU Backend" of each release. ROCm: the release notes that list such
+/// a GPU, or the first release that is built from such an LLVM (5.5: 16, 6.0: 17, 6.2: 18, 6.4: 19, 7.0: 20, as its own
+/// `amdclang --version` says), whichever is later. That an older hiprtc ends the process was seen with
+/// `hiprtcCompileProgram` of Debian 12's 5.2.3 for gfx1100, gfx942 and a name that does not exist.
+struct Processor {
+  std::string_view name;
+  HipVersion rocm;
+  int clang;
 };
-/// ROCm's release notes; the end of the process was seen with `hiprtcCompileProgram` of Debian 12's 5.2.3 for gfx1100,
-/// gfx942 and a name that does not exist.
-constexpr Rule kRules[] = {{"gfx11", {5, 5}}, {"gfx94", {6, 0}}, {"gfx95", {7, 0}}, {"gfx12", {6, 4}}};
+constexpr Processor kProcessors[] = {
+    {"gfx900", {}, 0},         {"gfx906", {}, 0},         {"gfx908", {}, 0},         {"gfx90a", {}, 0},
+    {"gfx1010", {}, 0},        {"gfx1011", {}, 0},        {"gfx1012", {}, 0},        {"gfx1030", {}, 0},
+    {"gfx1031", {}, 0},        {"gfx1032", {}, 0},        //
+    {"gfx1100", {5, 5}, 15},   {"gfx1101", {5, 5}, 15},   {"gfx1102", {5, 5}, 15},   {"gfx1103", {5, 5}, 15},
+    {"gfx942", {6, 0}, 17},                               // release notes of 6.0: MI300A, MI300X
+    {"gfx1150", {6, 2}, 17},   {"gfx1151", {6, 2}, 17},   // 6.2's is the first that programs were published with
+    {"gfx1152", {7, 0}, 19},   {"gfx1153", {7, 0}, 20},   //
+    {"gfx1200", {6, 4}, 18},   {"gfx1201", {6, 4}, 18},   // release notes of 6.4.1: RX 9060 XT, RX 9070
+    {"gfx950", {7, 0}, 20},                               // release notes of 7.0: MI350X, MI355X
+};
+/// Of any other name, which is of a GPU before those (a newer ROCm has it) or after them.
+constexpr Processor kUnlisted{"", {7, 0}, 0};
 
-/// What releases before kChecksNames may be asked for: any other name ends the process there.
-constexpr HipVersion kChecksNames{5, 5};
-constexpr std::string_view kEarlyArchs[] = {"gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx1010",
-                                            "gfx1011", "gfx1012", "gfx1030", "gfx1031", "gfx1032"};
+const Processor& processor(std::string_view arch) {
+  const std::string_view name = arch.substr(0, arch.find(':'));
+  const auto* found = std::find_if(std::begin(kProcessors), std::end(kProcessors), [&](const Processor& each) { return each.name == name; });
+  return found != std::end(kProcessors) ? *found : kUnlisted;
+}
 
-/// The first release that may be asked for the architecture.
-HipVersion first_release(std::string_view arch) {
-  for (const Rule& rule : kRules)
-    if (arch.starts_with(rule.prefix)) return rule.first;
-  const std::string_view processor = arch.substr(0, arch.find(':'));  // "gfx90a:xnack-"
-  for (const std::string_view early : kEarlyArchs)
-    if (processor == early) return {};
-  return kChecksNames;
+/// The digits at `at`, which moves behind them; -1 when there are none.
+int digits(const std::string& text, std::size_t& at) {
+  int value = -1;
+  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && value < 1'000'000; ++at) value = std::max(value, 0) * 10 + (text[at] - '0');
+  return value;
 }
 
 }  // namespace
+
+HipVersion first_release(std::string_view arch) { return processor(arch).rocm; }
+int first_clang(std::string_view arch) { return processor(arch).clang; }
 
 void refuse_aborting_arch(HipVersion version, std::string_view arch, std::string_view path) {
   const HipVersion first = first_release(arch);
   if (version >= first) return;
   support::fail(Stage::compile, Code::unsupported,
                 support::cat("target \"", arch, "\" needs hiprtc ", first.major, ".", first.minor, " or newer, and ", path,
-                             " is ", version.major, ".", version.minor,
-                             ", which would end the process; install a newer ROCm or choose another target"));
+                             " is ", version.major, ".", version.minor, ", which would end the process; install ROCm ",
+                             first.major, ".", first.minor, " or newer, or clang ", std::max(first_clang(arch), 15),
+                             " or newer with its lld and set TJ_HIP_COMPILER to auto or clang"));
 }
 
-HipVersion bounded_by_file_name(HipVersion claimed, std::string_view path) {
-  const std::size_t dot = path.rfind(".so.");
-  if (dot == std::string_view::npos || dot + 4 >= path.size()) return claimed;
-  const int major = path[dot + 4] - '0';
-  if (major < 1 || major > 9 || claimed.major == major) return claimed;
+HipVersion version_in_file_name(const std::string& path) {
+  const std::string file = behind_links(path);
+  const std::size_t suffix = file.rfind(".so.");
+  if (suffix == std::string::npos || file.find('/', suffix) != std::string::npos) return {};
+  std::size_t at = suffix + 4;
+  const int major = digits(file, at);
+  if (major < 1) return {};
+  if (at < file.size() && file[at] == '.') return {major, std::max(digits(file, ++at), 0)};
   return {major, 0};
+}
+
+HipVersion bounded_by_file_name(HipVersion claimed, const std::string& path) {
+  const HipVersion named = version_in_file_name(path);
+  return named.major == 0 || named.major == claimed.major ? claimed : named;
 }
 
 }  // namespace tj::compile

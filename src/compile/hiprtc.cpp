@@ -1,17 +1,18 @@
 // hiprtc behind the compiler interface: HIP C++ to a code object for one architecture.
 //
-// Decides hiprtc's options and which architectures an old version must not be asked for. Its declarations are written
+// Decides how hiprtc is opened and asked; not its options (hip_options.hpp), nor what an old one must not be asked for
+// (hip_version.hpp). Its declarations are written
 // out here, so that no ROCm header is needed to build. Invariant: as for NVRTC, what identity() names is what compiles.
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <mutex>
 #include <utility>
 
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
+#include "compile/hip_options.hpp"
 #include "compile/hip_version.hpp"
 #include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
@@ -62,7 +63,7 @@ HipVersion read_version(const Api& api) {
 }
 
 Api open_api(const LibrarySearch& search) {
-  const RuntimeLibrary library = open_found(search, "install ROCm 5 or newer, or put the folder of libhiprtc.so on LD_LIBRARY_PATH");
+  const RuntimeLibrary library = open_found(search, "install ROCm 6 or newer, or put the folder of libhiprtc.so on LD_LIBRARY_PATH");
   Api api;
   api.path = library.path;
   library.get(api.get_version, "hiprtcVersion");
@@ -81,12 +82,12 @@ Api open_api(const LibrarySearch& search) {
 
 class Hiprtc final : public Compiler {
  public:
-  explicit Hiprtc(std::function<LibrarySearch()> search) : search_(std::move(search)) {}
+  explicit Hiprtc(LibrarySearch search) : search_(std::move(search)) {}
 
-  Identity identity() const override { return identify("hiprtc", find_library(search_())); }
+  Identity identity() const override { return identify("hiprtc", find_library(search_)); }
 
   std::vector<std::string> base_options(std::string_view arch) const override {
-    return {cat("--offload-arch=", arch), "-std=c++17", "-O3"};
+    return hip_options(arch);
   }
 
   std::string version() override {
@@ -111,6 +112,7 @@ class Hiprtc final : public Compiler {
                api.error_string(result), "): ", first_error(binary.log), "; the whole log is in Error::log"),
            binary.log);
     binary.bytes = program.code();
+    read_code_object_use(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return binary;
   }
@@ -118,24 +120,17 @@ class Hiprtc final : public Compiler {
  private:
   const Api& opened() {
     const std::lock_guard lock(mutex_);
-    if (!api_) api_ = std::make_unique<Api>(open_api(search_()));
+    if (!api_) api_ = std::make_unique<Api>(open_api(search_));
     return *api_;
   }
 
-  std::function<LibrarySearch()> search_;
+  LibrarySearch search_;
   std::mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_hiprtc(const Settings& settings, const LibrarySearch& search) {
-  if (settings.hip_compiler != "auto" && settings.hip_compiler != "hiprtc")
-    fail(Stage::compile, Code::unsupported,
-         cat("hip_compiler \"", settings.hip_compiler, "\" cannot be used yet; choose auto or hiprtc"));
-  return std::make_unique<Hiprtc>([search] { return search; });
-}
-
-std::unique_ptr<Compiler> make_hiprtc(const Settings& settings) { return make_hiprtc(settings, hiprtc_search()); }
+std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search) { return std::make_unique<Hiprtc>(search); }
 
 }  // namespace tj::compile

@@ -2,19 +2,14 @@
 //
 // Decides which compiler is taken, its options, and how its answer becomes Binary or tj::Error. Knows neither the model's
 // primitives nor how the object is run. Invariant: no shell, no file outside a private directory, nothing left behind.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <climits>
-#include <cstdlib>
 #include <vector>
 
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/host_process.hpp"
 #include "compile/library_search.hpp"
-#include "support/environment.hpp"
+#include "compile/program_search.hpp"
 #include "support/fail.hpp"
 
 namespace tj::compile {
@@ -24,51 +19,26 @@ using support::cat;
 using support::fail;
 
 constexpr const char* kNames[] = {"c++", "g++", "clang++"};
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
-
-std::vector<std::string> path_folders() {
-  std::vector<std::string> folders = split_path(support::environment_variable("PATH").value_or(kDefaultPath));
-  // A relative folder would mean another compiler wherever the process changes to.
-  std::erase_if(folders, [](const std::string& folder) { return folder.front() != '/'; });
-  return folders;
-}
-
-bool executable_file(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
-}
 
 /// The first name that any folder has. It is run by this name: the file behind the links may serve several (ccache, clang)
 /// and go by the one that it was called by.
 std::string find_compiler() {
-  for (const char* name : kNames) {
-    for (const std::string& folder : path_folders()) {
-      std::string path = cat(folder, "/", name);
-      if (executable_file(path)) return path;
-    }
-  }
+  for (const char* name : kNames)
+    if (std::string path = find_program(name); !path.empty()) return path;
   return {};
-}
-
-/// The file behind the links: an exchanged alternative is another compiler.
-std::string resolved(const std::string& path) {
-  char file[PATH_MAX];
-  return ::realpath(path.c_str(), file) != nullptr ? file : path;
 }
 
 std::string require_compiler() {
   std::string path = find_compiler();
   if (!path.empty()) return path;
-  std::string searched;
-  for (const std::string& folder : path_folders()) searched += (searched.empty() ? "" : ", ") + folder;
   fail(Stage::compile, Code::not_found,
-       cat("the CPU model needs a C++ compiler, and none of c++, g++, clang++ is in PATH (", searched,
+       cat("the CPU model needs a C++ compiler, and none of c++, g++, clang++ is in PATH (", join(path_folders()),
            "); install one (Debian: apt-get install g++)"));
 }
 
 class HostCompiler final : public Compiler {
  public:
-  Identity identity() const override { return identify("host", resolved(find_compiler())); }
+  Identity identity() const override { return identify("host", behind_links(find_compiler())); }
 
   std::vector<std::string> base_options(std::string_view) const override {
     // -O1 and no vectoriser: a unit runs for milliseconds, and its matrix work is done by the library.

@@ -26,10 +26,12 @@ using support::cat;
 using support::fail;
 
 // What compilers and their linkers look at; everything else (CPATH, CXXFLAGS of wrappers) would change the result of equal jobs.
-std::vector<std::string> child_environment(const std::string& directory) {
+std::vector<std::string> child_environment(const std::string& directory, const std::string& first_on_path) {
   std::vector<std::string> variables = {"LC_ALL=C", "TMPDIR=" + directory};
-  for (const char* name : {"PATH", "HOME", "LD_LIBRARY_PATH"})
+  for (const char* name : {"HOME", "LD_LIBRARY_PATH"})
     if (const auto value = support::environment_variable(name)) variables.push_back(cat(name, "=", *value));
+  const std::string path = support::environment_variable("PATH").value_or("");
+  if (!path.empty() || !first_on_path.empty()) variables.push_back(cat("PATH=", first_on_path, !path.empty() && !first_on_path.empty() ? ":" : "", path));
   return variables;
 }
 
@@ -114,8 +116,8 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
   return path.string();
 }
 
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory) {
-  std::vector<std::string> arguments = argv, variables = child_environment(directory.path());
+ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, const std::string& first_on_path) {
+  std::vector<std::string> arguments = argv, variables = child_environment(directory.path(), first_on_path);
   const std::string log = directory.path() + "/output.log";
   const Redirection redirection(log);
   const Attributes attributes;

@@ -35,8 +35,8 @@ struct ProcessResult {
 };
 
 /// Runs argv[0] (a path) in `directory`'s environment: PATH, TMPDIR and little else, so that equal jobs give equal
-/// results. Throws tj::Error(compile, io) when it cannot be started.
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory);
+/// results. `first_on_path`: a folder that goes before those of PATH. Throws tj::Error(compile, io) when it cannot be started.
+ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, const std::string& first_on_path = {});
 
 /// The whole file, or false.
 bool read_file(const std::string& path, std::string& bytes);

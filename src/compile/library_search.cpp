@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
@@ -109,6 +111,11 @@ std::vector<std::string> newest_first(const std::string& pattern) {
   return paths;
 }
 
+std::string behind_links(const std::string& path) {
+  char file[PATH_MAX];
+  return ::realpath(path.c_str(), file) != nullptr ? file : path;
+}
+
 std::string own_folder() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
@@ -142,6 +149,13 @@ LibrarySearch hiprtc_search() {
   return search;
 }
 
+std::vector<std::string> rocm_roots() {
+  Folders roots = from_variables({"ROCM_PATH", "HIP_PATH"});
+  roots.emplace_back("/opt/rocm");
+  for (std::string& folder : newest_first("/opt/rocm-*")) roots.push_back(std::move(folder));
+  return roots;
+}
+
 std::string find_library(const LibrarySearch& search) {
   struct stat info {};
   for (const auto& folders : search.groups)
@@ -166,12 +180,14 @@ std::string describe(const LibrarySearch& search) {
 Identity identify(std::string_view kind, const std::string& path) {
   Identity identity;
   identity.kind = kind;
-  struct stat info {};
-  if (path.empty() || ::stat(path.c_str(), &info) != 0) return identity;
-  identity.path = path;
-  identity.size = static_cast<std::uint64_t>(info.st_size);
-  identity.mtime_ns = static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  static_cast<FileStamp&>(identity) = stamp(path);
   return identity;
+}
+
+FileStamp stamp(const std::string& path) {
+  struct stat info {};
+  if (path.empty() || ::stat(path.c_str(), &info) != 0) return {};
+  return {path, static_cast<std::uint64_t>(info.st_size), static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 }  // namespace tj::compile

@@ -25,6 +25,8 @@ struct LibrarySearch {
 LibrarySearch nvrtc_search();
 /// The same for AMD: ROCM_PATH, HIP_PATH and /opt/rocm.
 LibrarySearch hiprtc_search();
+/// Where a ROCm may be installed: ROCM_PATH, HIP_PATH, /opt/rocm, the versions beside it from the newest on.
+std::vector<std::string> rocm_roots();
 
 /// The first name that exists; empty when none does.
 std::string find_library(const LibrarySearch& search);
@@ -34,12 +36,17 @@ std::string describe(const LibrarySearch& search);
 
 /// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
 Identity identify(std::string_view kind, const std::string& path);
+/// Of one file; the same.
+FileStamp stamp(const std::string& path);
 
 /// The folders of a list such as PATH: what lies between colons, without empty ones.
 std::vector<std::string> split_path(const std::string& list);
 
 /// The files that match a shell pattern, the highest version first: "cuda-13.0" before "cuda-12.4".
 std::vector<std::string> newest_first(const std::string& pattern);
+
+/// The file behind the links, whose exchange is another compiler; the path itself where there is no such file.
+std::string behind_links(const std::string& path);
 
 /// The folder of the file (shared library or program) that holds this code; empty when the loader does not say.
 std::string own_folder();

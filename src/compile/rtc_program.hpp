@@ -22,7 +22,7 @@ class RtcProgram {
     std::vector<std::string> texts;
     std::vector<const char*> text_pointers, name_pointers;
     for (const Header& header : job.headers) {
-      texts.emplace_back(header.text);
+      texts.emplace_back(header.text.empty() ? "\n" : header.text);  // hiprtc takes no empty one
       name_pointers.push_back(header.name.c_str());
     }
     for (const std::string& text : texts) text_pointers.push_back(text.c_str());

@@ -1,0 +1,118 @@
+// clang behind the compiler interface: HIP C++ to a code object for one architecture, in a process of its own.
+//
+// Decides what clang is told beyond what every compiler of HIP is (hip_options.hpp), and how its answer becomes Binary or
+// tj::Error. Knows no HIP header and no device library: a unit brings all it needs. Invariant: no shell, no file outside a
+// private directory, nothing left behind; the linker that is run is the one that identity() names.
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "compile/backends.hpp"
+#include "compile/clang_search.hpp"
+#include "compile/compile_log.hpp"
+#include "compile/hip_options.hpp"
+#include "compile/hip_version.hpp"
+#include "compile/host_process.hpp"
+#include "compile/library_search.hpp"
+#include "support/fail.hpp"
+
+namespace tj::compile {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr const char* kInstall = "install clang with its lld (Debian: apt-get install clang-19 lld-19), or a ROCm with hiprtc";
+
+/// What clang says of an architecture that it does not know, in any of its versions.
+bool says_unknown_arch(const std::string& output) {
+  for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU", "No available targets are compatible"})
+    if (output.find(words) != std::string::npos) return true;
+  return false;
+}
+
+/// A folder with the linker under the one name that clang looks for.
+std::string tool_folder(const PrivateDirectory& directory, const std::string& lld) {
+  const std::string folder = directory.path() + "/tools";
+  std::error_code failed;
+  std::filesystem::create_directory(folder, failed);
+  std::filesystem::create_symlink(lld, folder + "/ld.lld", failed);
+  if (failed) fail(Stage::compile, Code::io, cat("cannot make ", folder, "/ld.lld: ", failed.message(), "; set TMPDIR to a directory that can hold links"));
+  return folder;
+}
+
+class Clang final : public Compiler {
+ public:
+  explicit Clang(std::string arch) : arch_(std::move(arch)) {}
+
+  Identity identity() const override {
+    const HipClang found = find_hip_clang(arch_);
+    Identity identity = identify("clang", found.present() ? behind_links(found.clang) : std::string());
+    if (identity.present()) identity.helpers.push_back(stamp(behind_links(found.lld)));
+    return identity;
+  }
+
+  std::vector<std::string> base_options(std::string_view arch) const override { return hip_options(arch); }
+
+  std::string version() override {
+    const HipClang found = require();
+    const PrivateDirectory directory;
+    const ProcessResult result = run_process({found.clang, "--version"}, directory);
+    return result.output.substr(0, result.output.find('\n'));
+  }
+
+  Binary compile(const Job& job) override {
+    const auto start = std::chrono::steady_clock::now();
+    const HipClang found = require();
+    const PrivateDirectory directory;
+    for (const Header& header : job.headers) directory.write("include/" + header.name, header.text);
+    const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.co";
+    const std::string tools = tool_folder(directory, found.lld);
+
+    std::vector<std::string> argv = {found.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-B", tools};
+    for (std::string& option : hip_options(job.arch)) argv.push_back(std::move(option));
+    argv.insert(argv.end(), job.options.begin(), job.options.end());
+    argv.insert(argv.end(), {"-I", directory.path() + "/include", unit, "-o", object});
+    const ProcessResult result = run_process(argv, directory, tools);
+
+    Binary binary;
+    binary.log = result.output;
+    const bool ended_well = result.status == 0 || result.status == ProcessResult::kUnknown;
+    if (!ended_well || !read_file(object, binary.bytes)) refuse(found, job, result);
+    read_code_object_use(binary);
+    binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return binary;
+  }
+
+ private:
+  HipClang require() const {
+    std::vector<std::string> rejected;
+    HipClang found = find_hip_clang(arch_, &rejected);
+    if (found.present()) return found;
+    std::string why;
+    for (const std::string& reason : rejected) why += "; " + reason;
+    fail(Stage::compile, Code::not_found, cat("no clang for ", arch_.empty() ? "AMD GPUs" : arch_, " was found; searched ", describe_clang_search(), why, "; ", kInstall));
+  }
+
+  [[noreturn]] static void refuse(const HipClang& found, const Job& job, const ProcessResult& result) {
+    const std::string first = first_error(result.output);
+    if (says_unknown_arch(result.output)) {
+      const int needed = first_clang(job.arch);
+      fail(Stage::compile, Code::unsupported,
+           cat("target \"", job.arch, "\" is not one that ", found.clang, " compiles for: ", first, "; install ",
+               needed > 0 ? cat("clang ", needed, " or newer with its lld") : std::string("a newer clang with its lld"), ", or choose another target"),
+           result.output);
+    }
+    const std::string how = result.status < 0 && result.status != ProcessResult::kUnknown ? cat("was ended by signal ", -result.status) : cat("refused ", job.name, " for ", job.arch);
+    fail(Stage::compile, Code::compile_failed, cat(found.clang, " ", how, first.empty() ? "" : ": " + first, "; the whole log is in Error::log"), result.output);
+  }
+
+  std::string arch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_clang(const Settings& settings) { return std::make_unique<Clang>(settings.arch); }
+
+}  // namespace tj::compile

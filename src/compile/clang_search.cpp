@@ -1,0 +1,68 @@
+// See clang_search.hpp.
+#include "compile/clang_search.hpp"
+
+#include <algorithm>
+
+#include "compile/hip_version.hpp"
+#include "compile/library_search.hpp"
+#include "compile/program_search.hpp"
+#include "support/fail.hpp"
+
+namespace tj::compile {
+namespace {
+
+using support::cat;
+
+constexpr int kNewest = 22, kOldest = 15;  // 15 is the first that knows a gfx11
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+/// By the number where clang has one; else beside the file behind the links, as LLVM and ROCm install them.
+std::string lld_of(const std::string& clang, int version) {
+  if (std::string numbered = version > 0 ? find_program(cat("ld.lld-", version)) : std::string(); !numbered.empty()) return numbered;
+  std::string beside = folder_of(behind_links(clang)) + "/ld.lld";
+  return is_program(beside) ? beside : std::string();
+}
+
+/// Not a compiler cache that goes by its name: whose version that is nobody could tell.
+bool is_clang(const std::string& path) {
+  if (!is_program(path)) return false;
+  const std::string file = behind_links(path);
+  return file.find("clang", file.rfind('/') + 1) != std::string::npos;
+}
+
+struct Candidate {
+  std::string path;
+  int version = 0;  ///< 0: unknown
+};
+
+std::vector<Candidate> candidates(std::string_view arch) {
+  std::vector<Candidate> found;
+  const std::vector<std::string> folders = path_folders();
+  const auto add = [&](std::string path, int version) {
+    if (is_clang(path)) found.push_back({std::move(path), version});
+  };
+  for (int version = kNewest; version >= std::max(kOldest, first_clang(arch)); --version)
+    for (const std::string& folder : folders) add(cat(folder, "/clang-", version), version);
+  for (const std::string& root : rocm_roots())
+    for (const char* name : {"/bin/amdclang++", "/llvm/bin/amdclang++", "/llvm/bin/clang++"}) add(root + name, 0);
+  for (const std::string& folder : folders) add(folder + "/clang", 0);
+  return found;
+}
+
+}  // namespace
+
+HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejected) {
+  for (const Candidate& candidate : candidates(arch)) {
+    std::string lld = lld_of(candidate.path, candidate.version);
+    if (!lld.empty()) return {candidate.path, std::move(lld)};
+    if (rejected != nullptr) rejected->push_back(cat(candidate.path, " has no ld.lld of its version", candidate.version > 0 ? cat(" (Debian: lld-", candidate.version, ")") : ""));
+  }
+  return {};
+}
+
+std::string describe_clang_search() {
+  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()), "; amdclang++ and clang++ below ", join(rocm_roots()));
+}
+
+}  // namespace tj::compile

@@ -1,0 +1,23 @@
+// Where a compiler's program lies.
+//
+// Decides which folders are searched and what counts as a program, by stat alone. Starts nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tj::compile {
+
+/// The folders of PATH, without relative ones: those would mean another compiler wherever the process changes to.
+std::vector<std::string> path_folders();
+
+/// A file that this process may run.
+bool is_program(const std::string& path);
+
+/// The first folder of PATH that has a program of this name, as a path; empty when none has.
+std::string find_program(const std::string& name);
+
+/// "/usr/bin, /bin": for messages.
+std::string join(const std::vector<std::string>& folders);
+
+}  // namespace tj::compile
