@@ -69,6 +69,21 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
   }
 }
 
+// Without barriers in shared memory only the whole block can meet, and nobody learns when hardware is done.
+void refuse_without_barriers(const graph::Graph& graph, const sched::Schedule& schedule) {
+  if (graph.machine.shared_barriers) return;
+  const auto refuse = [&](const auto&... what) {
+    fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' on ", graph.machine.name, ", whose blocks have no barriers in shared memory: ", what...));
+  };
+  if (schedule.roles.size() != 1) refuse("there are ", schedule.roles.size(), " roles; allowed is one of all its warps");
+  const int warps = schedule.roles[0].warps;
+  if (warps % graph.machine.warps_per_group != 0) refuse("its role has ", warps, " warps; allowed are multiples of ", graph.machine.warps_per_group);
+  for (const auto& node : graph.nodes) {
+    if (node.async != graph::Async::none) refuse("node '", node.name, "' is asynchronous; allowed are those that are done when their call returns");
+    if (node.warps != warps) refuse("node '", node.name, "' is written for ", node.warps, " warps; allowed are the ", warps, " of the role");
+  }
+}
+
 void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule) {
   w.line("// ", graph.name, ": generated from its schedule. To change it, change a node body or the schedule.");
   w.line("// II ", schedule.ii, " cycles, length ", schedule.length, ", ", schedule.certificate);
@@ -96,6 +111,11 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     });
     const std::string bytes = copied ? cat(", kCopiedBytes = ", value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes) : "";
     w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, bytes, ";");
+    if (!graph.machine.shared_barriers) {
+      w.line("static constexpr unsigned kData = ", ring.data, ";");
+      w.close(";");
+      continue;
+    }
     w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
     w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
     w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
@@ -144,11 +164,23 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   }
 }
 
+// Initialised by one thread, seen by all.
+void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
+  w.line("const unsigned warp = dev::warp_index();");
+  w.open("if (dev::thread_index() == 0)");
+  for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
+  w.line("dev::mbarrier_init_done();");
+  w.close();
+  if (graph.cluster == 1) w.line("dev::block_sync();");
+  else w.line("dev::cluster_sync<", sites.add("cluster: barriers are initialised"), ">();");
+}
+
 }  // namespace
 
 Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives) {
   refuse_inexpressible(graph, schedule);
   refuse_unobserved(graph, schedule);
+  refuse_without_barriers(graph, schedule);
   const Layout layout = make_layout(graph, schedule);
   refuse_names(graph, layout);
   Writer w;
@@ -162,13 +194,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   if (graph.blocks_per_sm == 1) w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", graph.params_type, ", params)");
   else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", graph.params_type, ", params)");
   w.line("const unsigned shared = dev::shared_base();");
-  w.line("const unsigned warp = dev::warp_index();");
-  w.open("if (dev::thread_index() == 0)");
-  for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
-  w.line("dev::mbarrier_init_done();");
-  w.close();
-  if (graph.cluster == 1) w.line("dev::block_sync();");
-  else w.line("dev::cluster_sync<", sites.add("cluster: barriers are initialised"), ">();");
+  if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
   w.line("dev::next_grid_may_start();");
   w.line("dev::wait_for_grids_before();");
   bool branched = false;

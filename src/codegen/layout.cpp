@@ -69,8 +69,8 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * value.shared_by;  // those of every block that is copied to
     layout.rings.push_back(place);
   }
-  offset = align_up(offset, kBarrierBytes);
-  for (std::size_t r = 0; r < layout.rings.size(); ++r) {
+  if (graph.machine.shared_barriers) offset = align_up(offset, kBarrierBytes);
+  for (std::size_t r = 0; graph.machine.shared_barriers && r < layout.rings.size(); ++r) {
     layout.rings[r].full = offset;
     offset += schedule.rings[r].slots * kBarrierBytes;
     layout.rings[r].empty = offset;

@@ -194,9 +194,10 @@ class RoleWriter {
     w_.next("else");
     int open = 1;  // iteration, relative to the step, that the calls at hand belong to
     for (const Event& event : pattern_.steady) {
-      if (event.iteration != open && open <= 0) w_.close();
-      if (event.iteration != open) w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "", Section{"", "s"}.iteration(event.iteration), " < n)");
-      open = event.iteration;
+      const int iteration = is_sync(event.kind) ? 1 : event.iteration;  // those are of none
+      if (iteration != open && open <= 0) w_.close();
+      if (iteration != open && iteration <= 0) w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "", Section{"", "s"}.iteration(event.iteration), " < n)");
+      open = iteration;
       write_event(event, {"any step", "s"});
     }
     if (open <= 0) w_.close();
@@ -273,9 +274,14 @@ class RoleWriter {
       case EventKind::done: w_.line(node(event.node).body, "_done(", variable(node(event.node)), ");"); return;
       case EventKind::order_wait: w_.line("dev::named_sync<", site(section, "turn before " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 0), ");"); return;
       case EventKind::order_arrive: w_.line("dev::named_arrive<", site(section, "turn after " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 1), ");"); return;
+      case EventKind::block_sync: case EventKind::warp_sync: return write_sync(event.kind == EventKind::block_sync ? "block" : "warp", event, section);
       case EventKind::proxy_fence: w_.line("dev::proxy_fence<", site(section, "proxy fence after " + name), ">();"); return;
       default: return write_ring_event(event, section);
     }
+  }
+
+  void write_sync(const char* whose, const Event& event, const Section& section) {
+    w_.line("dev::", whose, "_sync<", site(section, cat(whose, " sync before ", event.node >= 0 ? node(event.node).name : "the loop")), ">();");
   }
 
   /// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.

@@ -1,16 +1,20 @@
 // See rolled.hpp.
 #include "codegen/rolled.hpp"
 
+#include <algorithm>
+
 namespace tj::codegen {
 namespace {
 
-// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release: those begin later than `from`.
+// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs: those begin later than
+// `from`.
 // False where it is something else.
 bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
   std::size_t next = 0;
   for (auto& [first, event] : whole) {
     const bool present = next < part.size() && part[next] == event;
-    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release;
+    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release ||
+                          is_sync(event.kind);
     if (present && first == from + 1) first = from;
     else if (present || !may_lack) return false;  // comes and goes, or may never be left out
     next += present;
@@ -18,10 +22,16 @@ bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled:
   return next == part.size();
 }
 
-/// What step `s` has of `steady`, whose iterations are relative to it, where there are iterations 0 to n - 1; those counted from `origin`.
+/// What belongs to iterations. Syncs belong to none: one too many in a text that several steps share does no harm.
+std::vector<Event> without_syncs(std::vector<Event> events) {
+  events.erase(std::remove_if(events.begin(), events.end(), [](const Event& event) { return is_sync(event.kind); }), events.end());
+  return events;
+}
+
+/// What step `s` has of `steady`, without syncs, whose iterations are relative to it, where there are iterations 0 to n - 1; those counted from `origin`.
 std::vector<Event> present(const std::vector<Event>& steady, int s, int n, int origin) {
   std::vector<Event> events;
-  for (Event event : steady) {
+  for (Event event : without_syncs(steady)) {
     event.iteration += s;
     if (event.iteration < 0 || event.iteration >= n) continue;
     event.iteration -= origin;
@@ -57,13 +67,13 @@ bool lacks_iterations_alone(const Pattern& pattern) {
   if (pattern.drain.empty() || !pattern.drain_end.empty()) return false;
   const int drain = static_cast<int>(pattern.drain.size()), many = pattern.peel + drain;
   for (int s = 0; s < pattern.peel; ++s)
-    if (pattern.prologue[static_cast<std::size_t>(s)] != present(pattern.steady, s, many, 0)) return false;
+    if (without_syncs(pattern.prologue[static_cast<std::size_t>(s)]) != present(pattern.steady, s, many, 0)) return false;
   for (int d = 0; d < drain; ++d)
-    if (pattern.drain[static_cast<std::size_t>(d)] != present(pattern.steady, many + d, many, many)) return false;
+    if (without_syncs(pattern.drain[static_cast<std::size_t>(d)]) != present(pattern.steady, many + d, many, many)) return false;
   for (int n = 0; n < pattern.peel; ++n) {
     const Timeline& shorter = pattern.shorter[static_cast<std::size_t>(n)];
     for (int s = 0; s < static_cast<int>(shorter.steps.size()); ++s)
-      if (shorter.steps[static_cast<std::size_t>(s)] != present(pattern.steady, s, n, 0)) return false;
+      if (without_syncs(shorter.steps[static_cast<std::size_t>(s)]) != present(pattern.steady, s, n, 0)) return false;
     const auto [before, after] = split_end(shorter.tile_end, n);
     if (!before.empty() || after != pattern.tile_end || shorter.tile_begin != pattern.tile_begin) return false;
   }

@@ -21,7 +21,7 @@ struct Rolled {
 /// Empty where steps differ in more, or where nothing is peeled.
 std::optional<Rolled> roll(const Pattern& pattern);
 
-/// Do steps at the begin and at the end of the loop lack what belongs to iterations that there are none of, and nothing else? Then one text,
+/// Do steps at the begin and at the end of the loop lack what belongs to iterations that there are none of, and nothing else but syncs? Then one text,
 /// each event of which is for an iteration in 0 to n - 1, serves all steps 0 to n - 1 + drain.size(), whatever n is. False where nothing
 /// runs behind: no step at the end lacks anything then.
 bool lacks_iterations_alone(const Pattern& pattern);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/barriers.hpp"
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -62,6 +63,7 @@ class Simulator {
   void run_tile_begin(std::vector<Event>& out) {
     out_ = &out;
     for (int index : nodes(Scope::tile_begin)) run_instance(index, -1);
+    if (!graph_.machine.shared_barriers) return;
     if (!pending_.empty()) observe(pending_.size() - 1);
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
       if (scope_of(v) == Scope::tile_begin && !readers(v).empty()) acquire(v, -1, -1);
@@ -84,7 +86,7 @@ class Simulator {
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
-      if (scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
+      if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
         push({.kind = EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
@@ -93,6 +95,7 @@ class Simulator {
 
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
     const Node& n = node(index);
+    if (!graph_.machine.shared_barriers) return push({.kind = EventKind::call, .node = index, .iteration = iteration});
     wait_for_matrix(index, iteration);
     wait_for_own_reads(index, iteration);
     acquire_values(index, iteration);
@@ -315,7 +318,9 @@ int role_stage(const Graph& graph, const Schedule& schedule, int node) {
 }
 
 Timeline simulate(const Graph& graph, const Schedule& schedule, int role, int trip_count) {
-  return Simulator(graph, schedule, role, trip_count).run();
+  Timeline timeline = Simulator(graph, schedule, role, trip_count).run();
+  if (!graph.machine.shared_barriers) place_barriers(graph, schedule, role, trip_count, timeline);
+  return timeline;
 }
 
 Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {

@@ -29,18 +29,22 @@ enum class EventKind {
   done,          ///< a node's completion has been observed
   release,       ///< this role reads the slot no more
   order_wait,    ///< this role's turn on a shared unit
-  order_arrive   ///< the next role's turn
+  order_arrive,  ///< the next role's turn
+  block_sync,    ///< where nothing else tells: all that the block's threads did to its slots is done; `node` is what follows in a step
+  warp_sync      ///< the same of a warp
 };
 
 struct Event {
   EventKind kind = EventKind::call;
   int node = -1;
   int ring = -1;       ///< of the schedule
-  int iteration = -1;  ///< of the instance; of a store_wait, of the newest group that it is for; -1 for tile scope
+  int iteration = -1;  ///< of the instance; of a store_wait, of the newest group that it is for; -1 for tile scope and syncs
   int pending = 0;
   int order = -1;      ///< order barrier of the schedule
   friend bool operator==(const Event&, const Event&) = default;
 };
+
+constexpr bool is_sync(EventKind kind) { return kind == EventKind::block_sync || kind == EventKind::warp_sync; }
 
 struct Timeline {
   std::vector<Event> tile_begin;

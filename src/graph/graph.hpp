@@ -38,6 +38,7 @@ struct Machine {
   int max_registers_per_thread = 255;
   int register_step = 8;
   bool register_roles = false;
+  bool shared_barriers = true;  ///< in a block's shared memory; without, only all of its threads can meet, and its loop is one role
   int max_cluster = 1;  ///< most blocks that run together and reach each other's shared memory
   int unit_index(std::string_view unit) const;  ///< -1 when unknown
 };
@@ -114,6 +115,7 @@ struct Value {
   /// Blocks of a cluster that fill a slot together: each copies its part to all of them. They are those whose ranks differ by
   /// multiples of `shared_stride`, and there are so many of them.
   int shared_by = 1, shared_stride = 1;
+  bool within_warp = false;  ///< each warp reads what itself has written, and no other's
 };
 
 struct Graph {

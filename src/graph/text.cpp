@@ -53,6 +53,7 @@ std::string to_text(const Graph& graph) {
   if (graph.blocks_per_sm > 1) out << ", " << graph.blocks_per_sm << " blocks an SM";
   out << "\n";
   for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";
+  if (!graph.machine.shared_barriers) out << "no barriers in shared memory\n";
   for (const auto& [space, bytes] : graph.machine.memory_bytes) out << "memory " << space << ": " << bytes << " bytes\n";
   for (const Node& node : graph.nodes) node_line(out, graph.machine, node);
   for (const Edge& edge : graph.edges) {
@@ -66,6 +67,7 @@ std::string to_text(const Graph& graph) {
   for (const Value& value : graph.values) {
     out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to " << value.max_slots
         << " slots, " << scope_text(value.scope);
+    if (value.within_warp) out << ", within a warp";
     if (value.shared_by > 1) out << ", shared by " << value.shared_by << " blocks " << value.shared_stride << " apart";
     out << "\n";
   }

@@ -131,6 +131,7 @@ std::int64_t ring_bytes(const Graph& graph, const Schedule& schedule, const std:
     const std::int64_t alignment = graph.values[v].alignment;
     bytes = (bytes + alignment - 1) / alignment * alignment + padded(graph.values[v]) * slots[v];
   }
+  if (!graph.machine.shared_barriers) return bytes;
   bytes = (bytes + kBarrierBytes - 1) / kBarrierBytes * kBarrierBytes;
   for (std::size_t v = 0; v < graph.values.size(); ++v)
     if (is_ring[v]) bytes += kBarrierBytes * slots[v];

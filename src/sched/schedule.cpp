@@ -36,6 +36,9 @@ void check_options(const graph::Graph& graph, const Options& options) {
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
   if (options.min_ii > 1 << 22)
     support::fail(Stage::schedule, Code::invalid_argument, cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
+  if (!graph.machine.shared_barriers && (!options.joint || options.copies_apart))
+    support::fail(Stage::schedule, Code::invalid_argument, cat("machine '", graph.machine.name, "' has no barriers in shared memory, so that the loop is one role: ",
+                  options.joint ? "copies_apart is set; it must not be" : "joint is off; it must be set"));
   if (options.mixed_roles && !options.joint)
     support::fail(Stage::schedule, Code::invalid_argument, "mixed_roles is set without joint; the simple split keeps what completes by itself apart: set both, or neither");
   if (options.mixed_roles && options.copies_apart)
@@ -184,8 +187,12 @@ void solve_split(const graph::Graph& graph, const Options& options, Schedule& sc
 Schedule schedule(const graph::Graph& graph, const Options& given) {
   const auto begin = std::chrono::steady_clock::now();
   graph::check(graph);
-  check_options(graph, given);
   Options options = given;
+  if (!graph.machine.shared_barriers) {  // nothing could tell roles apart when another is done
+    options.mixed_roles = true;
+    options.max_roles = 1;
+  }
+  check_options(graph, options);
   if (options.node_budget == kBudgetBySize) options.node_budget = budget_by_size(graph);
   Schedule result;
   result.streaming_latency_zero = options.streaming_latency_zero;

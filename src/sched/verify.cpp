@@ -129,6 +129,7 @@ class Verifier {
 
   void roles() {
     std::vector<int> seen(g_.nodes.size(), 0);
+    if (!g_.machine.shared_barriers && s_.roles.size() > 1) report("there are ", s_.roles.size(), " roles; where blocks have no barriers in shared memory, allowed is one");
     for (std::size_t r = 0; r < s_.roles.size(); ++r) {
       if (s_.roles[r].origin < 0 || s_.roles[r].origin >= s_.ii)
         report("role ", s_.roles[r].name, " begins its steps at cycle ", s_.roles[r].origin, ", allowed are 0 to ", s_.ii - 1);
