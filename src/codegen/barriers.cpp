@@ -84,7 +84,7 @@ class Placer {
   /// Places of a node counted from the begin of the loop, in iteration 0.
   int in_loop(int index) const { return role_stage(graph_, schedule_, index) * period() + position(loop_, index); }
   /// Where an instance of the node runs.
-  int place_of(int index, int iteration) const {
+  int instance_place(int index, int iteration) const {
     if (scope(index) == Scope::tile_begin) return position(begin_, index);
     if (scope(index) == Scope::tile_end) return after_loop_ + position(end_, index);
     return before_loop_ + 1 + in_loop(index) + iteration * period();
@@ -155,16 +155,16 @@ class Placer {
       if (edge.value < 0 || value(edge.value).within_warp != of_warps) continue;
       if (value(edge.value).scope == Scope::iteration) {
         for (int i = 0; i < n_; ++i) {
-          loop.push_back({place_of(edge.src, i), place_of(edge.dst, i)});
-          if (i + slots(edge.value) < n_) loop.push_back({place_of(edge.dst, i), place_of(edge.src, i + slots(edge.value))});
+          loop.push_back({instance_place(edge.src, i), instance_place(edge.dst, i)});
+          if (i + slots(edge.value) < n_) loop.push_back({instance_place(edge.dst, i), instance_place(edge.src, i + slots(edge.value))});
         }
       } else if (scope(edge.dst) != Scope::iteration) {
-        once.push_back({place_of(edge.src, -1), place_of(edge.dst, -1)});
+        once.push_back({instance_place(edge.src, -1), instance_place(edge.dst, -1)});
         if (once.back().to <= once.back().from) refuse(edge, "before", "has written it");
       } else if (const int first = in_loop(edge.dst); gap_until(first)) {
-        if (n_ > 0) loop.push_back({place_of(edge.src, -1), place_of(edge.dst, 0)});
+        if (n_ > 0) loop.push_back({instance_place(edge.src, -1), instance_place(edge.dst, 0)});
       } else {
-        once.push_back({place_of(edge.src, -1), before_loop_});
+        once.push_back({instance_place(edge.src, -1), before_loop_});
       }
     }
     const auto by_end = [](const Interval& a, const Interval& b) { return a.to != b.to ? a.to < b.to : a.from < b.from; };

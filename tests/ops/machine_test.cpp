@@ -24,6 +24,7 @@ TEST_CASE("every arch is a machine with its own units, memory and registers") {
     CHECK(machine.max_registers_per_thread == arch->max_registers_per_thread);
     CHECK(machine.register_step == arch->register_step);
     CHECK(machine.register_roles == arch->register_roles);
+    CHECK(machine.shared_barriers == arch->shared_barriers);
     CHECK(machine.warps_per_group == arch->warps_per_group);
     CHECK(machine.warp_size == arch->warp_size);
   }
