@@ -199,9 +199,8 @@ GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double rows = static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
   const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
   const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
-  const auto whole = [](double cycles) { return static_cast<int>(std::ceil(cycles)); };
-  return {whole(flops / gemm_flops_per_cycle(tile.element_bytes, arch)), whole(bytes / arch.fact("shared_bytes_per_cycle")),
-          whole(static_cast<double>(slot_bytes(tile)) / arch.fact("shared_bytes_per_cycle"))};
+  return {cycles(flops / gemm_flops_per_cycle(tile.element_bytes, arch)), cycles(bytes / arch.fact("shared_bytes_per_cycle")),
+          cycles(static_cast<double>(slot_bytes(tile)) / arch.fact("shared_bytes_per_cycle"))};
 }
 
 void gemm_require_type(DType dtype, const arch::Arch& arch) {
