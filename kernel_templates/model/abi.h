@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 8u
+#define TJ_MODEL_ABI_VERSION 9u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -41,6 +41,22 @@ typedef struct tj_model_mma {
   const unsigned* a; /* its four registers of the left operand */
   unsigned b[2];     /* and two of the right */
 } tj_model_mma;
+
+/* How the lanes of a wave hold its matrix instruction, 16 rows, 16 columns, 16 of K: kernel_templates/matrix_<arch>.cuh. */
+enum tj_model_wave_layout {
+  TJ_MODEL_GFX11 = 0, /* 32 lanes; 8 words of an operand, alike in lanes l and l + 16; sum v is row 2v + lane / 16 */
+  TJ_MODEL_GFX12 = 1, /* 32 lanes; 4 words of an operand; sum v is row lane / 16 * 8 + v */
+  TJ_MODEL_GFX9 = 2   /* 64 lanes; 2 words of an operand; sum v is row lane / 16 * 4 + v */
+};
+
+/* That instruction, as one lane issues it. */
+typedef struct tj_model_wave_mma {
+  enum tj_model_element element; /* never e4m3 */
+  enum tj_model_wave_layout layout;
+  float* d;          /* this lane's sums */
+  const unsigned* a; /* its words of the left operand */
+  const unsigned* b; /* and of the right one */
+} tj_model_wave_mma;
 
 typedef struct tj_model_api {
   unsigned version;
@@ -89,12 +105,15 @@ typedef struct tj_model_api {
   void (*copy_async_arrive)(int site, unsigned barrier);
   void (*load_matrices)(unsigned address, unsigned* words, int count, int transposed);
   void (*mma)(const tj_model_mma* instruction);
+
+  void (*wave_mma)(const tj_model_wave_mma* instruction);
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */
 typedef struct tj_model_kernel {
   unsigned version;
   unsigned threads;
+  unsigned warp_threads; /* 32 or 64 */
   unsigned params_bytes, params_alignment;
   void (*run)(const void* params); /* one thread, from begin to end */
   void (*bind)(const tj_model_api* api);

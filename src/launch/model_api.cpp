@@ -8,6 +8,7 @@
 
 #include "launch/model_cluster.hpp"
 #include "launch/model_warp_matrix.hpp"
+#include "launch/model_wave_matrix.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -126,6 +127,10 @@ void mma(const tj_model_mma* instruction) {
   guarded([=](Thread& t, Block&) { multiply_fragments(t, *instruction); });
 }
 
+void wave_mma(const tj_model_wave_mma* instruction) {
+  guarded([=](Thread& t, Block&) { multiply_wave(t, *instruction); });
+}
+
 void misaligned(const void* address, unsigned bytes) {
   guarded([=](Thread& t, Block&) {
     fault(t, support::cat("access of ", bytes, " bytes at global address ", hex(reinterpret_cast<std::uint64_t>(address)), ", which is no multiple of ", bytes));
@@ -140,7 +145,7 @@ const tj_model_api& api() {
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
       &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned,
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
-      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma};
+      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma};
   return kApi;
 }
 

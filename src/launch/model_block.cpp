@@ -17,8 +17,8 @@ void enter(void* argument) {
 }  // namespace
 
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
-    : launch(common), cluster(of), rank(place), scheduler(pool, common.threads), mbarriers(scheduler, shared), named(scheduler),
-      copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / kWarpThreads),
+    : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared), named(scheduler),
+      copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / common.kernel->warp_threads),
       thread_copies_(scheduler, shared, mbarriers) {
   units_.push_back(&copies);
   units_.push_back(&stores);

@@ -63,8 +63,8 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
   const tj_model_kernel& kernel = loaded.object.kernel();
   if (config.grid[1] != 1 || config.grid[2] != 1 || config.grid[0] == 0)
     fail(Stage::launch, Code::unsupported, cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2], "; the CPU model takes grids of one dimension"));
-  if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % model::kWarpThreads != 0)
-    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of 32 up to ", model::kMaxThreads));
+  if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % kernel.warp_threads != 0)
+    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of ", kernel.warp_threads, " up to ", model::kMaxThreads));
   if (config.threads > kernel.threads)
     fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
   if (config.cluster == 0 || config.cluster > kMaxCluster)

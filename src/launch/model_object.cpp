@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "launch/model_thread.hpp"
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -74,6 +75,8 @@ Object::Object(std::string_view bytes, const std::string& symbol, const tj_model
   if (kernel_->version != TJ_MODEL_ABI_VERSION)
     fail(Stage::load, Code::unsupported,
          cat("the unit was made for version ", kernel_->version, " of the model, this is ", TJ_MODEL_ABI_VERSION, "; clear the kernel cache"));
+  if (kernel_->warp_threads != kWarpThreads && kernel_->warp_threads != kMaxWarpThreads)
+    fail(Stage::load, Code::unsupported, cat("the unit has warps of ", kernel_->warp_threads, " threads; the model has warps of ", kWarpThreads, " and ", kMaxWarpThreads, "; clear the kernel cache"));
   kernel_->bind(&api);
 }
 

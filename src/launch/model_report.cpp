@@ -49,7 +49,9 @@ std::string wait_text(const Block& block, const Thread& thread) {
 }
 
 // "warps 4-7", "warp 0, lane 0".
-std::string who(const Launch&, const std::map<unsigned, std::uint32_t>& lanes_of_warp) {
+std::string who(const Block& block, const std::map<unsigned, std::uint64_t>& lanes_of_warp) {
+  const unsigned lanes = block.scheduler.warp_threads();
+  const std::uint64_t all = ~std::uint64_t{0} >> (kMaxWarpThreads - lanes);
   std::ostringstream out;
   for (auto at = lanes_of_warp.begin(); at != lanes_of_warp.end();) {
     auto end = std::next(at);
@@ -57,9 +59,9 @@ std::string who(const Launch&, const std::map<unsigned, std::uint32_t>& lanes_of
     const unsigned first = at->first, last = std::prev(end)->first;
     out << (at == lanes_of_warp.begin() ? "" : "; ") << (first == last ? "warp " : "warps ") << first;
     if (first != last) out << '-' << last;
-    if (at->second != 0xffffffffu) {
+    if (at->second != all) {
       out << ", lane";
-      for (unsigned lane = 0; lane < kWarpThreads; ++lane)
+      for (unsigned lane = 0; lane < lanes; ++lane)
         if (at->second >> lane & 1u) out << ' ' << lane;
     }
     at = end;
@@ -70,7 +72,7 @@ std::string who(const Launch&, const std::map<unsigned, std::uint32_t>& lanes_of
 }  // namespace
 
 std::string waiting_report(const Block& block) {
-  std::map<std::pair<std::string, std::string>, std::map<unsigned, std::uint32_t>> groups;
+  std::map<std::pair<std::string, std::string>, std::map<unsigned, std::uint64_t>> groups;
   std::map<std::pair<std::string, std::string>, std::uint64_t> since;
   unsigned ended = 0;
   for (unsigned i = 0; i < block.scheduler.size(); ++i) {
@@ -80,14 +82,14 @@ std::string waiting_report(const Block& block) {
       continue;
     }
     const auto key = std::pair(wait_text(block, thread), site_text(block.launch, thread.wait.site));
-    groups[key][thread.warp()] |= 1u << thread.lane();
+    groups[key][thread.warp()] |= std::uint64_t{1} << thread.lane();
     const auto [place, is_new] = since.emplace(key, thread.wait.since);
     if (!is_new) place->second = std::min(place->second, thread.wait.since);
   }
   std::ostringstream out;
   out << "step " << block.scheduler.step() << ", block " << block.scheduler.thread(0).self.block << '\n';
   for (const auto& [key, lanes] : groups) {
-    out << who(block.launch, lanes) << ": ";
+    out << who(block, lanes) << ": ";
     if (key.first == "runnable") out << "runnable\n";
     else out << "waits since step " << since[key] << " for " << key.first << key.second << '\n';
   }

@@ -42,9 +42,10 @@ std::uint64_t split_mix(std::uint64_t& state) noexcept {
   return z ^ (z >> 31);
 }
 
-Scheduler::Scheduler(StackPool& pool, unsigned threads) : runnable_lanes_((threads + kWarpThreads - 1) / kWarpThreads) {
+Scheduler::Scheduler(StackPool& pool, unsigned threads, unsigned warp_threads)
+    : warp_threads_(warp_threads), runnable_lanes_((threads + warp_threads - 1) / warp_threads) {
   threads_.reserve(threads);
-  for (unsigned i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>(pool));
+  for (unsigned i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>(pool, warp_threads));
 }
 
 void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
@@ -94,8 +95,8 @@ bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled)
 
 void Scheduler::run_warp(unsigned warp, const std::function<void(Thread&)>& ended) {
   // Lanes that become runnable on the way wait for the next turn, so that the lanes stay together.
-  for (std::uint32_t lanes = std::exchange(runnable_lanes_[warp], 0); lanes != 0; lanes &= lanes - 1) {
-    Thread& thread = *threads_[warp * kWarpThreads + static_cast<unsigned>(std::countr_zero(lanes))];
+  for (std::uint64_t lanes = std::exchange(runnable_lanes_[warp], 0); lanes != 0; lanes &= lanes - 1) {
+    Thread& thread = *threads_[warp * warp_threads_ + static_cast<unsigned>(std::countr_zero(lanes))];
     running = &thread;
     thread.fiber.resume();
     running = nullptr;
@@ -117,7 +118,7 @@ void Scheduler::park(Thread& thread, Wait wait) {
 void Scheduler::wake(Thread& thread) {
   thread.state = ThreadState::runnable;
   thread.wait = {};
-  runnable_lanes_[thread.warp()] |= 1u << thread.lane();
+  runnable_lanes_[thread.warp()] |= std::uint64_t{1} << thread.lane();
   runnable_warps_ |= 1u << thread.warp();
 }
 

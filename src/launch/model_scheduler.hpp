@@ -31,11 +31,12 @@ class AsyncUnit {
 
 class Scheduler {
  public:
-  Scheduler(StackPool& pool, unsigned threads);
+  Scheduler(StackPool& pool, unsigned threads, unsigned warp_threads);
 
   Thread& thread(unsigned index) { return *threads_[index]; }
   const Thread& thread(unsigned index) const { return *threads_[index]; }
   unsigned size() const noexcept { return static_cast<unsigned>(threads_.size()); }
+  unsigned warp_threads() const noexcept { return warp_threads_; }
   std::uint64_t step() const noexcept { return step_; }
 
   /// Every thread at its beginning.
@@ -58,8 +59,9 @@ class Scheduler {
   bool complete_one(const std::vector<AsyncUnit*>& units, bool stalled);
   void run_warp(unsigned warp, const std::function<void(Thread&)>& ended);
 
+  const unsigned warp_threads_;
   std::vector<std::unique_ptr<Thread>> threads_;
-  std::vector<std::uint32_t> runnable_lanes_;  // of each warp
+  std::vector<std::uint64_t> runnable_lanes_;  // of each warp
   std::uint32_t runnable_warps_ = 0;
   std::uint32_t starved_ = 0;  // a warp that hardly runs while others can, in one launch of four
   unsigned alive_ = 0;

@@ -11,7 +11,8 @@
 
 namespace tj::launch::model {
 
-inline constexpr unsigned kWarpThreads = 32;
+inline constexpr unsigned kWarpThreads = 32;  ///< of NVIDIA's, which groups are made of
+inline constexpr unsigned kMaxWarpThreads = 64;
 inline constexpr unsigned kGroupWarps = 4;
 inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
 inline constexpr unsigned kMaxThreads = 1024;
@@ -32,14 +33,15 @@ enum class ThreadState { runnable, waiting, done };
 class Block;
 
 struct Thread {
-  explicit Thread(StackPool& pool) : fiber(pool) {}
+  Thread(StackPool& pool, unsigned threads_of_warp) : warp_threads(threads_of_warp), fiber(pool) {}
 
   unsigned index() const noexcept { return self.thread; }
-  unsigned warp() const noexcept { return self.thread / kWarpThreads; }
-  unsigned lane() const noexcept { return self.thread % kWarpThreads; }
+  unsigned warp() const noexcept { return self.thread / warp_threads; }
+  unsigned lane() const noexcept { return self.thread % warp_threads; }
   unsigned group() const noexcept { return self.thread / kGroupThreads; }
   unsigned in_group() const noexcept { return self.thread % kGroupThreads; }
 
+  const unsigned warp_threads;  ///< a power of two, at most kMaxWarpThreads
   tj_model_thread self{};
   Block* block = nullptr;
   ThreadState state = ThreadState::done;

@@ -14,6 +14,7 @@ const char* name(WarpUnit::Kind kind) {
     case WarpUnit::Kind::any: return "any_in_warp";
     case WarpUnit::Kind::load_matrices: return "load_matrices";
     case WarpUnit::Kind::mma: return "mma_m16n8k16";
+    case WarpUnit::Kind::wave_mma: return "mma_m16n16k16";
   }
   return "?";
 }
@@ -23,31 +24,31 @@ const char* name(WarpUnit::Kind kind) {
 void WarpUnit::check(const Thread& thread, Kind kind) {
   if (arrived_ == 0) kind_ = kind;
   else if (kind_ != kind)
-    fault(thread, support::cat("executes ", name(kind), " while other lanes of its warp are in ", name(kind_), "; all 32 lanes must execute the same"));
+    fault(thread, support::cat("executes ", name(kind), " while other lanes of its warp are in ", name(kind_), "; all ", thread.warp_threads, " lanes must execute the same"));
 }
 
 bool WarpUnit::last_to_come(Scheduler& scheduler, Thread& thread) {
-  arrived_ |= 1u << thread.lane();
-  if (arrived_ == 0xffffffffu) return true;
-  scheduler.park(thread, {WaitKind::warp, 0, arrived_, 0, 0});
+  arrived_ |= std::uint64_t{1} << thread.lane();
+  if (arrived_ == ~std::uint64_t{0} >> (kMaxWarpThreads - thread.warp_threads)) return true;
+  scheduler.park(thread, {WaitKind::warp, 0, 0, 0, 0});
   return false;
 }
 
 void WarpUnit::release(Scheduler& scheduler, const Thread& thread) {
   arrived_ = 0;
-  for (unsigned other = 0; other < kWarpThreads; ++other)
-    if (other != thread.lane()) scheduler.wake(scheduler.thread(thread.warp() * kWarpThreads + other));
+  for (unsigned other = 0; other < thread.warp_threads; ++other)
+    if (other != thread.lane()) scheduler.wake(scheduler.thread(thread.warp() * thread.warp_threads + other));
 }
 
 std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand) {
   const unsigned lane = thread.lane();
   check(thread, kind);
-  if ((kind == Kind::shuffle || kind == Kind::shuffle_xor) && operand >= kWarpThreads)
-    fault(thread, support::cat(name(kind), " with ", kind == Kind::shuffle ? "lane " : "mask ", operand, "; allowed are 0 to 31"));
+  if ((kind == Kind::shuffle || kind == Kind::shuffle_xor) && operand >= thread.warp_threads)
+    fault(thread, support::cat(name(kind), " with ", kind == Kind::shuffle ? "lane " : "mask ", operand, "; allowed are 0 to ", thread.warp_threads - 1));
   value_[lane] = value;
   operand_[lane] = operand;
   if (last_to_come(scheduler, thread)) {
-    finish();
+    finish(thread.warp_threads);
     release(scheduler, thread);
   }
   return result_[lane];
@@ -61,10 +62,10 @@ void WarpUnit::meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const v
   release(scheduler, thread);
 }
 
-void WarpUnit::finish() {
+void WarpUnit::finish(unsigned lanes) {
   std::uint32_t any = 0;
-  for (unsigned lane = 0; lane < kWarpThreads; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
-  for (unsigned lane = 0; lane < kWarpThreads; ++lane)
+  for (unsigned lane = 0; lane < lanes; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
+  for (unsigned lane = 0; lane < lanes; ++lane)
     result_[lane] = kind_ == Kind::shuffle ? value_[operand_[lane]] : kind_ == Kind::shuffle_xor ? value_[lane ^ operand_[lane]] : any;
 }
 

@@ -13,13 +13,13 @@ namespace tj::launch::model {
 
 class WarpUnit {
  public:
-  enum class Kind { sync, shuffle, shuffle_xor, any, load_matrices, mma };
-  using Requests = std::array<const void*, kWarpThreads>;  ///< of each lane, as it gave it
+  enum class Kind { sync, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma };
+  using Requests = std::array<const void*, kMaxWarpThreads>;  ///< of each lane, as it gave it
 
   void reset() { arrived_ = 0; }
-  /// Returns this lane's result once all 32 lanes take part.
+  /// Returns this lane's result once all lanes take part.
   std::uint32_t meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand);
-  /// Returns once all 32 lanes take part and the last one has called work(itself, requests), which may throw. A lane's request stays
+  /// Returns once all lanes take part and the last one has called work(itself, requests), which may throw. A lane's request stays
   /// where it is until then.
   void meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const void* request, void (*work)(Thread& last, const Requests& requests));
 
@@ -28,11 +28,11 @@ class WarpUnit {
   bool last_to_come(Scheduler& scheduler, Thread& thread);
   void release(Scheduler& scheduler, const Thread& thread);
   void check(const Thread& thread, Kind kind);
-  void finish();
+  void finish(unsigned lanes);
 
-  std::uint32_t arrived_ = 0;
+  std::uint64_t arrived_ = 0;
   Kind kind_ = Kind::sync;
-  std::array<std::uint32_t, kWarpThreads> value_{}, operand_{}, result_{};
+  std::array<std::uint32_t, kMaxWarpThreads> value_{}, operand_{}, result_{};
   Requests requests_{};
 };
 

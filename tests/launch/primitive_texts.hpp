@@ -11,4 +11,9 @@ std::vector<std::string_view> warp_matrix_texts();
 /// Of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
 std::string_view thread_copies_text();
 
+/// Of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs of a wave and of a block.
+std::string_view wave_products_text();
+std::string_view wave_exchange_text();
+std::string_view wave_barriers_text();
+
 }  // namespace tj::testing
