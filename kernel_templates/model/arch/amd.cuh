@@ -11,7 +11,7 @@ inline constexpr unsigned kWarp = kWave;
 
 }  // namespace tj::dev::detail
 
-#include "arch/any.cuh"
+#include "any.cuh"
 
 namespace tj::dev {
 

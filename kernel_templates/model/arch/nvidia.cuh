@@ -10,7 +10,7 @@ inline constexpr unsigned kWarp = 32;  ///< threads
 
 }  // namespace tj::dev::detail
 
-#include "arch/any.cuh"
+#include "any.cuh"
 
 namespace tj::dev {
 
