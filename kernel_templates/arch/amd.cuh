@@ -20,7 +20,7 @@
 
 namespace tj {
 
-// Node bodies find these without qualification; the compilers' own are not there in every mode of theirs.
+// Node bodies find these without qualification. Outside of this namespace hiprtc brings its own, clang without a header none.
 TJ_DEVICE int min(int a, int b) { return b < a ? b : a; }
 TJ_DEVICE int max(int a, int b) { return a < b ? b : a; }
 TJ_DEVICE unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
@@ -31,6 +31,10 @@ TJ_DEVICE unsigned long long min(unsigned long long a, unsigned long long b) { r
 TJ_DEVICE unsigned long long max(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
 
 }  // namespace tj
+#ifndef __HIPCC_RTC__
+using tj::max;
+using tj::min;
+#endif
 
 namespace tj::dev {
 

@@ -1,0 +1,55 @@
+// What tests read of a code object for AMD beside its metadata: the matrix instructions in it. And a compiler, or a skipped test.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "compile/compiler.hpp"
+#include "support/code_object.hpp"
+#include "support/skip.hpp"
+
+namespace tj::testing {
+
+namespace detail {
+
+template <class T>
+T read_at(std::string_view bytes, std::size_t offset) {
+  T value{};
+  if (offset <= bytes.size() && sizeof(T) <= bytes.size() - offset) std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+/// First halves of the instructions' encodings: v_wmma_f32_16x16x16 of f16 and bf16; v_mfma_f32_16x16x16 of f16, of bf16 on gfx90a and from gfx942
+/// on. Source: AMD RDNA 3 and 4 ISA reference guides, VOP3P; AMD CDNA 2 and 3 ISA reference guides, VOP3P-MAI.
+inline bool is_matrix_instruction(std::uint32_t word, bool mfma) {
+  const std::uint32_t high = word >> 16;
+  return mfma ? high == 0xd3cd || high == 0xd3e7 || high == 0xd3e1 : high == 0xcc40 || high == 0xcc41;
+}
+
+}  // namespace detail
+
+/// How many times the matrix instructions that primitives use stand in the object's code.
+inline int matrix_instructions(std::string_view object, bool mfma) {
+  using detail::read_at;
+  constexpr std::uint64_t kExecutable = 4;  // ELF-64: SHF_EXECINSTR
+  const auto headers = read_at<std::uint64_t>(object, 0x28);
+  const auto size = read_at<std::uint16_t>(object, 0x3a), count = read_at<std::uint16_t>(object, 0x3c);
+  int found = 0;
+  for (std::uint64_t header = headers; header < headers + std::uint64_t{size} * count; header += size) {
+    if ((read_at<std::uint64_t>(object, header + 0x08) & kExecutable) == 0) continue;
+    const auto begin = read_at<std::uint64_t>(object, header + 0x18), bytes = read_at<std::uint64_t>(object, header + 0x20);
+    for (std::uint64_t at = begin; at + 4 <= begin + bytes; at += 4) found += detail::is_matrix_instruction(read_at<std::uint32_t>(object, at), mfma) ? 1 : 0;
+  }
+  return found;
+}
+
+/// The compiler that makes code for the arch here; null where there is none.
+inline std::unique_ptr<compile::Compiler> hip_compiler(const std::string& arch, const std::string& which = "auto") {
+  auto compiler = compile::make_compiler("hiprtc", {which, arch});
+  return compiler->identity().present() ? std::move(compiler) : nullptr;
+}
+
+}  // namespace tj::testing
