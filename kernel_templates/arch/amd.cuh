@@ -3,7 +3,7 @@
 //
 // Decides which builtin serves which primitive; no op and no schedule. A warp is a wave, of kWave lanes. Shared memory (LDS) is addressed
 // by 32-bit offsets. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is unused.
-// Included by the files of the archs, which say kWave before. Everything is a builtin or an attribute of clang: compiled without any
+// Included by the files of the archs, which say kWave and kGeneration before. Everything is a builtin, an attribute or an instruction that clang knows: compiled without any
 // header, by hiprtc and by clang alone. Invariant: no blockDim, no gridDim, nothing else that hides in implicit arguments.
 // Source: LLVM, user guide of the AMDGPU backend; AMD's ISA reference guides.
 #pragma once
@@ -119,10 +119,20 @@ TJ_DEVICE u32 shared_base() {
 }
 
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
+namespace detail {
+/// The instruction alone. Before the builtin, compilers wait on gfx11 and gfx12 for all that is under way from global memory too, so that
+/// nothing could be loaded ahead over a barrier; the fences around it say what has to be waited for.
+TJ_DEVICE void barrier() {
+  if constexpr (kGeneration == 12) asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+  else if constexpr (kGeneration == 11) asm volatile("s_barrier" ::: "memory");
+  else __builtin_amdgcn_s_barrier();
+}
+}  // namespace detail
+
 /// Every thread of the block has come, and sees what the others have written to shared memory before.
 TJ_DEVICE void block_sync() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-  __builtin_amdgcn_s_barrier();
+  detail::barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 template <int Site>

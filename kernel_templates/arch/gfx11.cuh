@@ -9,6 +9,7 @@
 namespace tj::dev {
 
 inline constexpr unsigned kWave = 32;
+inline constexpr int kGeneration = 11;
 
 }  // namespace tj::dev
 

@@ -8,6 +8,7 @@
 namespace tj::dev {
 
 inline constexpr unsigned kWave = 32;
+inline constexpr int kGeneration = 12;
 
 }  // namespace tj::dev
 

@@ -9,6 +9,7 @@
 namespace tj::dev {
 
 inline constexpr unsigned kWave = 64;
+inline constexpr int kGeneration = 9;
 
 }  // namespace tj::dev
 

@@ -1,11 +1,13 @@
 // What tests read of a code object for AMD beside its metadata: the matrix instructions in it. And a compiler, or a skipped test.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compile/compiler.hpp"
 #include "support/code_object.hpp"
@@ -31,19 +33,25 @@ inline bool is_matrix_instruction(std::uint32_t word, bool mfma) {
 
 }  // namespace detail
 
-/// How many times the matrix instructions that primitives use stand in the object's code.
-inline int matrix_instructions(std::string_view object, bool mfma) {
+/// The words of the object's code, in order.
+inline std::vector<std::uint32_t> code_words(std::string_view object) {
   using detail::read_at;
   constexpr std::uint64_t kExecutable = 4;  // ELF-64: SHF_EXECINSTR
   const auto headers = read_at<std::uint64_t>(object, 0x28);
   const auto size = read_at<std::uint16_t>(object, 0x3a), count = read_at<std::uint16_t>(object, 0x3c);
-  int found = 0;
+  std::vector<std::uint32_t> words;
   for (std::uint64_t header = headers; header < headers + std::uint64_t{size} * count; header += size) {
     if ((read_at<std::uint64_t>(object, header + 0x08) & kExecutable) == 0) continue;
     const auto begin = read_at<std::uint64_t>(object, header + 0x18), bytes = read_at<std::uint64_t>(object, header + 0x20);
-    for (std::uint64_t at = begin; at + 4 <= begin + bytes; at += 4) found += detail::is_matrix_instruction(read_at<std::uint32_t>(object, at), mfma) ? 1 : 0;
+    for (std::uint64_t at = begin; at + 4 <= begin + bytes && at + 4 <= object.size(); at += 4) words.push_back(read_at<std::uint32_t>(object, at));
   }
-  return found;
+  return words;
+}
+
+/// How many times the matrix instructions that primitives use stand in the object's code.
+inline int matrix_instructions(std::string_view object, bool mfma) {
+  const std::vector<std::uint32_t> words = code_words(object);
+  return static_cast<int>(std::count_if(words.begin(), words.end(), [&](std::uint32_t word) { return detail::is_matrix_instruction(word, mfma); }));
 }
 
 /// The compiler that makes code for the arch here; null where there is none.

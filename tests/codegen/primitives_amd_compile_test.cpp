@@ -158,6 +158,31 @@ TEST_CASE("blocks side by side get the registers of their share, and no more") {
   CHECK(registers("TJ_KERNEL_BESIDE(kernel, 256, 3, Params, p)") <= arch::find("gfx1100")->registers_per_sm / (3 * 256));
 }
 
+TEST_CASE("what is loaded from global memory before a barrier is not waited for there, what is under way in shared memory is") {
+  const std::string text = "struct Params { const char* in; char* out; int n; };\n"
+                           "TJ_KERNEL(kernel, 128, Params, p) {\n  const u32 base = shared_base(), mine = 16 * thread_index();\n  u32 next[4], sum[4] = {}, read[4];\n"
+                           "  load_global(p.in + mine, next);\n  for (int i = 1; i < p.n; ++i) {\n    store_shared(base + mine, next);\n    block_sync<1>();\n"
+                           "    load_global(p.in + 2048 * i + mine, next);\n    load_shared(base + 2032 - mine, read);\n    sum[0] += read[0];\n    sum[1] ^= read[3];\n    block_sync<2>();\n  }\n"
+                           "  store_global(p.out + mine, sum[0], sum[1], next[2], next[3]);\n}\n";
+  struct Encodings {
+    const char* arch;
+    std::uint32_t wait_for_shared, barrier;  // AMD RDNA 3 and 4 ISA reference guides, SOPP and SOP1
+  };
+  for (const Encodings& each : {Encodings{"gfx1100", 0xbf89fc07u, 0xbfbd0000u}, Encodings{"gfx1201", 0xbfc60000u, 0xbe804ec1u}}) {
+    CAPTURE(each.arch);
+    const auto compiler = hip_compiler(each.arch, "clang");
+    if (!compiler) continue;
+    const std::vector<std::uint32_t> words = testing::code_words(compiler->compile(job_for(each.arch, text)).bytes);
+    int barriers = 0, after_wait = 0;
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      barriers += words[at] == each.barrier;
+      after_wait += words[at] == each.barrier && words[at - 1] == each.wait_for_shared;
+    }
+    CHECK(barriers == 2);
+    CHECK(after_wait == 2);
+  }
+}
+
 TEST_CASE("what AMD lacks is refused in words, where a body gets there") {
   const auto compiler = hip_compiler("gfx1100", "clang");
   if (!compiler) return;
