@@ -3,7 +3,8 @@
 # tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
 #   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit. A name that begins with oracle_ links Z3.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
-# tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time.
+# tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time;
+# tests/fakes/<name>-<n>_fake.cpp -> <name>.so.<n>.
 # tests/<folder>/<name>_bench.cpp -> executable <folder>.<name>_bench, which prints times and is no test.
 # Other .cpp files below tests/<folder>/ are helpers that every test may use. Exit status 77 means skipped.
 # The system's interpreter comes first: it is the one that python3-numpy belongs to.
@@ -54,10 +55,15 @@ endfunction()
 foreach(source IN LISTS fake_sources)
   get_filename_component(target "${source}" NAME_WE)
   string(REGEX REPLACE "_fake$" "" name "${target}")
+  set(version 1)
+  if(name MATCHES "^(.*)-([0-9]+)$")
+    set(name "${CMAKE_MATCH_1}")
+    set(version "${CMAKE_MATCH_2}")
+  endif()
   add_library(${target} MODULE "${source}")
   target_link_libraries(${target} PRIVATE tj_cuda_headers)
-  target_link_options(${target} PRIVATE -Wl,-soname,${name}.so.1)
-  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so.1"
+  target_link_options(${target} PRIVATE -Wl,-soname,${name}.so.${version})
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so.${version}"
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)
   add_dependencies(tj_test_main ${target})
 endforeach()

@@ -14,15 +14,17 @@ Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.h
 
 std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
   const std::lock_guard lock(mutex_);
+  const auto once = [](Gpu& gpu, std::shared_ptr<launch::Driver> (*open)(std::string*)) {
+    if (!gpu.tried) gpu.driver = open(&gpu.reason);
+    gpu.tried = true;
+    return gpu.driver;
+  };
   switch (kind) {
     case DeviceKind::cpu:
       if (!model_) model_ = launch::open_model();
       return model_;
-    case DeviceKind::cuda:
-      if (!cuda_tried_) cuda_ = launch::open_cuda(&cuda_reason_);
-      cuda_tried_ = true;
-      return cuda_;
-    case DeviceKind::hip: return nullptr;
+    case DeviceKind::cuda: return once(cuda_, launch::open_cuda);
+    case DeviceKind::hip: return once(hip_, launch::open_hip);
   }
   return nullptr;
 }
@@ -30,9 +32,9 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
 std::shared_ptr<launch::Driver> Backends::driver(Device device) {
   auto found = driver_if_present(device.kind);
   if (!found) {
-    const std::string reason = device.kind == DeviceKind::cuda ? cuda_reason_ : "AMD devices are not served by this version";
+    const bool amd = device.kind == DeviceKind::hip;
     fail(Stage::launch, Code::not_found,
-         cat("no driver for ", to_string(device), ": ", reason, "; without a GPU use cpu tensors and TJ_TARGET=model:sm_90a"));
+         cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason, "; without a GPU use cpu tensors and TJ_TARGET=model:", amd ? "gfx1100" : "sm_90a"));
   }
   if (device.index < 0 || device.index >= found->device_count())
     fail(Stage::argument, Code::invalid_argument, cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
@@ -42,9 +44,11 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
 arch::Target Backends::detect(Device device) {
   if (device.kind == DeviceKind::cpu) return {arch::all().front(), true};
   const launch::DeviceInfo info = driver(device)->device_info(device.index);
-  const arch::Arch* found = arch::for_device(info.vendor, info.major, info.minor);
+  const bool by_name = !info.processor.empty();
+  const arch::Arch* found = by_name ? arch::for_device(info.vendor, info.processor) : arch::for_device(info.vendor, info.major, info.minor);
   if (found == nullptr)
-    fail(Stage::target, Code::unsupported, cat(to_string(device), " (", info.name, ") is not served: ", arch::why_unserved(info.vendor, info.major, info.minor)));
+    fail(Stage::target, Code::unsupported,
+         cat(to_string(device), " (", info.name, ") is not served: ", by_name ? arch::why_unserved(info.vendor, info.processor) : arch::why_unserved(info.vendor, info.major, info.minor)));
   return {found, false};
 }
 
@@ -65,18 +69,23 @@ arch::Target Backends::target(Device device) {
 
 const arch::Arch& Backends::arch(Device device) {
   const auto index = static_cast<std::size_t>(device.index);
-  if (device.kind != DeviceKind::cuda || index >= kKnownDevices) return *target(device).arch;
-  if (const arch::Arch* known = archs_[index].load(std::memory_order_acquire)) return *known;
+  if (device.kind == DeviceKind::cpu || index >= kKnownDevices) return *target(device).arch;
+  std::atomic<const arch::Arch*>& place = (device.kind == DeviceKind::hip ? hip_archs_ : cuda_archs_)[index];
+  if (const arch::Arch* known = place.load(std::memory_order_acquire)) return *known;
   const arch::Arch* found = target(device).arch;
-  archs_[index].store(found, std::memory_order_release);
+  place.store(found, std::memory_order_release);
   return *found;
 }
 
 Device Backends::default_device() {
   const Device cpu{DeviceKind::cpu, 0};
   if (forced_ && forced_->model) return cpu;
-  const auto cuda = driver_if_present(DeviceKind::cuda);
-  return cuda && cuda->device_count() > 0 ? Device{DeviceKind::cuda, 0} : cpu;
+  for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip}) {
+    if (forced_ && (forced_->arch->vendor == "amd") != (kind == DeviceKind::hip)) continue;  // nothing there could run it
+    const auto found = driver_if_present(kind);
+    if (found && found->device_count() > 0) return {kind, 0};
+  }
+  return cpu;
 }
 
 compile::Compiler& Backends::compiler(const arch::Target& target) {

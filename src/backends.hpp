@@ -40,14 +40,21 @@ class Backends {
  private:
   arch::Target detect(Device device);
 
+  /// A vendor's driver, once it was tried to open it.
+  struct Gpu {
+    std::shared_ptr<launch::Driver> driver;
+    bool tried = false;
+    std::string reason;  ///< why there is none
+  };
+
   static constexpr std::size_t kKnownDevices = 64;
-  std::array<std::atomic<const arch::Arch*>, kKnownDevices> archs_{};  ///< of GPUs by index, null until asked for
+  using KnownArchs = std::array<std::atomic<const arch::Arch*>, kKnownDevices>;  ///< by index, null until asked for
+  KnownArchs cuda_archs_{}, hip_archs_{};
   std::string hip_compiler_;
   std::unique_ptr<arch::Target> forced_;
   std::mutex mutex_;
-  std::shared_ptr<launch::Driver> cuda_, model_;
-  bool cuda_tried_ = false;
-  std::string cuda_reason_;
+  std::shared_ptr<launch::Driver> model_;
+  Gpu cuda_, hip_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<compile::Compiler>> compilers_;  ///< by kind and arch
 };
 

@@ -90,7 +90,7 @@ struct Runtime::Impl {
 
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
     if (device.kind != DeviceKind::cuda)
-      fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU, and the device is ", to_string(device), "; run it where the kernels will run"));
+      fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ", to_string(device), "; run it where the kernels will run"));
     TuneSteps steps{backends.driver(device), device, {}, {}};
     steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
     steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };

@@ -7,6 +7,7 @@
 #include "compile/library_search.hpp"
 #include "compile/program_search.hpp"
 #include "support/fail.hpp"
+#include "support/installations.hpp"
 
 namespace tj::compile {
 namespace {
@@ -44,7 +45,7 @@ std::vector<Candidate> candidates(std::string_view arch) {
   };
   for (int version = kNewest; version >= std::max(kOldest, first_clang(arch)); --version)
     for (const std::string& folder : folders) add(cat(folder, "/clang-", version), version);
-  for (const std::string& root : rocm_roots())
+  for (const std::string& root : support::rocm_roots())
     for (const char* name : {"/bin/amdclang++", "/llvm/bin/amdclang++", "/llvm/bin/clang++"}) add(root + name, 0);
   for (const std::string& folder : folders) add(folder + "/clang", 0);
   return found;
@@ -62,7 +63,7 @@ HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejecte
 }
 
 std::string describe_clang_search() {
-  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()), "; amdclang++ and clang++ below ", join(rocm_roots()));
+  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()), "; amdclang++ and clang++ below ", join(support::rocm_roots()));
 }
 
 }  // namespace tj::compile

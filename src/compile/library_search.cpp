@@ -3,7 +3,6 @@
 #include "compile/library_search.hpp"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,21 +15,14 @@
 #include <set>
 #include <utility>
 
+#include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
+#include "support/installations.hpp"
 
 namespace tj::compile {
 namespace {
 
 using Folders = std::vector<std::string>;
-
-std::vector<std::string> expand(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  return paths;
-}
 
 /// The folders of /etc/ld.so.conf and of what it includes; `depth` ends a circle of includes.
 void read_loader_configuration(const std::string& file, int depth, Folders& folders) {
@@ -44,7 +36,7 @@ void read_loader_configuration(const std::string& file, int depth, Folders& fold
     if (line.starts_with("include") && depth > 0) {
       const std::size_t pattern = line.find_first_not_of(" \t", 7);
       if (pattern == std::string::npos) continue;
-      for (const std::string& included : expand(line.substr(pattern)))
+      for (const std::string& included : support::matching(line.substr(pattern)))
         read_loader_configuration(included, depth - 1, folders);
     } else if (line.front() == '/') {
       folders.push_back(line);
@@ -104,13 +96,6 @@ std::vector<std::string> split_path(const std::string& list) {
   return folders;
 }
 
-std::vector<std::string> newest_first(const std::string& pattern) {
-  std::vector<std::string> paths = expand(pattern);
-  std::stable_sort(paths.begin(), paths.end(),
-                   [](const std::string& a, const std::string& b) { return strverscmp(a.c_str(), b.c_str()) > 0; });
-  return paths;
-}
-
 std::string behind_links(const std::string& path) {
   char file[PATH_MAX];
   return ::realpath(path.c_str(), file) != nullptr ? file : path;
@@ -131,29 +116,25 @@ LibrarySearch nvrtc_search() {
   search.groups.push_back(below(from_variables({"CUDA_HOME", "CUDA_PATH"}), kToolkit));
   search.groups.push_back(loader_folders());
   search.groups.push_back(below({"/usr/local/cuda", "/opt/cuda"}, kToolkit));
-  Folders versions = newest_first("/usr/local/cuda-*");
-  for (std::string& folder : newest_first("/opt/cuda-*")) versions.push_back(std::move(folder));
+  Folders versions = support::newest_first("/usr/local/cuda-*");
+  for (std::string& folder : support::newest_first("/opt/cuda-*")) versions.push_back(std::move(folder));
   search.groups.push_back(below(versions, kToolkit));
   return search;
 }
 
 LibrarySearch hiprtc_search() {
   // Before version 6 the compiler lives in the HIP runtime itself; newer runtimes keep only forwarding symbols.
-  LibrarySearch search{"libhiprtc", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5"}, {}};
+  LibrarySearch search{"libhiprtc", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5", "libhiprtc.so"}, {}};
+  // A process that runs kernels already, as PyTorch's, wants binaries of the same release.
+  const std::string loaded = support::DynamicLibrary::loaded_path({"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5", "libhiprtc.so"});
+  if (!loaded.empty()) search.groups.push_back({loaded.substr(0, loaded.rfind('/'))});
   search.groups.push_back(own_folders());
   search.groups.push_back(library_path());
   search.groups.push_back(below(from_variables({"ROCM_PATH", "HIP_PATH"}), {"/lib", "/lib64"}));
   search.groups.push_back(loader_folders());
   search.groups.push_back({"/opt/rocm/lib", "/opt/rocm/lib64"});
-  search.groups.push_back(below(newest_first("/opt/rocm-*"), {"/lib", "/lib64"}));
+  search.groups.push_back(below(support::newest_first("/opt/rocm-*"), {"/lib", "/lib64"}));
   return search;
-}
-
-std::vector<std::string> rocm_roots() {
-  Folders roots = from_variables({"ROCM_PATH", "HIP_PATH"});
-  roots.emplace_back("/opt/rocm");
-  for (std::string& folder : newest_first("/opt/rocm-*")) roots.push_back(std::move(folder));
-  return roots;
 }
 
 std::string find_library(const LibrarySearch& search) {

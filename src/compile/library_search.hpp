@@ -23,10 +23,8 @@ struct LibrarySearch {
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
 /// of the CUDA toolkit; where a folder may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) those too.
 LibrarySearch nvrtc_search();
-/// The same for AMD: ROCM_PATH, HIP_PATH and /opt/rocm.
+/// The same for AMD: first where the process has loaded it from, then those of ROCM_PATH, HIP_PATH and /opt/rocm.
 LibrarySearch hiprtc_search();
-/// Where a ROCm may be installed: ROCM_PATH, HIP_PATH, /opt/rocm, the versions beside it from the newest on.
-std::vector<std::string> rocm_roots();
 
 /// The first name that exists; empty when none does.
 std::string find_library(const LibrarySearch& search);
@@ -41,9 +39,6 @@ FileStamp stamp(const std::string& path);
 
 /// The folders of a list such as PATH: what lies between colons, without empty ones.
 std::vector<std::string> split_path(const std::string& list);
-
-/// The files that match a shell pattern, the highest version first: "cuda-13.0" before "cuda-12.4".
-std::vector<std::string> newest_first(const std::string& pattern);
 
 /// The file behind the links, whose exchange is another compiler; the path itself where there is no such file.
 std::string behind_links(const std::string& path);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/installations.hpp"
 
 namespace tj::compile {
 void RuntimeLibrary::fail_symbol(const char* name) const {
@@ -33,7 +34,7 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
 
 void open_beside(const std::string& folder, const std::string& pattern) {
   std::string reason;
-  for (const std::string& file : newest_first(folder + "/" + pattern))
+  for (const std::string& file : support::newest_first(folder + "/" + pattern))
     if (auto library = support::DynamicLibrary::open_first({file}, &reason)) support::keep_open(std::move(library));
 }
 

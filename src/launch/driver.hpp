@@ -25,6 +25,7 @@ using support::TensorMapDesc;
 struct DeviceInfo {
   std::string vendor;  ///< "nvidia", "amd", "cpu"
   std::string name;
+  std::string processor = {};  ///< where devices go by names, with its features: "gfx90a:sramecc+:xnack-"
   int major = 0, minor = 0;
   int sm_count = 0;
   std::int64_t smem_per_block_bytes = 0;
@@ -94,8 +95,10 @@ class Driver {
   virtual std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>& work) = 0;
 };
 
-/// Open libcuda (null and a filled reason when there is no driver or no device).
+/// Opens libcuda (null and a filled reason when there is no driver or no device).
 std::shared_ptr<Driver> open_cuda(std::string* reason);
+/// The same for AMD's HIP runtime.
+std::shared_ptr<Driver> open_hip(std::string* reason);
 /// Always there.
 std::shared_ptr<Driver> open_model();
 

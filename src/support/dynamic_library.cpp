@@ -44,6 +44,17 @@ std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std
   return nullptr;
 }
 
+std::shared_ptr<DynamicLibrary> DynamicLibrary::loaded(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
+  return nullptr;
+}
+
+std::string DynamicLibrary::loaded_path(const std::vector<std::string>& names) {
+  const auto library = loaded(names);
+  return library ? library->path() : std::string();
+}
+
 void keep_open(std::shared_ptr<DynamicLibrary> library) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<DynamicLibrary>>;  // never destroyed, so neither are they

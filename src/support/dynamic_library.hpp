@@ -12,6 +12,10 @@ class DynamicLibrary {
   /// Tries each name or path in turn; returns null when none opens and then fills `searched` with one line a try
   /// (name: the loader's reason).
   static std::shared_ptr<DynamicLibrary> open_first(const std::vector<std::string>& names, std::string* searched);
+  /// The first that the process has loaded already, by whomever; null when it has none.
+  static std::shared_ptr<DynamicLibrary> loaded(const std::vector<std::string>& names);
+  /// Its file; empty when there is none.
+  static std::string loaded_path(const std::vector<std::string>& names);
   ~DynamicLibrary();
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;

@@ -2,53 +2,25 @@
 // outside of them.
 #include <doctest/doctest.h>
 
-#include <elf.h>
-
 #include <cstdint>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "support/code_object.hpp"
+#include "support/made_code_object.hpp"
 
 namespace {
 
 using nlohmann::json;
 using tj::support::read_code_object;
+using tj::testing::kMetadataOwner;
+using tj::testing::note;
+using tj::testing::object_with_notes;
 
-template <class T>
-void append(std::string& bytes, const T& value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-std::string note(const std::string& owner, std::uint32_t type, const std::string& text) {
-  std::string bytes;
-  append(bytes, Elf64_Nhdr{static_cast<std::uint32_t>(owner.size()), static_cast<std::uint32_t>(text.size()), type});
-  const auto padded = [](std::string part) { return part.append((4 - part.size() % 4) % 4, '\0'); };
-  return bytes + padded(owner) + padded(text);
-}
-
-/// An ELF file of a header, the notes and two section headers: a foreign one and that of the notes.
-std::string object_with(const std::string& notes) {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_machine = 224;
-  header.e_shoff = sizeof(header) + notes.size();
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = 2;
-  Elf64_Shdr other{}, section{};
-  other.sh_type = SHT_PROGBITS;
-  section.sh_type = SHT_NOTE;
-  section.sh_offset = sizeof(header);
-  section.sh_size = notes.size();
-  std::string bytes;
-  append(bytes, header);
-  bytes += notes;
-  append(bytes, other);
-  append(bytes, section);
-  return bytes;
+std::string object_with_metadata(const json& map) {
+  const std::vector<std::uint8_t> packed = json::to_msgpack(map);
+  return object_with_notes(note("GNU", 3, "12345") + note(kMetadataOwner, 32, std::string(packed.begin(), packed.end())));
 }
 
 json kernel() {
@@ -58,17 +30,8 @@ json kernel() {
           {".args", {{{".offset", 0}, {".size", 90}, {".value_kind", "by_value"}}, {{".offset", 96}, {".size", 4}, {".value_kind", "hidden_block_count_x"}}}}};
 }
 
-std::string packed(const json& map) {
-  const std::vector<std::uint8_t> bytes = json::to_msgpack(map);
-  return {bytes.begin(), bytes.end()};
-}
-
-const std::string kOwner{"AMDGPU\0", 7};
-
-std::string object_of(const json& map) { return object_with(note("GNU", 3, "12345") + note(kOwner, 32, packed(map))); }
-
 TEST_CASE("every number of a kernel is read, among other notes and sections") {
-  const auto object = read_code_object(object_of({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"}, {"amdhsa.version", {1, 2}}, {"amdhsa.kernels", {kernel()}}}));
+  const auto object = read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"}, {"amdhsa.version", {1, 2}}, {"amdhsa.kernels", {kernel()}}}));
   REQUIRE(object.has_value());
   CHECK(object->processor == "gfx90a");
   CHECK(object->features == "sramecc+:xnack-");
@@ -97,7 +60,7 @@ TEST_CASE("what a compiler leaves out or writes in another form is no error") {
   other[".workgroup_processor_mode"] = false;
   other[".args"] = {{{".size", 8}, {".value_kind", "global_buffer"}}, {{".size", 8}, {".value_kind", "global_buffer"}}};
   other[".name"] = 7;
-  const auto object = read_code_object(object_of({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {other, 3, kernel()}}}));
+  const auto object = read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {other, 3, kernel()}}}));
   REQUIRE(object.has_value());
   CHECK(object->processor == "gfx1100");
   CHECK(object->features == "");
@@ -107,8 +70,8 @@ TEST_CASE("what a compiler leaves out or writes in another form is no error") {
   CHECK_FALSE(object->kernels[0].two_units);
   CHECK(object->kernels[0].params_bytes == 0);  // two arguments
   CHECK_FALSE(object->kernels[0].hidden_arguments);
-  REQUIRE(read_code_object(object_of(json::object())).has_value());
-  CHECK(read_code_object(object_of(json::object()))->kernels.empty());
+  REQUIRE(read_code_object(object_with_metadata(json::object())).has_value());
+  CHECK(read_code_object(object_with_metadata(json::object()))->kernels.empty());
 }
 
 TEST_CASE("foreign and damaged bytes are refused with a reason") {
@@ -119,16 +82,16 @@ TEST_CASE("foreign and damaged bytes are refused with a reason") {
   };
   CHECK(problem_of("").find("no ELF file") != std::string::npos);
   CHECK(problem_of(std::string(100, 'x')).find("no ELF file") != std::string::npos);
-  std::string nvidia = object_of({{"amdhsa.kernels", {kernel()}}});
+  std::string nvidia = object_with_metadata({{"amdhsa.kernels", {kernel()}}});
   nvidia[18] = static_cast<char>(190);  // EM_CUDA
   CHECK(problem_of(nvidia).find("no ELF file") != std::string::npos);
-  CHECK(problem_of(object_with(note("GNU", 3, "12345"))).find("no metadata") != std::string::npos);
-  CHECK(problem_of(object_with(note(kOwner, 32, "\xc1 is no message"))).find("damaged") != std::string::npos);
+  CHECK(problem_of(object_with_notes(note("GNU", 3, "12345"))).find("no metadata") != std::string::npos);
+  CHECK(problem_of(object_with_notes(note(kMetadataOwner, 32, "\xc1 is no message"))).find("damaged") != std::string::npos);
   CHECK_FALSE(read_code_object("").has_value());  // and nobody asks why
 }
 
 TEST_CASE("cut off or changed anywhere, an object is read within its bytes or refused") {
-  const std::string whole = object_of({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {kernel()}}});
+  const std::string whole = object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {kernel()}}});
   for (std::size_t size = 0; size < whole.size(); ++size) read_code_object(std::string(whole, 0, size));
   for (std::size_t at = 0; at < whole.size(); ++at)
     for (const int change : {0x01, 0x80, 0xff}) {

@@ -33,3 +33,9 @@ TEST_CASE("when none opens there is one line a try, name first, with the loader'
   CHECK(searched.compare(newline + 1, broken.size() + 2, broken + ": ") == 0);
   CHECK(DynamicLibrary::open_first({}, nullptr) == nullptr);
 }
+
+TEST_CASE("what the process has loaded is found without loading anything") {
+  CHECK(DynamicLibrary::loaded({"libtilejit-missing.so.1", "libresolv-none.so"}) == nullptr);
+  CHECK(DynamicLibrary::loaded_path({"libtilejit-missing.so.1"}) == "");
+  CHECK(DynamicLibrary::loaded_path({"libtilejit-missing.so.1", "libc.so.6"}).find("libc.so.6") != std::string::npos);
+}

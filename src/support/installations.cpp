@@ -1,0 +1,40 @@
+// See installations.hpp.
+#include "support/installations.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "support/environment.hpp"
+
+namespace tj::support {
+
+std::vector<std::string> matching(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return paths;
+}
+
+std::vector<std::string> newest_first(const std::string& pattern) {
+  std::vector<std::string> paths = matching(pattern);
+  std::stable_sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) { return ::strverscmp(a.c_str(), b.c_str()) > 0; });
+  return paths;
+}
+
+std::vector<std::string> rocm_roots() {
+  std::vector<std::string> roots;
+  const auto add = [&](std::string root) {
+    if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(std::move(root));
+  };
+  for (const char* name : {"ROCM_PATH", "HIP_PATH"})
+    if (auto value = environment_variable(name)) add(std::move(*value));
+  add("/opt/rocm");
+  for (std::string& root : newest_first("/opt/rocm-*")) add(std::move(root));
+  return roots;
+}
+
+}  // namespace tj::support

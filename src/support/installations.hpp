@@ -1,0 +1,20 @@
+// Where several versions of a vendor's software may lie beside each other.
+//
+// Decides the order of folders that the compiling and the launching side share, so that both take one version. Opens nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tj::support {
+
+/// The files that match a shell pattern.
+std::vector<std::string> matching(const std::string& pattern);
+
+/// The same, the highest version first: "cuda-13.0" before "cuda-12.4".
+std::vector<std::string> newest_first(const std::string& pattern);
+
+/// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions beside it from the newest on; each once, there or not.
+std::vector<std::string> rocm_roots();
+
+}  // namespace tj::support

@@ -1,0 +1,270 @@
+// A HIP runtime that only keeps books, for tests on machines without one: libamdhip64.so.6 and libamdhip64.so.5 are made of this.
+//
+// Exports the calls that tilejit uses. Each is written to a log, may be told to fail, and refuses what the real runtime refuses
+// where a mistake of ours would show (dead handles, another device's stream order, argument buffers that are not packed as HIP
+// wants them). Device memory is host memory; kernels do nothing. TJ_FAKE_HIP_RELEASE is 6, or 5 for the older layout of properties and a
+// runtime without memory in a stream's order and without graphs. Steered through fake_hip_control.h.
+//
+// A test opens it by its path before the product asks for a runtime: FakeHip in fake_hip.hpp.
+#pragma once
+
+#include "fake_hip_state.hpp"
+
+namespace {
+
+template <class T>
+void put(void* properties, std::size_t offset, const T& value) {
+  std::memcpy(static_cast<char*>(properties) + offset, &value, sizeof value);
+}
+void put_text(void* properties, std::size_t offset, const std::string& text) { std::strncpy(static_cast<char*>(properties) + offset, text.c_str(), 256); }
+
+int take_memory(void** memory, std::size_t bytes) {
+  void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (block == nullptr) return answer(kOutOfMemory);
+  *memory = block;
+  const std::lock_guard lock(state().mutex);
+  state().memory.insert(block);
+  return kSuccess;
+}
+
+std::string processor() {
+  const std::lock_guard lock(state().mutex);
+  return state().processor;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* hipGetErrorName(int result) {
+  static thread_local std::string name;
+  name = result == kOutOfMemory ? "hipErrorOutOfMemory" : "hipErrorFake" + std::to_string(result);
+  return name.c_str();
+}
+const char* hipGetErrorString(int) { return "chosen by the fake runtime"; }
+int hipGetLastError() {
+  const int last = t_last_failure;
+  t_last_failure = kSuccess;
+  return last;
+}
+
+int hipInit(unsigned) {
+  TJ_ENTER();
+  return kSuccess;
+}
+int hipGetDeviceCount(int* count) {
+  TJ_ENTER();
+  *count = state().device_count;
+  return kSuccess;
+}
+int hipGetDevice(int* device) {
+  TJ_ENTER();
+  *device = t_device;
+  return kSuccess;
+}
+int hipSetDevice(int device) {
+  TJ_ENTER(std::to_string(device));
+  if (device < 0 || device >= state().device_count) return answer(kInvalidDevice);
+  t_device = device;
+  return kSuccess;
+}
+int hipDeviceGetAttribute(int* value, int attribute, int) {
+  TJ_ENTER(std::to_string(attribute));
+  if (attribute != 10015 || state().physical_units == 0) return answer(kInvalidValue);
+  *value = state().physical_units;
+  return kSuccess;
+}
+/// The layout of releases before 6, which 6 still answers in under this name.
+int hipGetDeviceProperties(void* properties, int device) {
+  TJ_ENTER();
+  if (device < 0 || device >= state().device_count) return answer(kInvalidDevice);
+  std::memset(properties, 0x5a, 792);
+  put_text(properties, 0, "Fake Radeon");
+  put(properties, 264, std::size_t{65536});
+  put(properties, 328, 11);
+  put(properties, 332, 0);
+  put(properties, 336, 48);
+  put_text(properties, 396, processor());
+  return kSuccess;
+}
+#if TJ_FAKE_HIP_RELEASE >= 6
+int hipGetDevicePropertiesR0600(void* properties, int device) {
+  TJ_ENTER();
+  if (device < 0 || device >= state().device_count) return answer(kInvalidDevice);
+  std::memset(properties, 0x5a, 1472);
+  put_text(properties, 0, "Fake Radeon");
+  put(properties, 296, std::size_t{65536});
+  put(properties, 360, 11);
+  put(properties, 364, 0);
+  put(properties, 388, 48);
+  put_text(properties, 1160, processor());
+  return kSuccess;
+}
+#endif
+
+int hipModuleLoadData(void** module, const void* image) {
+  TJ_ENTER();
+  if (std::memcmp(image, "\177ELF", 4) != 0) return answer(kInvalidImage);
+  return make(state().modules, module);
+}
+int hipModuleUnload(void* module) {
+  const int result = enter(__func__);
+  return destroy(state().modules, module, result);
+}
+/// A function is its module's handle; names that begin with "missing" are not there.
+int hipModuleGetFunction(void** function, void* module, const char* name) {
+  TJ_ENTER();
+  *function = module;
+  return std::strncmp(name, "missing", 7) == 0 ? answer(kNotFound) : kSuccess;
+}
+int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                          void* stream, void** arguments, void** extra) {
+  if (state().recording)
+    TJ_ENTER("grid " + std::to_string(grid_x) + "x" + std::to_string(grid_y) + "x" + std::to_string(grid_z) + " threads " + std::to_string(block_x) + " smem " + std::to_string(shared_bytes) +
+             (t_device != 0 ? " device " + std::to_string(t_device) : std::string()));
+  if (!is_live(state().modules, function)) return answer(kInvalidHandle);
+  const bool packed = arguments == nullptr && extra != nullptr && extra[0] == reinterpret_cast<void*>(1) && extra[2] == reinterpret_cast<void*>(2) && extra[4] == reinterpret_cast<void*>(3);
+  if (!packed || extra[1] == nullptr || shared_bytes > 65536) return answer(kInvalidValue);
+  const bool shaped = grid_x > 0 && grid_y > 0 && grid_z > 0 && block_x > 0 && block_x * block_y * block_z <= 1024 && std::size_t{grid_x} * block_x < (std::size_t{1} << 32);
+  if (!shaped) return answer(kInvalidConfiguration);
+  if (state().recording) {
+    const std::lock_guard lock(state().mutex);
+    state().params.assign(static_cast<const char*>(extra[1]), *static_cast<const std::size_t*>(extra[3]));
+  }
+  if (state().block_ms > 0) work(stream, state().block_ms * grid_x * grid_y * grid_z);
+  return kSuccess;
+}
+
+int hipStreamIsCapturing(void*, int* status) {
+  TJ_ENTER();
+  *status = state().capture;
+  return kSuccess;
+}
+int hipStreamSynchronize(void*) {
+  TJ_ENTER();
+  return kSuccess;
+}
+int hipThreadExchangeStreamCaptureMode(int* mode) {
+  static thread_local int current = 0;
+  TJ_ENTER(std::to_string(*mode));
+  std::swap(*mode, current);
+  return kSuccess;
+}
+
+int hipMalloc(void** memory, std::size_t bytes) {
+  TJ_ENTER(std::to_string(bytes));
+  return take_memory(memory, bytes);
+}
+int hipFree(void* memory) {
+  const int result = enter(__func__);
+  return destroy(state().memory, memory, result);
+}
+int hipMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
+  TJ_ENTER(std::to_string(bytes) + " kind " + std::to_string(kind));
+  std::memcpy(to, from, bytes);
+  return kSuccess;
+}
+
+int hipEventCreate(void** event) {
+  TJ_ENTER();
+  return make(state().events, event);
+}
+int hipEventRecord(void* event, void*) {
+  TJ_ENTER();
+  set_worked_ms(event, [] {
+    const std::lock_guard lock(state().mutex);
+    return state().now_ms;
+  }());
+  return is_live(state().events, event) ? kSuccess : answer(kInvalidHandle);
+}
+int hipEventSynchronize(void* event) {
+  TJ_ENTER();
+  return is_live(state().events, event) ? kSuccess : answer(kInvalidHandle);
+}
+int hipEventElapsedTime(float* milliseconds, void* start, void* end) {
+  TJ_ENTER();
+  *milliseconds = state().block_ms > 0 ? static_cast<float>(worked_ms(end) - worked_ms(start)) : 1.5F;
+  return is_live(state().events, start) && is_live(state().events, end) ? kSuccess : answer(kInvalidHandle);
+}
+int hipEventDestroy(void* event) {
+  const int result = enter(__func__);
+  take_worked_ms(event);
+  return destroy(state().events, event, result);
+}
+
+#if TJ_FAKE_HIP_RELEASE >= 6
+
+int hipMallocAsync(void** memory, std::size_t bytes, void*) {
+  TJ_ENTER(std::to_string(bytes));
+  return take_memory(memory, bytes);
+}
+int hipMallocFromPoolAsync(void** memory, std::size_t bytes, void* pool, void*) {
+  TJ_ENTER(std::to_string(bytes));
+  return is_live(state().pools, pool) && state().capture == 0 ? take_memory(memory, bytes) : answer(kInvalidValue);
+}
+int hipFreeAsync(void* memory, void*) {
+  const int result = enter(__func__);
+  return destroy(state().memory, memory, result);
+}
+int hipMemPoolCreate(void** pool, const int* properties) {
+  TJ_ENTER();
+  if (properties[0] != 1 || properties[2] != 1 || properties[3] >= state().device_count) return answer(kInvalidValue);
+  return make(state().pools, pool);
+}
+int hipMemPoolDestroy(void* pool) {
+  const int result = enter(__func__);
+  return destroy(state().pools, pool, result);
+}
+int hipMemPoolSetAttribute(void* pool, int attribute, void* value) {
+  TJ_ENTER(std::to_string(*static_cast<unsigned long long*>(value)));
+  return is_live(state().pools, pool) && attribute == 4 ? kSuccess : answer(kInvalidValue);
+}
+
+int hipStreamCreateWithFlags(void** stream, unsigned) {
+  TJ_ENTER();
+  return make(state().streams, stream);
+}
+int hipStreamDestroy(void* stream) {
+  const int result = enter(__func__);
+  return destroy(state().streams, stream, result);
+}
+int hipStreamBeginCapture(void* stream, int) {
+  TJ_ENTER();
+  set_worked_ms(stream, 0);
+  return is_live(state().streams, stream) ? kSuccess : answer(kInvalidHandle);
+}
+int hipStreamEndCapture(void* stream, void** graph) {
+  TJ_ENTER();
+  *graph = nullptr;
+  if (!is_live(state().streams, stream)) return answer(kInvalidHandle);
+  const double ms = take_worked_ms(stream);
+  const int result = make(state().graphs, graph);
+  set_worked_ms(*graph, ms);
+  return result;
+}
+int hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  TJ_ENTER();
+  if (!is_live(state().graphs, graph)) return answer(kInvalidHandle);
+  const int result = make(state().executables, executable);
+  set_worked_ms(*executable, worked_ms(graph));
+  return result;
+}
+int hipGraphDestroy(void* graph) {
+  const int result = enter(__func__);
+  take_worked_ms(graph);
+  return destroy(state().graphs, graph, result);
+}
+int hipGraphExecDestroy(void* executable) {
+  const int result = enter(__func__);
+  take_worked_ms(executable);
+  return destroy(state().executables, executable, result);
+}
+int hipGraphLaunch(void* executable, void* stream) {
+  TJ_ENTER();
+  work(stream, worked_ms(executable));
+  return is_live(state().executables, executable) ? kSuccess : answer(kInvalidHandle);
+}
+
+#endif
+
+}  // extern "C"

@@ -1,0 +1,36 @@
+/* How a test steers the fake HIP runtime, beyond the runtime's own calls. Thread safe, as those are. */
+#pragma once
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Forgets the log, the counts, the chosen failures and every setting below; this thread's device is 0 again. */
+void fake_hip_reset(void);
+/* Lets the nth call (from 1) of that name since the reset fail with a hipError_t. */
+void fake_hip_fail(const char* call, int nth, int result);
+/* Every call since the reset, one a line, launches with their shape. Valid until the next use on this thread. */
+const char* fake_hip_log(void);
+/* Off: calls are neither logged nor counted, and allocate nothing. */
+void fake_hip_record(int on);
+/* What is still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0, and its last failure
+ * when nobody asked for it; empty when nothing is. */
+const char* fake_hip_leaks(void);
+/* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared memory. */
+void fake_hip_set_devices(int count);
+/* gcnArchName of every device (default "gfx1100"). */
+void fake_hip_set_processor(const char* name);
+/* What hipDeviceGetAttribute says of physical compute units; 0: it fails (default 96). */
+void fake_hip_set_physical_units(int units);
+/* The hipStreamCaptureStatus that every stream reports (default none). */
+void fake_hip_set_capture(int status);
+/* What each block of a launch takes (default 0: 1.5 ms is what every pair of events measures). */
+void fake_hip_set_block_ms(double ms);
+/* Copies up to that many bytes of the last recorded launch's argument buffer; returns the buffer's size. */
+size_t fake_hip_last_params(void* out, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif

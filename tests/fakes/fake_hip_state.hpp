@@ -1,0 +1,179 @@
+// The books of the fake HIP runtime, and its steering wheel (fake_hip_control.h).
+//
+// Decides what is remembered and how a call is entered: logged, counted, failed when that was chosen. Included by
+// fake_hip_calls.hpp alone, which has the runtime's calls.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_hip_control.h"
+
+namespace {
+
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidConfiguration = 9, kInvalidDevice = 101, kInvalidImage = 200, kInvalidHandle = 400, kNotFound = 500;
+
+struct State {
+  std::mutex mutex;
+  std::atomic<bool> recording = true;
+  std::atomic<int> device_count = 1;
+  std::atomic<int> physical_units = 96;
+  std::atomic<int> capture = 0;
+  std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
+  std::string processor = "gfx1100";
+  double now_ms = 0;                 // what the device has worked so far
+  std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
+  std::string params;                // of the last launch
+  std::vector<std::string> log;
+  std::map<std::string, int> calls;
+  std::map<std::string, std::map<int, int>> failures;
+  std::set<void*> modules, memory, events, streams, graphs, executables, pools;
+};
+State& state() {
+  static auto* const instance = new State;  // outlives every static destructor of the tests
+  return *instance;
+}
+thread_local int t_device = 0;
+thread_local int t_last_failure = kSuccess;
+
+/// What a call answers; HIP remembers failures.
+int answer(int result) {
+  if (result != kSuccess) t_last_failure = result;
+  return result;
+}
+
+/// Logs the call and answers with the failure that was chosen for it.
+int enter(const char* name, const std::string& detail = {}) {
+  State& s = state();
+  if (!s.recording) return kSuccess;
+  const std::lock_guard lock(s.mutex);
+  s.log.push_back(detail.empty() ? std::string(name) : std::string(name) + " " + detail);
+  const int nth = ++s.calls[name];
+  const auto chosen = s.failures.find(name);
+  if (chosen == s.failures.end() || chosen->second.count(nth) == 0) return kSuccess;
+  return answer(chosen->second[nth]);
+}
+
+int make(std::set<void*>& live, void** handle) {
+  const std::lock_guard lock(state().mutex);
+  *handle = std::malloc(16);
+  live.insert(*handle);
+  return kSuccess;
+}
+
+/// A release that is told to fail has released all the same, as in a runtime that is going down.
+int destroy(std::set<void*>& live, void* handle, int result) {
+  const std::lock_guard lock(state().mutex);
+  if (live.erase(handle) == 0) return answer(kInvalidHandle);
+  std::free(handle);
+  return result;
+}
+
+bool is_live(const std::set<void*>& live, void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return live.count(handle) > 0;
+}
+
+/// Work goes where the stream's work goes: into what it captures, else onto the device's clock.
+void work(void* stream, double ms) {
+  const std::lock_guard lock(state().mutex);
+  const auto capturing = state().worked_ms.find(stream);
+  (capturing == state().worked_ms.end() ? state().now_ms : capturing->second) += ms;
+}
+double worked_ms(void* handle) {
+  const std::lock_guard lock(state().mutex);
+  return state().worked_ms[handle];
+}
+void set_worked_ms(void* handle, double ms) {
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms[handle] = ms;
+}
+/// A handle that ends: its address may be given to another one.
+double take_worked_ms(void* handle) {
+  const double ms = worked_ms(handle);
+  const std::lock_guard lock(state().mutex);
+  state().worked_ms.erase(handle);
+  return ms;
+}
+
+}  // namespace
+
+#define TJ_ENTER(...) \
+  if (const int chosen = enter(__func__ __VA_OPT__(, ) __VA_ARGS__); chosen != kSuccess) return chosen
+
+extern "C" {
+
+void fake_hip_reset(void) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.recording = true;
+  s.device_count = 1;
+  s.physical_units = 96;
+  s.capture = 0;
+  s.block_ms = 0;
+  s.processor = "gfx1100";
+  s.now_ms = 0;
+  s.worked_ms.clear();
+  s.params.clear();
+  s.log.clear();
+  s.calls.clear();
+  s.failures.clear();
+  for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables, &s.pools}) {
+    for (void* handle : *live) std::free(handle);
+    live->clear();
+  }
+  t_device = 0;
+  t_last_failure = kSuccess;
+}
+void fake_hip_fail(const char* call, int nth, int result) {
+  const std::lock_guard lock(state().mutex);
+  state().failures[call][nth] = result;
+}
+const char* fake_hip_log(void) {
+  static thread_local std::string text;
+  const std::lock_guard lock(state().mutex);
+  text.clear();
+  for (const std::string& line : state().log) text += line + "\n";
+  return text.c_str();
+}
+void fake_hip_record(int on) { state().recording = on != 0; }
+const char* fake_hip_leaks(void) {
+  static thread_local std::string text;
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  text.clear();
+  const auto report = [](const char* what, std::size_t count) {
+    if (count > 0) text += std::string(what) + ": " + std::to_string(count) + "\n";
+  };
+  report("modules", s.modules.size());
+  report("memory blocks", s.memory.size());
+  report("events", s.events.size());
+  report("streams", s.streams.size());
+  report("graphs", s.graphs.size() + s.executables.size());
+  report("memory pools", s.pools.size());
+  report("this thread's device", static_cast<std::size_t>(t_device));
+  report("this thread's last failure", static_cast<std::size_t>(t_last_failure));
+  return text.c_str();
+}
+void fake_hip_set_devices(int count) { state().device_count = count; }
+void fake_hip_set_processor(const char* name) {
+  const std::lock_guard lock(state().mutex);
+  state().processor = name;
+}
+void fake_hip_set_physical_units(int units) { state().physical_units = units; }
+void fake_hip_set_capture(int status) { state().capture = status; }
+void fake_hip_set_block_ms(double ms) { state().block_ms = ms; }
+size_t fake_hip_last_params(void* out, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  std::memcpy(out, state().params.data(), std::min(bytes, state().params.size()));
+  return state().params.size();
+}
+
+}  // extern "C"
