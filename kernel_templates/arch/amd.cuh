@@ -268,17 +268,24 @@ TJ_DEVICE bool any_in_warp(bool value) {
 }
 
 // ---- elements of 16 bits --------------------------------------------------------------------------------------------
+/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become two columns.
+TJ_DEVICE u32 low_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x05040100u); }
+TJ_DEVICE u32 high_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x07060302u); }
+
 namespace detail {
-TJ_DEVICE u32 half_bits(float value) { return __builtin_bit_cast(unsigned short, static_cast<_Float16>(value)); }
-TJ_DEVICE u32 bfloat_bits(float value) {
+typedef _Float16 TwoHalves __attribute__((ext_vector_type(2)));
+/// Rounded to what the high half holds; what is in the low one then has no meaning.
+TJ_DEVICE u32 rounded_to_high(float value) {
   const u32 from = bits(value);
-  return value != value ? 0x7fffu : (from + 0x7fffu + (from >> 16 & 1u)) >> 16;
+  return value != value ? 0x7fff0000u : from + 0x7fffu + (from >> 16 & 1u);
 }
 }  // namespace detail
 
 /// Two values rounded to nearest even, the first in the low half.
-TJ_DEVICE u32 pack(F16, float low, float high) { return detail::half_bits(low) | detail::half_bits(high) << 16; }
-TJ_DEVICE u32 pack(Bf16, float low, float high) { return detail::bfloat_bits(low) | detail::bfloat_bits(high) << 16; }
+TJ_DEVICE u32 pack(F16, float low, float high) {
+  return __builtin_bit_cast(u32, detail::TwoHalves{static_cast<_Float16>(low), static_cast<_Float16>(high)});
+}
+TJ_DEVICE u32 pack(Bf16, float low, float high) { return high_halves(detail::rounded_to_high(low), detail::rounded_to_high(high)); }
 /// The other way, exact: the low half first.
 TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
   low = __builtin_bit_cast(_Float16, static_cast<unsigned short>(packed));
@@ -288,9 +295,6 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   low = detail::number(packed << 16);
   high = detail::number(packed & 0xffff0000u);
 }
-/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become two columns.
-TJ_DEVICE u32 low_halves(u32 first, u32 second) { return (first & 0xffffu) | second << 16; }
-TJ_DEVICE u32 high_halves(u32 first, u32 second) { return first >> 16 | (second & 0xffff0000u); }
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return detail::load<float>(address); }

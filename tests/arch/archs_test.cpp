@@ -186,3 +186,21 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
     }
   }
 }
+
+TEST_CASE("every op runs on an arch of AMD or refuses it by its name and family") {
+  for (const arch::Arch* arch : arch::all()) {
+    if (arch->vendor != "amd") continue;
+    CAPTURE(arch->name);
+    for (const ops::Op* op : ops::all()) {
+      CAPTURE(op->name());
+      try {
+        for (const ops::Candidate& candidate : op->candidates(op->requests({}).front(), *arch)) CHECK(candidate.graph.machine.name == arch->name);
+      } catch (const Error& e) {
+        CHECK(e.stage == Stage::target);
+        CHECK(e.code == Code::unsupported);
+        CHECK_MESSAGE(has(e.message, "does not run on '" + arch->name + "'"), e.message);
+        CHECK_MESSAGE(has(e.message, "node bodies for family 'amd'"), e.message);
+      }
+    }
+  }
+}
