@@ -61,7 +61,7 @@ foreach(source IN LISTS fake_sources)
     set(version "${CMAKE_MATCH_2}")
   endif()
   add_library(${target} MODULE "${source}")
-  target_link_libraries(${target} PRIVATE tj_cuda_headers)
+  target_link_libraries(${target} PRIVATE tj_cuda_headers tj_json)
   target_link_options(${target} PRIVATE -Wl,-soname,${name}.so.${version})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".so.${version}"
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/fakes" CXX_VISIBILITY_PRESET default)

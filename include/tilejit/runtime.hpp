@@ -41,7 +41,7 @@ struct Options {
   std::optional<std::string> target;
   std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel found on disk is not made again)
   std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn
-  std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto, hiprtc, clang
+  std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
   bool use_disk_cache = true;                        ///< false: neither read nor write the disk
   std::optional<bool> use_tuning;                    ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.

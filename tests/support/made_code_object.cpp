@@ -1,5 +1,5 @@
 // See made_code_object.hpp.
-#include "support/made_code_object.hpp"
+#include "made_code_object.hpp"
 
 #include <elf.h>
 

@@ -1,0 +1,269 @@
+// Protects: the runtime on AMD devices as on any other: which device and target are taken, that a call compiles once, launches what it was
+// given, costs nothing when it is hot, and that each failure of runtime and compiler is named. All on fakes.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <tilejit/tilejit.h>
+#include <tilejit/tilejit.hpp>
+
+#include "custom/amd_kernel.hpp"
+#include "fakes/fake_cuda.hpp"
+#include "fakes/fake_hip.hpp"
+#include "fakes/fake_hiprtc.hpp"
+#include "support/expect.hpp"
+#include "support/scratch.hpp"
+
+// Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
+namespace {
+std::atomic<long> g_allocations{0};
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++g_allocations;
+  if (void* memory = std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment)) return memory;
+  throw std::bad_alloc();
+}
+// Not inlined: gcc takes free() next to a call of new for a mistake.
+[[gnu::noinline]] void give_back(void* memory) noexcept { std::free(memory); }
+}  // namespace
+
+using Align = std::align_val_t;
+void* operator new(std::size_t bytes) { return counted(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new[](std::size_t bytes) { return counted(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
+void* operator new(std::size_t bytes, Align alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new[](std::size_t bytes, Align alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { give_back(memory); }
+void operator delete[](void* memory) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete(void* memory, Align) noexcept { give_back(memory); }
+void operator delete[](void* memory, Align) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t, Align) noexcept { give_back(memory); }
+void operator delete[](void* memory, std::size_t, Align) noexcept { give_back(memory); }
+
+namespace {
+
+using namespace tj;
+using testing::error_of;
+using testing::has;
+
+constexpr Device kGpu{DeviceKind::hip, 0};
+
+/// An AMD GPU, its runtime and its compiler that are none, beside an NVIDIA driver without a device, and an empty cache.
+struct Machine {
+  test::FakeCuda cuda;
+  test::FakeHip hip;
+  test::FakeHiprtc hiprtc;
+  testing::Scratch scratch;
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+
+  Machine() { cuda.set_devices(0); }
+  Options options(const std::string& target = {}) {
+    Options options;
+    options.cache_dir = scratch / "cache";
+    options.target = target;  // empty: by device, whatever the environment says
+    options.dump_dir = "";
+    options.hip_compiler = "auto";
+    options.log_level = LogLevel::warn;
+    options.log_sink = [this](LogLevel, std::string_view text) {
+      const std::lock_guard lock(mutex);
+      warnings.emplace_back(text);
+    };
+    return options;
+  }
+};
+
+int count_of(const std::string& log, const std::string& call) {
+  int count = 0;
+  for (std::size_t at = log.find(call); at != std::string::npos; at = log.find(call, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("the default device is the AMD GPU where there is no other, and a target of either vendor looks for its own") {
+  Machine machine;
+  CHECK(Runtime(machine.options()).default_device() == kGpu);
+  CHECK(Runtime(machine.options()).target_of(kGpu) == "gfx1100");
+  CHECK(Runtime(machine.options("sm_90a")).default_device().kind == DeviceKind::cpu);
+  CHECK(Runtime(machine.options("model:gfx1100")).default_device().kind == DeviceKind::cpu);
+  machine.cuda.set_devices(1);
+  CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cuda);
+  CHECK(Runtime(machine.options("gfx1100")).default_device() == kGpu);
+  machine.hip.set_devices(0);
+  CHECK(Runtime(machine.options("gfx1100")).default_device().kind == DeviceKind::cpu);
+}
+
+TEST_CASE("a device is known by its name without features; one that is not served is refused with those that are") {
+  Machine machine;
+  for (const auto& [name, target] : {std::pair{"gfx90a:sramecc+:xnack-", "gfx90a"}, {"gfx942:sramecc+:xnack-", "gfx942"}, {"gfx1151", "gfx1151"}, {"gfx1201", "gfx1201"}}) {
+    machine.hip.set_processor(name);
+    CHECK(Runtime(machine.options()).target_of(kGpu) == target);
+  }
+  machine.hip.set_processor("gfx906:sramecc+:xnack-");
+  const Error unserved = error_of([&] { Runtime(machine.options()).target_of(kGpu); });
+  CHECK(unserved.code == Code::unsupported);
+  for (const char* words : {"hip:0 (Fake Radeon)", "gfx906", "gfx1100"}) CHECK_MESSAGE(has(unserved.message, words), unserved.message);
+  machine.hip.set_processor("gfx90a:sramecc+:xnack-");
+  const Error another = error_of([&] { Runtime(machine.options("gfx1100")).target_of(kGpu); });
+  CHECK_MESSAGE(has(another.message, "target 'gfx1100' does not run on hip:0 (gfx90a)"), another.message);
+  CHECK(has(error_of([&] { Runtime(machine.options()).target_of({DeviceKind::hip, 1}); }).message, "hip:1 does not exist"));
+}
+
+TEST_CASE("a kernel is compiled once, for the device's arch, by hiprtc; later runtimes find it on disk") {
+  Machine machine;
+  machine.hiprtc.set_param_bytes(sizeof(test::AmdKernel::Params));
+  const test::AmdKernel source("gfx1100");
+  const test::AmdKernel::Params params{nullptr, nullptr, 1000, 2};
+  for (int i = 0; i < 2; ++i) {
+    Runtime runtime(machine.options());
+    const custom::Kernel kernel(runtime, source.description);
+    const KernelReport report = kernel.prepare(kGpu);
+    CHECK(report.origin == (i == 0 ? KernelOrigin::compiled : KernelOrigin::disk));
+    CHECK(report.target == "gfx1100");
+    CHECK(report.registers == 64);
+    CHECK(kernel.sm_count(kGpu) == 96);
+    kernel.launch(kGpu, params, 4);
+    kernel.launch(kGpu, params, 4);
+  }
+  CHECK(machine.hiprtc.compiles() == 1);
+  CHECK(std::string(machine.hiprtc.options()) == "--offload-arch=gfx1100\n-std=c++17\n-O3\n-ffp-contract=fast\n-mcumode\n");
+  CHECK(count_of(machine.hip.log(), "hipModuleLaunchKernel grid 4x1x1 threads 64 smem 0\n") == 4);
+  test::AmdKernel::Params arrived{};
+  CHECK(machine.hip.last_params(&arrived, sizeof(arrived)) == sizeof(arrived));
+  CHECK(std::memcmp(&arrived, &params, sizeof(params)) == 0);
+  CHECK(std::string(machine.hip.leaks()) == "");
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("a parameter of another size than the code object says is refused") {
+  Machine machine;
+  machine.hiprtc.set_param_bytes(sizeof(test::AmdKernel::Params) + 8);
+  const test::AmdKernel source("gfx1100");
+  Runtime runtime(machine.options());
+  const custom::Kernel kernel(runtime, source.description);
+  const Error e = error_of([&] { kernel.launch(kGpu, test::AmdKernel::Params{}, 1); });
+  CHECK(e.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(e.message, "params_type has 32 bytes"), e.message);
+}
+
+TEST_CASE("a hot launch is two calls of the runtime and allocates nothing") {
+  Machine machine;
+  const test::AmdKernel source("gfx1100");
+  Runtime runtime(machine.options());
+  const custom::Kernel kernel(runtime, source.description);
+  const test::AmdKernel::Params params{nullptr, nullptr, 1000, 2};
+  kernel.launch(kGpu, params, 4);
+  const std::string before = machine.hip.log();
+  kernel.launch(kGpu, params, 5);
+  CHECK(std::string(machine.hip.log()).substr(before.size()) == "hipGetDevice\nhipModuleLaunchKernel grid 5x1x1 threads 64 smem 0\n");
+  machine.hip.record(0);
+  const long allocations = g_allocations;
+  kernel.launch(kGpu, params, 6);
+  CHECK(g_allocations == allocations);
+  machine.hip.record(1);
+}
+
+TEST_CASE("nothing is made inside a capture") {
+  Machine machine;
+  const test::AmdKernel source("gfx1100");
+  Runtime runtime(machine.options());
+  const custom::Kernel kernel(runtime, source.description);
+  machine.hip.set_capture(1);
+  CHECK(error_of([&] { kernel.launch(kGpu, test::AmdKernel::Params{}, 1); }).code == Code::cold_in_capture);
+  CHECK(machine.hiprtc.compiles() == 0);
+  machine.hip.set_capture(0);
+  kernel.prepare(kGpu);
+  machine.hip.set_capture(1);
+  kernel.launch(kGpu, test::AmdKernel::Params{}, 1);
+  CHECK(machine.hiprtc.compiles() == 1);
+}
+
+TEST_CASE("each call that a first launch makes fails in turn: the error names it, nothing leaks, and the next try works") {
+  Machine machine;
+  const test::AmdKernel source("gfx1100");
+  const auto run = [&] {
+    Options options = machine.options();
+    options.use_disk_cache = false;
+    Runtime runtime(options);
+    custom::Kernel(runtime, source.description).launch(runtime.default_device(), test::AmdKernel::Params{}, 1);
+  };
+  run();
+  const std::string log = machine.hip.log();
+  for (const char* call : {"hipGetDevicePropertiesR0600", "hipStreamIsCapturing", "hipModuleLoadData", "hipModuleGetFunction", "hipModuleLaunchKernel", "hipGetDevice"}) {
+    CAPTURE(call);
+    REQUIRE(has(log, call));
+    machine.hip.reset();
+    machine.hip.fail(call, 1, 999);
+    const Error e = error_of(run);
+    CHECK(e.code == Code::driver_error);
+    CHECK_MESSAGE(has(e.message, std::string(call) + " failed with hipErrorFake999 (999)"), e.message);
+    CHECK(std::string(machine.hip.leaks()) == "");
+    CHECK_NOTHROW(run());
+  }
+}
+
+TEST_CASE("a binary on disk that the device does not take is made anew, once") {
+  Machine machine;
+  const test::AmdKernel source("gfx1100");
+  {
+    Runtime runtime(machine.options());
+    custom::Kernel(runtime, source.description).prepare(kGpu);
+  }
+  machine.hip.reset();
+  machine.hip.fail("hipModuleLoadData", 1, 209);
+  Runtime runtime(machine.options());
+  custom::Kernel(runtime, source.description).prepare(kGpu);
+  CHECK(machine.hiprtc.compiles() == 2);
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings[0], "does not load and is made anew"), machine.warnings[0]);
+}
+
+TEST_CASE("what the compiler refuses is an error with its log") {
+  Machine machine;
+  machine.hiprtc.refuse("doubled.cu:3:1: error: nothing is right\n");
+  const test::AmdKernel source("gfx1100");
+  Runtime runtime(machine.options());
+  const Error e = error_of([&] { custom::Kernel(runtime, source.description).prepare(kGpu); });
+  CHECK(e.stage == Stage::compile);
+  CHECK(e.code == Code::compile_failed);
+  for (const char* words : {"hiprtc 6.4 refused doubled.cu for gfx1100", "nothing is right", "TJ_DUMP_DIR"}) CHECK_MESSAGE(has(e.message, words), e.message);
+  CHECK(has(e.log, "nothing is right"));
+}
+
+TEST_CASE("memory, copies and times of the device, in C++ and in C") {
+  Machine machine;
+  {
+    Runtime runtime(machine.options());
+    const auto memory = runtime.allocate(kGpu, 16);
+    const char text[16] = "sixteen letters";
+    char back[16] = {};
+    runtime.copy(memory.get(), kGpu, text, {DeviceKind::cpu, 0}, 16);
+    runtime.copy(back, {DeviceKind::cpu, 0}, memory.get(), kGpu, 16);
+    CHECK(std::memcmp(text, back, 16) == 0);
+    CHECK(runtime.time_ms(kGpu, [] {}) == 1.5);
+    runtime.synchronize(kGpu);
+    CHECK(has(error_of([&] { runtime.copy(memory.get(), kGpu, memory.get(), {DeviceKind::cuda, 0}, 16); }).message, "copy from cuda:0 to hip:0"));
+
+    tj_options options;
+    tj_options_init(&options);
+    const std::string cache = machine.scratch / "cache";
+    options.cache_dir = cache.c_str();
+    tj_runtime* c_runtime = nullptr;
+    REQUIRE(tj_runtime_create(&options, &c_runtime) == TJ_OK);
+    tj_device device{};
+    CHECK(tj_default_device(c_runtime, &device) == TJ_OK);
+    CHECK(device.kind == TJ_HIP);
+    void* c_memory = nullptr;
+    CHECK(tj_allocate(c_runtime, device, 16, &c_memory) == TJ_OK);
+    CHECK(tj_free(c_runtime, c_memory) == TJ_OK);
+    tj_runtime_destroy(c_runtime);
+  }
+  CHECK(std::string(machine.hip.leaks()) == "");
+}
+
+}  // namespace
