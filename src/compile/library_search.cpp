@@ -124,16 +124,17 @@ LibrarySearch nvrtc_search() {
 
 LibrarySearch hiprtc_search() {
   // Before version 6 the compiler lives in the HIP runtime itself; newer runtimes keep only forwarding symbols.
-  LibrarySearch search{"libhiprtc", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5", "libhiprtc.so"}, {}};
+  LibrarySearch search{"libhiprtc", support::rocm_library_names("libhiprtc"), {}};
+  search.names.insert(std::find(search.names.begin(), search.names.end(), "libhiprtc.so.5") + 1, "libamdhip64.so.5");
+  search.names.emplace_back("libhiprtc.so");  // as frameworks bring it along
   // A process that runs kernels already, as PyTorch's, wants binaries of the same release.
-  const std::string loaded = support::DynamicLibrary::loaded_path({"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5", "libhiprtc.so"});
+  const std::string loaded = support::DynamicLibrary::loaded_path(search.names);
   if (!loaded.empty()) search.groups.push_back({loaded.substr(0, loaded.rfind('/'))});
   search.groups.push_back(own_folders());
   search.groups.push_back(library_path());
   search.groups.push_back(below(from_variables({"ROCM_PATH", "HIP_PATH"}), {"/lib", "/lib64"}));
   search.groups.push_back(loader_folders());
-  search.groups.push_back({"/opt/rocm/lib", "/opt/rocm/lib64"});
-  search.groups.push_back(below(support::newest_first("/opt/rocm-*"), {"/lib", "/lib64"}));
+  search.groups.push_back(below(support::rocm_roots(), {"/lib", "/lib64"}));
   return search;
 }
 

@@ -45,7 +45,7 @@ const char* next_step(int result) {
 
 /// Those that somebody loaded, then those that the loader finds, then ROCm's folders.
 std::shared_ptr<DynamicLibrary> open_library(std::string* searched) {
-  const std::vector<std::string> names = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+  const std::vector<std::string> names = support::rocm_library_names("libamdhip64");
   std::vector<std::string> everything = names;
   everything.emplace_back("libamdhip64.so");  // as frameworks bring it along
   if (auto loaded = DynamicLibrary::loaded(everything)) return loaded;

@@ -25,6 +25,12 @@ std::vector<std::string> newest_first(const std::string& pattern) {
   return paths;
 }
 
+std::vector<std::string> rocm_library_names(const std::string& library) {
+  std::vector<std::string> names;
+  for (const int release : {7, 6, 5, 10, 9, 8}) names.push_back(library + ".so." + std::to_string(release));
+  return names;
+}
+
 std::vector<std::string> rocm_roots() {
   std::vector<std::string> roots;
   const auto add = [&](std::string root) {
@@ -33,7 +39,9 @@ std::vector<std::string> rocm_roots() {
   for (const char* name : {"ROCM_PATH", "HIP_PATH"})
     if (auto value = environment_variable(name)) add(std::move(*value));
   add("/opt/rocm");
-  for (std::string& root : newest_first("/opt/rocm-*")) add(std::move(root));
+  // Newer releases lie below it (core-7.14), earlier ones beside it.
+  for (const char* pattern : {"/opt/rocm/core", "/opt/rocm/core-*", "/opt/rocm-*"})
+    for (std::string& root : newest_first(pattern)) add(std::move(root));
   return roots;
 }
 

@@ -14,7 +14,11 @@ std::vector<std::string> matching(const std::string& pattern);
 /// The same, the highest version first: "cuda-13.0" before "cuda-12.4".
 std::vector<std::string> newest_first(const std::string& pattern);
 
-/// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions beside it from the newest on; each once, there or not.
+/// "libamdhip64.so.7" and so on, as they are tried: the releases that this version knows from the newest on, then later ones, whose calls
+/// have stayed the same so far.
+std::vector<std::string> rocm_library_names(const std::string& library);
+
+/// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions below and beside it from the newest on; each once.
 std::vector<std::string> rocm_roots();
 
 }  // namespace tj::support

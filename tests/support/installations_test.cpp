@@ -1,0 +1,39 @@
+// Protects: of several versions the newest goes first, a user's own choice before all, and every name of a ROCm library is tried once.
+#include "support/installations.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "support/scratch.hpp"
+
+using Texts = std::vector<std::string>;
+
+TEST_CASE("versions are compared as numbers") {
+  const tj::testing::Scratch scratch;
+  for (const char* name : {"rocm-6.4.1", "rocm-6.10.0", "rocm-7.0.0", "other"}) std::filesystem::create_directory(scratch / name);
+  CHECK(tj::support::newest_first(scratch / "rocm-*") == Texts{scratch / "rocm-7.0.0", scratch / "rocm-6.10.0", scratch / "rocm-6.4.1"});
+  CHECK(tj::support::matching(scratch / "none-*").empty());
+}
+
+TEST_CASE("the user's ROCm goes before the usual place; none is named twice") {
+  ::setenv("ROCM_PATH", "/somewhere/rocm", 1);
+  ::setenv("HIP_PATH", "/somewhere/rocm", 1);
+  const Texts roots = tj::support::rocm_roots();
+  ::unsetenv("ROCM_PATH");
+  ::unsetenv("HIP_PATH");
+  REQUIRE(roots.size() >= 2);
+  CHECK(roots[0] == "/somewhere/rocm");
+  CHECK(roots[1] == "/opt/rocm");
+  CHECK(std::set<std::string>(roots.begin(), roots.end()).size() == roots.size());
+}
+
+TEST_CASE("known releases of a library go before later ones") {
+  const Texts names = tj::support::rocm_library_names("libx");
+  CHECK(Texts(names.begin(), names.begin() + 3) == Texts{"libx.so.7", "libx.so.6", "libx.so.5"});
+  CHECK(std::find(names.begin(), names.end(), "libx.so.10") != names.end());
+}
