@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -36,10 +35,12 @@ int copy(const std::string& from, char* to) {
   return 0;
 }
 
+/// What follows "TJ_KERNEL(" or "TJ_KERNEL_BESIDE(": the symbol, then the threads.
 std::string code_of(const std::string& text, const std::string& processor) {
-  std::smatch kernel;
+  const std::size_t macro = text.find("TJ_KERNEL"), open = text.find('(', macro), comma = text.find(", ", open);
   std::string code;
-  if (std::regex_search(text, kernel, std::regex("TJ_KERNEL(?:_BESIDE)?\\((\\w+), (\\d+)"))) code = tj::testing::made_code_object(processor, kernel[1], state().param_bytes, std::stoi(kernel[2]));
+  if (macro != std::string::npos && comma != std::string::npos)
+    code = tj::testing::made_code_object(processor, text.substr(open + 1, comma - open - 1), state().param_bytes, std::atoi(text.c_str() + comma + 2));
   return code + text;
 }
 
