@@ -55,13 +55,13 @@ tj_missing_packages() {
   tj_find_cuda || tj_pip >/dev/null || echo python3-pip
 }
 
-# What compiles for AMD GPUs: a clang with its lld for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
+# What compiles for AMD GPUs and reads its code back: a clang with its lld and llvm-objdump for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
 # them skip themselves, so a distribution that does not have them is no failure.
 tj_missing_hip_packages() {
   local version
   for version in 22 21 20 19; do
-    tj_command "clang-$version" && tj_command "ld.lld-$version" && break
-    [ "$version" = 19 ] && echo clang-19 lld-19
+    tj_command "clang-$version" && tj_command "ld.lld-$version" && tj_command "llvm-objdump-$version" && break
+    [ "$version" = 19 ] && echo clang-19 lld-19 llvm-19
   done
   tj_hiprtc || echo libamdhip64-5
 }
