@@ -105,16 +105,20 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
 int hipModuleLoadData(void** module, const void* image) {
   TJ_ENTER();
   if (std::memcmp(image, "\177ELF", 4) != 0) return answer(kInvalidImage);
-  return make(state().modules, module);
+  const int result = make(state().modules, module);
+  keep_code(*module, image);
+  return result;
 }
 int hipModuleUnload(void* module) {
   const int result = enter(__func__);
+  forget_code(module);
   return destroy(state().modules, module, result);
 }
 /// A function is its module's handle; names that begin with "missing" are not there.
 int hipModuleGetFunction(void** function, void* module, const char* name) {
   TJ_ENTER();
   *function = module;
+  keep_name(module, name);
   return std::strncmp(name, "missing", 7) == 0 ? answer(kNotFound) : kSuccess;
 }
 int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
@@ -132,6 +136,7 @@ int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
     state().params.assign(static_cast<const char*>(extra[1]), *static_cast<const std::size_t*>(extra[3]));
   }
   if (state().block_ms > 0) work(stream, state().block_ms * grid_x * grid_y * grid_z);
+  carry_out(function, grid_x, block_x, shared_bytes, extra);
   return kSuccess;
 }
 

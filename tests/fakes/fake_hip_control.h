@@ -31,6 +31,19 @@ void fake_hip_set_block_ms(double ms);
 /* Copies up to that many bytes of the last recorded launch's argument buffer; returns the buffer's size. */
 size_t fake_hip_last_params(void* out, size_t bytes);
 
+/* A launch as somebody else may carry it out: memory of the device is memory of this process. */
+typedef struct fake_hip_launch {
+  const void* image; /* of the code object */
+  size_t image_bytes;
+  const char* function;
+  unsigned grid, threads, shared_bytes; /* of the first dimension; no other has more than 1 */
+  const void* params;
+  size_t params_bytes;
+} fake_hip_launch;
+/* Calls this at every launch of a module that is loaded from now on, before the launch returns; null: nothing is carried out. Outlives the
+ * reset. */
+void fake_hip_on_launch(void (*work)(const fake_hip_launch* launch));
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fake_hip_control.h"
@@ -31,6 +33,8 @@ struct State {
   double now_ms = 0;                 // what the device has worked so far
   std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
   std::string params;                // of the last launch
+  void (*carry_out)(const fake_hip_launch*) = nullptr;
+  std::map<void*, std::pair<std::string, std::string>> code;  // image and function of modules whose launches are carried out
   std::vector<std::string> log;
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
@@ -74,6 +78,41 @@ int destroy(std::set<void*>& live, void* handle, int result) {
   if (live.erase(handle) == 0) return answer(kInvalidHandle);
   std::free(handle);
   return result;
+}
+
+/// Where an ELF file of 64 bits ends: behind its section headers.
+std::size_t image_bytes(const char* image) {
+  std::uint64_t headers;
+  std::uint16_t size, count;
+  std::memcpy(&headers, image + 0x28, sizeof(headers));
+  std::memcpy(&size, image + 0x3a, sizeof(size));
+  std::memcpy(&count, image + 0x3c, sizeof(count));
+  return headers + std::size_t{size} * count;
+}
+/// Keeps a module's code where launches are carried out.
+void keep_code(void* module, const void* image) {
+  const std::lock_guard lock(state().mutex);
+  if (state().carry_out != nullptr) state().code[module] = {std::string(static_cast<const char*>(image), image_bytes(static_cast<const char*>(image))), {}};
+}
+void keep_name(void* module, const char* name) {
+  const std::lock_guard lock(state().mutex);
+  if (const auto kept = state().code.find(module); kept != state().code.end()) kept->second.second = name;
+}
+void forget_code(void* module) {
+  const std::lock_guard lock(state().mutex);
+  state().code.erase(module);
+}
+void carry_out(void* module, unsigned grid, unsigned threads, unsigned shared_bytes, void** extra) {
+  void (*work)(const fake_hip_launch*);
+  fake_hip_launch launch{};
+  {
+    const std::lock_guard lock(state().mutex);
+    const auto kept = state().code.find(module);
+    work = state().carry_out;
+    if (work == nullptr || kept == state().code.end()) return;
+    launch = {kept->second.first.data(), kept->second.first.size(), kept->second.second.c_str(), grid, threads, shared_bytes, extra[1], *static_cast<const std::size_t*>(extra[3])};
+  }
+  work(&launch);
 }
 
 bool is_live(const std::set<void*>& live, void* handle) {
@@ -174,6 +213,10 @@ size_t fake_hip_last_params(void* out, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   std::memcpy(out, state().params.data(), std::min(bytes, state().params.size()));
   return state().params.size();
+}
+void fake_hip_on_launch(void (*work)(const fake_hip_launch*)) {
+  const std::lock_guard lock(state().mutex);
+  state().carry_out = work;
 }
 
 }  // extern "C"

@@ -154,6 +154,24 @@ def packed_f32(wave, name, operands, modifiers):
         wave.store(f"{file}{place + high}", results[high])
 
 
+def mixed(wave, name, operands, modifiers):
+    """v_fma_mix_f32, v_fma_mixlo_f16, v_fma_mixhi_f16: each source is f32, or a half of f16 where op_sel_hi says so."""
+    sources = []
+    for i, text in enumerate(operands[1:]):
+        words = wave.words(text)
+        if list_value(modifiers, "op_sel_hi", i, 0):
+            negative, plain = text.startswith("-"), wave.words(text.lstrip("-").strip("|"))
+            values = half_value(plain, list_value(modifiers, "op_sel", i, 0), False)
+            values = np.abs(values) if "|" in text else values
+            words = words_of(-values if negative else values)
+        sources.append(f32(words))
+    result = fused(*sources)
+    if name == "v_fma_mix_f32":
+        return wave.store(operands[0], words_of(result))
+    bits, before = result.astype(np.float16).view(np.uint16).astype(U), wave.words(operands[0])
+    return wave.store(operands[0], before & U(0xffff) | bits << U(16) if "mixhi" in name else before & U(0xffff0000) | bits)
+
+
 def across_rows(wave, operands):
     """v_permlanex16_b32: from the other sixteen lanes of thirty-two."""
     lanes, selectors = np.arange(wave.lanes), wave.scalar(operands[2]) | wave.scalar(operands[3]) << 32
@@ -238,6 +256,8 @@ def vector_step(wave, name, operands, modifiers):
         wave.register(*vector_name(operands[0])[:2])[wave.scalar(operands[2]) % wave.lanes] = wave.scalar(operands[1]) & ALL
     elif plain == "v_permlanex16_b32":
         across_rows(wave, operands)
+    elif plain.startswith("v_fma_mix"):
+        mixed(wave, plain, operands, modifiers)
     elif plain.startswith("v_div_"):
         division(wave, plain, operands)
     elif plain.startswith("v_pk_") and (plain.endswith("_f32") or plain == "v_pk_mov_b32"):

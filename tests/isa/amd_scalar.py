@@ -187,9 +187,15 @@ class ScalarFloat:
             result = np.float32(self.wave.scalar(self.operands[1]) & ALL)
         elif what == "cvt_f32_i32":
             result = np.float32(signed(self.wave.scalar(self.operands[1])))
+        elif what in ("cvt_u32_f32", "cvt_i32_f32", "cvt_u32", "cvt_i32"):
+            low, high = (0, ALL) if "u32" in what else (-2 ** 31, 2 ** 31 - 1)
+            value = float(self.value(1))
+            return self.wave.set_scalar(self.operands[0], 0 if np.isnan(value) else int(np.clip(np.trunc(value), low, high)) & ALL)
+        elif what in ("trunc", "rndne", "floor"):
+            result = {"trunc": np.trunc, "rndne": np.rint, "floor": np.floor}[what](self.value(1))
         else:
             raise NotImplementedError(f"scalar instruction s_{self.what}")
-        self.wave.set_scalar(self.operands[0], int(np.array([result], dtype=np.float32).view(np.uint32)[0]))
+        return self.wave.set_scalar(self.operands[0], int(np.array([result], dtype=np.float32).view(np.uint32)[0]))
 
 
 def run(wave, name, operands):

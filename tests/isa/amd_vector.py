@@ -84,6 +84,13 @@ def permuted(high, low, selector):
     return result
 
 
+def reversed_bits(words):
+    result = np.zeros_like(words)
+    for bit in range(32):
+        result |= (words >> U(bit) & U(1)) << U(31 - bit)
+    return result
+
+
 def clipped(values, low, high):
     return from_wide(np.clip(np.nan_to_num(np.trunc(values.astype(np.float64))), low, high).astype(np.int64))
 
@@ -101,7 +108,7 @@ OPERATIONS = {
     "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c, "v_xor3_b32": lambda a, b, c: a ^ b ^ c, "v_xad_u32": lambda a, b, c: (a ^ b) + c,
     "v_lshlrev_b32": lambda a, b: b << shift(a), "v_lshrrev_b32": lambda a, b: b >> shift(a), "v_ashrrev_i32": lambda a, b: (i32(b) >> i32(shift(a))).view(U),
     "v_lshl_or_b32": lambda a, b, c: a << shift(b) | c, "v_lshl_add_u32": lambda a, b, c: (a << shift(b)) + c, "v_add_lshl_u32": lambda a, b, c: a + b << shift(c),
-    "v_bfe_u32": field, "v_bfe_i32": signed_field, "v_bfi_b32": lambda a, b, c: a & b | ~a & c, "v_perm_b32": permuted,
+    "v_bfrev_b32": reversed_bits, "v_bfe_u32": field, "v_bfe_i32": signed_field, "v_bfi_b32": lambda a, b, c: a & b | ~a & c, "v_perm_b32": permuted,
     "v_alignbit_b32": lambda a, b, c: ((a.astype(WIDE) << WIDE(32) | b) >> shift(c).astype(WIDE)).astype(U),
     "v_alignbyte_b32": lambda a, b, c: ((a.astype(WIDE) << WIDE(32) | b) >> ((c & U(3)) * U(8)).astype(WIDE)).astype(U),
     "v_mul_lo_u32": lambda a, b: a * b, "v_mul_hi_u32": lambda a, b: (a.astype(WIDE) * b.astype(WIDE) >> WIDE(32)).astype(U),
