@@ -137,7 +137,12 @@ class Model final : public ModelDriver {
   int device_count() override { return 1; }
   DeviceInfo device_info(int device) override {
     check(device);
-    return {"cpu", "CPU model", 0, 0, kSmCount, kMaxSmemBytes};
+    DeviceInfo info;
+    info.vendor = "cpu";
+    info.name = "CPU model";
+    info.sm_count = kSmCount;
+    info.smem_per_block_bytes = kMaxSmemBytes;
+    return info;
   }
 
   std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {

@@ -31,7 +31,7 @@ class AsyncUnit {
 
 class Scheduler {
  public:
-  Scheduler(StackPool& pool, unsigned threads, unsigned warp_threads);
+  Scheduler(StackPool& pool, unsigned threads, unsigned warp_threads = kWarpThreads);
 
   Thread& thread(unsigned index) { return *threads_[index]; }
   const Thread& thread(unsigned index) const { return *threads_[index]; }
