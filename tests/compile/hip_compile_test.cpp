@@ -2,8 +2,11 @@
 // in it; what a compiler does not know is refused by name and never ends the process.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "compile/backends.hpp"
 #include "compile/clang_search.hpp"
@@ -107,6 +110,19 @@ TEST_CASE("hiprtc makes the same kernel for gfx90a; what would end the process i
   const Error old = error_of([&] { hiprtc->compile(hip_job("gfx1201")); });
   CHECK(old.code == Code::unsupported);
   CHECK_MESSAGE(has(old.message, "needs hiprtc 6.4"), old.message);
+}
+
+TEST_CASE("threads may ask at once, also through compilers of their own") {
+  if (!tj::compile::make_hip({"hiprtc", "gfx90a"})->identity().present()) return;
+  std::vector<std::thread> threads;
+  std::atomic<int> made = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      const auto hiprtc = tj::compile::make_hip({"hiprtc", "gfx90a"});
+      for (int i = 0; i < 2; ++i) made += hiprtc->compile(hip_job("gfx90a")).bytes.empty() ? 0 : 1;
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(made == 8);
 }
 
 TEST_CASE("left open, an old hiprtc compiles what it knows and clang the rest; both have the same options in the key") {
