@@ -23,6 +23,7 @@ fi
 if [ -n "${TJ_TARGET:-}" ]; then
   tj_say "target from TJ_TARGET: $TJ_TARGET"
 elif gpu="$(tj_gpu)"; then
+  case "$gpu" in "AMD GPU"*) tj_hiprtc || tj_setup_hip ;; esac
   tj_say "running on $gpu"
 else
   export TJ_TARGET=model:sm_90a

@@ -66,12 +66,18 @@ tj_missing_hip_packages() {
   tj_hiprtc || echo libamdhip64-5
 }
 
-tj_hiprtc() {
-  local library
-  for library in /opt/rocm*/lib/libhiprtc.so.[67] "/usr/lib/$(uname -m)-linux-gnu"/lib{hiprtc,amdhip64}.so.[567] /usr/lib64/lib{hiprtc,amdhip64}.so.[567]; do
-    [ -e "$library" ] && return 0
+tj_rocm_library() { # name: prints a ROCm library that programs find; false without one
+  local folder library
+  for folder in ${ROCM_PATH:+"$ROCM_PATH/lib"} ${HIP_PATH:+"$HIP_PATH/lib"} /opt/rocm*/lib /opt/rocm/core*/lib "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64; do
+    for library in "$folder/$1".so.[0-9]*; do
+      [ -e "$library" ] && { echo "$library"; return 0; }
+    done
   done
   return 1
+}
+
+tj_hiprtc() { # early releases have it in the runtime
+  tj_rocm_library libhiprtc >/dev/null || case "$(tj_rocm_library libamdhip64)" in *.so.5*) ;; *) false ;; esac
 }
 
 tj_setup_hip() {
@@ -113,7 +119,7 @@ tj_find_cuda() { # sets tj_nvrtc_dir; true when cuda.h, nvrtc.h and libnvrtc are
 tj_have_packages() { tj_command apt-cache && apt-cache show "$@" >/dev/null 2>&1; } # package...: does apt know them all?
 
 tj_as_root() { # prints what a command has to begin with; nothing where it helps or is not needed
-  [ "$(id -u)" != 0 ] && tj_command sudo && sudo -n true 2>/dev/null && echo "sudo -n"
+  if [ "$(id -u)" != 0 ] && tj_command sudo && sudo -n true 2>/dev/null; then echo "sudo -n"; fi
 }
 
 tj_install_packages() { # package...
@@ -154,7 +160,7 @@ tj_setup() {
   esac
 }
 
-tj_gpu() { # prints the first GPU's name; false without one
+tj_nvidia_gpu() { # prints the first one's name; false without one
   local node
   for node in /dev/nvidia[0-9]* /dev/dxg; do
     [ -e "$node" ] || continue
@@ -165,4 +171,19 @@ tj_gpu() { # prints the first GPU's name; false without one
     echo "GPU at $node"; return 0
   done
   return 1
+}
+
+tj_amd_gpu() { # [root of the file system]: prints the first one's architecture; false without one, or where HIP could not use it
+  local node version
+  [ -r "${1:-}/dev/kfd" ] && [ -w "${1:-}/dev/kfd" ] && tj_rocm_library libamdhip64 >/dev/null || return 1
+  for node in "${1:-}"/sys/class/kfd/kfd/topology/nodes/*/properties; do
+    version="$(sed -n 's/^gfx_target_version //p' "$node" 2>/dev/null)"
+    [ "${version:-0}" != 0 ] || continue  # 0: the CPU
+    printf 'AMD GPU, gfx%d%d%x\n' $((version / 10000)) $((version / 100 % 100)) $((version % 100)); return 0
+  done
+  return 1
+}
+
+tj_gpu() { # prints the first GPU; false without one
+  tj_nvidia_gpu || tj_amd_gpu
 }
