@@ -28,6 +28,8 @@ Arch gfx11(const char* name) {
       {"matrix_flops_per_cycle", {512, wmma}},
       {"matrix_issue_cycles", {32, "the same page: 16 x 16 x 16 x 2 flop at 256 a clock and SIMD"}},
       {"matrix_group_cycles", {40, guess}},
+      {"matrix_lane_share", {1, "the same page: a matrix instruction runs on the lanes that do arithmetic"}},
+      {"operand_copies", {2, "AMD RDNA 3 ISA reference guide, WMMA: both halves of a wave hold all of an operand"}},
       {"exp2_per_cycle", {16, transcendental}},
       {"f32_per_cycle", {64, lanes}},
       {"minmax_per_cycle", {64, lanes}},

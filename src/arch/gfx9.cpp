@@ -21,6 +21,7 @@ Arch gfx9(const char* name) {
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
   a.facts = {
       {"matrix_group_cycles", {40, guess}},
+      {"operand_copies", {1, "AMD CDNA 2 ISA reference guide, matrix arithmetic instructions: each element of an operand is in one lane"}},
       {"exp2_per_cycle", {16, "AMD CDNA ISA reference guides: transcendental functions take four times as long as f32"}},
       {"f32_per_cycle", {64, lanes}},
       {"minmax_per_cycle", {64, lanes}},

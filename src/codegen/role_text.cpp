@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "codegen/variants.hpp"
+
 namespace tj::codegen {
 namespace {
 
@@ -32,7 +34,7 @@ class RoleWriter {
   RoleWriter(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
              const std::vector<int>& family)
       : w_(writer), sites_(sites), graph_(graph), schedule_(schedule), layout_(layout), family_(family), role_(family.front()),
-        pattern_(find_pattern(graph, schedule, role_)) {}
+        pattern_(find_pattern(graph, schedule, role_)), variants_(last_variants(graph, schedule, role_)) {}
 
   void write() {
     declare_contexts();
@@ -185,8 +187,8 @@ class RoleWriter {
   // Of many stages: one text for steps that have all iterations, one for those at the begin and at the end, which lack some, and for
   // short loops. Peeled, they are as many copies of an iteration as half the square of the stages.
   void write_in_two() {
-    const graph::Node* variant = last_variant();
-    if (variant) w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile) + ", stage_of(*variant), ";");
+    const bool variant = !variants_.empty();
+    if (variant) write_first_fast();
     w_.line("#pragma unroll 1");
     w_.open("for (int s = 0; s < n + ", pattern_.drain.size(), "; ++s)");
     w_.open("if (s >= ", pattern_.peel, variant ? " && s >= first_fast" : "", " && s < n)");
@@ -219,14 +221,13 @@ class RoleWriter {
   }
 
   void write_steady() {
-    const graph::Node* variant = last_variant();
-    const int variant_stage = variant ? stage_of(*variant) : -1;
+    const bool variant = !variants_.empty();
     bool general_steps = false;  // may a steady step still need a general variant?
     for (int index : role().nodes)
       general_steps = general_steps || (node(index).has_fast_variant && node(index).max_fast_begin > pattern_.peel - stage_of(node(index)));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
     if (general_steps) {
-      w_.line("const int first_fast = fast_begin(", variable(*variant), ", tile)", variant_stage > 0 ? cat(" + ", variant_stage) : "", ";");
+      write_first_fast();
       w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
       events(pattern_.steady, {"steady", "s"});
       w_.close();
@@ -241,12 +242,11 @@ class RoleWriter {
   }
 
   int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }
-  // Of the nodes with a fast variant, one of the last stage; null without one.
-  const graph::Node* last_variant() const {
-    const graph::Node* last = nullptr;
-    for (int index : role().nodes)
-      if (node(index).has_fast_variant && (!last || stage_of(node(index)) > stage_of(*last))) last = &node(index);
-    return last;
+  // The step from which on every node with a fast variant may run it.
+  void write_first_fast() {
+    const auto begin = [&](int index) { return cat("fast_begin(", variable(node(index)), ", tile)", stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";"); };
+    w_.line(variants_.size() == 1 ? "const " : "", "int first_fast = ", begin(variants_[0]));
+    for (std::size_t v = 1; v < variants_.size(); ++v) w_.line("if (const int also = ", begin(variants_[v]), " also > first_fast) first_fast = also;");
   }
 
   void events(const std::vector<Event>& list, const Section& section) {
@@ -381,6 +381,7 @@ class RoleWriter {
   std::vector<int> family_;
   int role_;  ///< the first of the family
   Pattern pattern_;
+  std::vector<int> variants_;  ///< last_variants
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
 };
 

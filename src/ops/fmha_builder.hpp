@@ -93,4 +93,11 @@ std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch
 int fmha_warp_rows(const FmhaTile& tile);
 const arch::Needs& fmha_warp_needs();
 
+/// On matrix instructions of a wave, of family amd: the same.
+graph::Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch);
+const arch::Needs& fmha_amd_needs();
+/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a bank.
+int fmha_row_padding(const arch::Arch& arch);
+
 }  // namespace tj::ops

@@ -189,11 +189,12 @@ Candidate fmha_rate(Graph graph, const FmhaConfig& config, const FmhaTile& tile,
 }
 
 Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  return arch.family == "sm80" ? fmha_warp_graph(config, tile, arch) : Builder(config, tile, arch).build();
+  if (arch.family == "sm80") return fmha_warp_graph(config, tile, arch);
+  return arch.family == "amd" ? fmha_amd_graph(config, tile, arch) : Builder(config, tile, arch).build();
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  arch::require(arch, "fmha", {fmha_warp_needs(), kNeeds});
+  arch::require(arch, "fmha", {fmha_warp_needs(), fmha_amd_needs(), kNeeds});
   std::vector<Candidate> list;
   if (arch.family == "sm80") {
     for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
@@ -202,6 +203,10 @@ std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arc
       list.back().max_stages = fmha_steps()[static_cast<std::size_t>(config.step)].max_stages;
       list.back().max_slots = fmha_steps()[static_cast<std::size_t>(config.step)].max_slots;
     }
+    return list;
+  }
+  if (arch.family == "amd") {
+    for (const FmhaTile& tile : fmha_amd_tiles(config, arch)) list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
     return list;
   }
   for (const FmhaTile& tile : group_tiles(config)) {

@@ -1,0 +1,51 @@
+// Protects that attention on the matrix instructions of AMD's waves compiles for every arch, by the compilers at hand: without spills and
+// scratch memory, within the registers and the LDS of the blocks that share a compute unit, with the products that its graph says.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/amd_kernel.hpp"
+#include "ops/fmha.hpp"
+
+using namespace tj;
+
+namespace {
+
+/// Both products of an iteration have as many.
+int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
+  const int of_product = test::constant_of(graph, "kRowBlocks") * test::constant_of(graph, "kBlockN") / 16 * test::constant_of(graph, "kHeadDim") / 16;
+  return of_product * (test::calls_of(unit.text, "qk") + test::calls_of(unit.text, "pv"));
+}
+
+void check(const char* arch, std::map<std::string, std::vector<std::string>> flags, const std::string& which = "auto") {
+  const auto compiler = testing::hip_compiler(arch, which);
+  if (!compiler) return;
+  for (const ops::Request& request : ops::fmha_op().requests(flags)) {
+    CAPTURE(request.name);
+    test::check_amd_kernel(*compiler, ops::fmha_op(), request, *arch::find(arch), matrix_instructions);
+  }
+}
+
+}  // namespace
+
+// First, so that a failure is never hidden by it.
+TEST_CASE("a machine without a compiler of HIP is skipped") {
+  if (!testing::hip_compiler("gfx90a")) testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+}
+
+TEST_CASE("gfx1100: each type, head dim and mask, and any scale") {
+  check("gfx1100", {{"dtype", {"f16"}}});
+  check("gfx1100", {{"dtype", {"bf16"}}, {"causal", {"true"}}, {"general-scale", {"true"}}});
+}
+
+TEST_CASE("its sisters with fewer registers, gfx12 and CDNA") {
+  check("gfx1102", {{"dtype", {"bf16"}}, {"causal", {"false"}}});
+  check("gfx1151", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}});
+  check("gfx1201", {{"dtype", {"f16"}}, {"causal", {"false"}}});
+  check("gfx90a", {{"dtype", {"bf16"}}, {"causal", {"false"}}});
+  check("gfx942", {{"dtype", {"bf16"}}, {"causal", {"true"}}, {"general-scale", {"true"}}});
+}
+
+TEST_CASE("hiprtc, where it is there") { check("gfx90a", {{"dtype", {"f16"}}, {"causal", {"true"}}}, "hiprtc"); }
