@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 9u
+#define TJ_MODEL_ABI_VERSION 10u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -114,6 +114,7 @@ typedef struct tj_model_kernel {
   unsigned version;
   unsigned threads;
   unsigned warp_threads; /* 32 or 64 */
+  unsigned shared_barriers; /* 0: nothing orders the block's threads but its syncs and those of its warps */
   unsigned params_bytes, params_alignment;
   void (*run)(const void* params); /* one thread, from begin to end */
   void (*bind)(const tj_model_api* api);

@@ -103,10 +103,10 @@ void copy_async_arrive(int site, unsigned barrier) {
   at_site(site, [=](Thread& t, Block& b) { b.thread_copies().arrive(t, barrier); });
 }
 void shared_load(unsigned address, void* to, unsigned bytes) {
-  guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_access(t, address, bytes, "load_shared"), bytes); });
+  guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_read(t, address, bytes, "load_shared"), bytes); });
 }
 void shared_store(unsigned address, const void* from, unsigned bytes) {
-  guarded([=](Thread& t, Block& b) { std::memcpy(b.ordinary_access(t, address, bytes, "store_shared"), from, bytes); });
+  guarded([=](Thread& t, Block& b) { std::memcpy(b.ordinary_write(t, address, bytes, "store_shared"), from, bytes); });
 }
 
 void matrix_fence(int) {}

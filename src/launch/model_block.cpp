@@ -49,8 +49,21 @@ std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, s
   return place;
 }
 
+const std::byte* Block::ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
+  const std::byte* place = ordinary_access(thread, address, bytes, what);
+  if (launch.kernel->shared_barriers == 0) races_.read(thread, address, bytes, named.at(0).generation, warps[thread.warp()].syncs());
+  return place;
+}
+
+std::byte* Block::ordinary_write(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
+  std::byte* place = ordinary_access(thread, address, bytes, what);
+  if (launch.kernel->shared_barriers == 0) races_.write(thread, address, bytes, named.at(0).generation, warps[thread.warp()].syncs());
+  return place;
+}
+
 void Block::reset(unsigned index) {
   shared.reset(launch.smem_bytes);
+  if (launch.kernel->shared_barriers == 0) races_.reset(launch.smem_bytes);
   mbarriers.reset();
   named.reset();
   copies.reset();

@@ -13,6 +13,7 @@
 #include "launch/model_barrier.hpp"
 #include "launch/model_copy.hpp"
 #include "launch/model_matrix.hpp"
+#include "launch/model_races.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 #include "launch/model_store.hpp"
@@ -68,11 +69,15 @@ class Block {
   /// Where a thread's own load or store finds its bytes. Throws tj::Error(model_fault) when they are outside, misaligned, or
   /// being copied to.
   std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
+  /// The same where it matters which of the two it is: where nothing but syncs orders a block's threads, two that meet are a fault.
+  const std::byte* ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
+  std::byte* ordinary_write(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
  private:
   void reset(unsigned index);
 
   ThreadCopies thread_copies_;
+  Races races_;  ///< of units without barriers in shared memory
   std::vector<AsyncUnit*> units_;
 };
 

@@ -63,6 +63,7 @@ void WarpUnit::meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const v
 }
 
 void WarpUnit::finish(unsigned lanes) {
+  syncs_ += kind_ == Kind::sync ? 1 : 0;
   std::uint32_t any = 0;
   for (unsigned lane = 0; lane < lanes; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
   for (unsigned lane = 0; lane < lanes; ++lane)

@@ -16,7 +16,8 @@ class WarpUnit {
   enum class Kind { sync, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma };
   using Requests = std::array<const void*, kMaxWarpThreads>;  ///< of each lane, as it gave it
 
-  void reset() { arrived_ = 0; }
+  void reset() { arrived_ = 0, syncs_ = 0; }
+  std::uint64_t syncs() const noexcept { return syncs_; }  ///< of the warp so far
   /// Returns this lane's result once all lanes take part.
   std::uint32_t meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand);
   /// Returns once all lanes take part and the last one has called work(itself, requests), which may throw. A lane's request stays
@@ -30,7 +31,7 @@ class WarpUnit {
   void check(const Thread& thread, Kind kind);
   void finish(unsigned lanes);
 
-  std::uint64_t arrived_ = 0;
+  std::uint64_t arrived_ = 0, syncs_ = 0;
   Kind kind_ = Kind::sync;
   std::array<std::uint32_t, kMaxWarpThreads> value_{}, operand_{}, result_{};
   Requests requests_{};

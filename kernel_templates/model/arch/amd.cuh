@@ -8,6 +8,7 @@
 namespace tj::dev::detail {
 
 inline constexpr unsigned kWarp = kWave;
+inline constexpr unsigned kSharedBarriers = 0;  ///< none
 
 }  // namespace tj::dev::detail
 

@@ -1,7 +1,7 @@
 // Primitives of every GPU, on the CPU: the names, signatures and meanings of the devices' files, for the CPU model.
 //
 // Decides what a thread can do alone (arithmetic, where it is, plain stores) and hands everything else to the library
-// through the table of abi.h. No op and no schedule. Included by the vendors' files, which say detail::kWarp, the threads of a warp, before.
+// through the table of abi.h. No op and no schedule. Included by the vendors' files, which say detail::kWarp and kSharedBarriers before.
 // Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
@@ -14,7 +14,7 @@
   static void symbol##_body(const Params& params);                                                                   \
   TJ_MODEL_EXPORT void symbol(const void* params) { symbol##_body(*static_cast<const Params*>(params)); }            \
   TJ_MODEL_EXPORT const tj_model_kernel symbol##_model;                                                              \
-  const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION, block_threads, tj::dev::detail::kWarp, sizeof(Params), alignof(Params), symbol, \
+  const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION, block_threads, tj::dev::detail::kWarp, tj::dev::detail::kSharedBarriers, sizeof(Params), alignof(Params), symbol, \
                                           tj::dev::bind_model};                                                      \
   static void symbol##_body(const Params& params)
 

@@ -7,6 +7,7 @@
 namespace tj::dev::detail {
 
 inline constexpr unsigned kWarp = 32;  ///< threads
+inline constexpr unsigned kSharedBarriers = 1;
 
 }  // namespace tj::dev::detail
 
