@@ -26,8 +26,8 @@ bool exists(const char* pattern) {
 int main(int argc, char** argv) {
   const std::string_view program = program_invocation_short_name;
   const bool needs_gpu = program.ends_with("_gpu") || program.starts_with("gpu.");
-  if (needs_gpu && !exists("/dev/nvidia[0-9]*") && !exists("/dev/dxg")) {
-    std::puts("skipped: no NVIDIA GPU on this machine (there is no /dev/nvidia*)");
+  if (needs_gpu && !exists("/dev/nvidia[0-9]*") && !exists("/dev/dxg") && !exists("/dev/kfd")) {
+    std::puts("skipped: no GPU on this machine (there is neither /dev/nvidia* nor /dev/kfd)");
     return kSkipped;
   }
   doctest::Context context(argc, argv);

@@ -12,7 +12,7 @@ using namespace tj;
 using test::Ints;
 
 TEST_CASE("lists of any lengths") {
-  const Device device = test::gpu();
+  const Device device = test::nvidia_gpu();
   Runtime& runtime = Runtime::instance();
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
@@ -25,7 +25,7 @@ TEST_CASE("lists of any lengths") {
 }
 
 TEST_CASE("too little room, gaps between pairs") {
-  const Device device = test::gpu();
+  const Device device = test::nvidia_gpu();
   const Ints ends = test::ends_of({100, 0, 640, 1, 64, 65});
   for (const std::size_t capacity : {1, 3, 12, 15, 40}) CHECK(test::list_chunks(Runtime::instance(), device, ends, capacity) == "");
   CHECK(test::list_chunks(Runtime::instance(), device, ends, 13, 6) == "");

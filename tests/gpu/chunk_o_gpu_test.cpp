@@ -16,7 +16,7 @@ namespace {
 
 std::string run(const ChunkOShape& shape, std::uint64_t seed) {
   ChunkOProblem problem(shape, seed);
-  problem.run(Runtime::instance(), test::gpu());
+  problem.run(Runtime::instance(), test::nvidia_gpu());
   return problem.problem();
 }
 

@@ -32,7 +32,7 @@ TEST_CASE("each step") {
           CAPTURE(*options.target);
           CAPTURE(step);
           CAPTURE(shape.text());
-          problem.run(runtime, test::gpu());
+          problem.run(runtime, test::nvidia_gpu());
           CHECK(problem.problem() == "");
         }
     }

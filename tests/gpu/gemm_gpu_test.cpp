@@ -21,7 +21,7 @@ namespace {
 
 std::string run(const GemmShape& shape, std::uint64_t seed) {
   GemmProblem problem(shape, seed);
-  problem.run(Runtime::instance(), test::gpu());
+  problem.run(Runtime::instance(), test::nvidia_gpu());
   return problem.problem();
 }
 
@@ -126,9 +126,9 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
       CAPTURE(shape.text());
       GemmProblem problem(shape, seed), again(shape, seed);
       CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
-      problem.run(Runtime::instance(), test::gpu());
+      problem.run(Runtime::instance(), test::nvidia_gpu());
       CHECK(problem.problem() == "");
-      again.run(Runtime::instance(), test::gpu());
+      again.run(Runtime::instance(), test::nvidia_gpu());
       CHECK(again.result() == problem.result());
       ++seed;
     }
@@ -142,7 +142,7 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
     shape.scales = scales;
     GemmProblem problem(shape, seed++);
     CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
-    problem.run(Runtime::instance(), test::gpu());
+    problem.run(Runtime::instance(), test::nvidia_gpu());
     CHECK(problem.problem() == "");
   }
 }
@@ -169,7 +169,7 @@ TEST_CASE("by warps' products: slots are handed back after they were read, besid
       shape.k = 256;
       CAPTURE(*options.target);
       GemmProblem problem(shape, seed++);
-      problem.run(runtime, test::gpu());
+      problem.run(runtime, test::nvidia_gpu());
       CHECK(problem.problem() == "");
     }
 }

@@ -16,7 +16,7 @@ using test::GemmProblem;
 using test::GemmShape;
 
 TEST_CASE("each rung, several times") {
-  const Device device = test::gpu();
+  const Device device = test::nvidia_gpu();
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (int rung = 1; rung <= 10; ++rung) {

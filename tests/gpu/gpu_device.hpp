@@ -1,24 +1,27 @@
 // The device of tests that need a real one.
 #pragma once
 
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "support/skip.hpp"
 
 namespace tj::test {
 
 /// The first GPU; where there is none, the test says so and counts as skipped.
 inline Device gpu() {
   const Device device = Runtime::instance().default_device();
-  if (device.kind == DeviceKind::cpu) {
-    std::puts("skipped: no GPU");
-    std::exit(77);
-  }
+  if (device.kind == DeviceKind::cpu) testing::skip("no GPU");
+  return device;
+}
+
+/// The same of NVIDIA: what the test is about is not there on others.
+inline Device nvidia_gpu() {
+  const Device device = gpu();
+  if (device.kind != DeviceKind::cuda) testing::skip("no GPU of NVIDIA");
   return device;
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("products with the copy engine and by threads, under caps") {
         test::GemmProblem problem(shape, seed++);
         CAPTURE(*options.target);
         CAPTURE(shape.text());
-        problem.run(runtime, test::gpu());
+        problem.run(runtime, test::nvidia_gpu());
         CHECK(problem.problem() == "");
       }
     }

@@ -40,7 +40,7 @@ test::GemmShape shape_of(int m, int n, int k) {
 }  // namespace
 
 TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right") {
-  const Device device = test::gpu();
+  const Device device = test::nvidia_gpu();
   const testing::Scratch scratch;
   Runtime runtime(with_cache(scratch));
   std::uint64_t seed = samples::fresh_seed();
@@ -67,7 +67,7 @@ TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right
 }
 
 TEST_CASE("the fastest kernel is the choice of another runtime") {
-  const Device device = test::gpu();
+  const Device device = test::nvidia_gpu();
   const testing::Scratch scratch;
   const test::GemmShape shape = shape_of(1024, 1024, 1024);
   TuneOptions options;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "fakes/fake_hip.hpp"
 #include "runtime/runtime_fixture.hpp"
 
 namespace {
@@ -106,6 +107,8 @@ TEST_CASE("alignment, strides, sizes, overlaps, scale") {
 
 TEST_CASE("devices that are mixed, missing or of another kind") {
   Machine machine;
+  const FakeHip hip_runtime;  // in front of a real one
+  hip_runtime.set_devices(0);
   machine.cuda.set_devices(2);
   Runtime runtime(machine.options());
   refuse_all(machine, runtime,

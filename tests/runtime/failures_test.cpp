@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "fakes/fake_hip.hpp"
 #include "runtime/runtime_fixture.hpp"
 
 namespace {
@@ -109,7 +110,9 @@ TEST_CASE("out of memory while loading keeps its own code, and the kernel is loa
 
 TEST_CASE("a machine without a device: the error says so and what else there is") {
   Machine machine;
+  const FakeHip hip;  // in front of a real one
   machine.cuda.set_devices(0);
+  hip.set_devices(0);
   Runtime runtime(machine.options());
   CHECK(runtime.default_device() == tj::Device{tj::DeviceKind::cpu, 0});
   const Error error = error_of([&] { runtime.fmha(attention()); });
