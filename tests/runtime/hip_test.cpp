@@ -17,6 +17,7 @@
 #include "fakes/fake_cuda.hpp"
 #include "fakes/fake_hip.hpp"
 #include "fakes/fake_hiprtc.hpp"
+#include "ops/fmha_params.cuh"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"
 
@@ -166,6 +167,59 @@ TEST_CASE("a hot launch is two calls of the runtime and allocates nothing") {
   kernel.launch(kGpu, params, 6);
   CHECK(g_allocations == allocations);
   machine.hip.record(1);
+}
+
+/// Attention arguments at addresses that nobody follows.
+FmhaArgs attention(std::int64_t heads, std::int64_t queries, std::int64_t keys, bool causal) {
+  const auto tensor = [](std::uintptr_t place, std::initializer_list<std::int64_t> shape) {
+    return Tensor::contiguous(reinterpret_cast<void*>(0x100000000000 + place * 0x10000000000), kGpu, DType::f16, shape);
+  };
+  FmhaArgs args;
+  args.q = tensor(0, {2, heads, queries, 128});
+  args.k = tensor(1, {2, heads / 2, keys, 128});
+  args.v = tensor(2, {2, heads / 2, keys, 128});
+  args.o = tensor(3, {2, heads, queries, 128});
+  args.causal = causal;
+  return args;
+}
+
+TEST_CASE("attention: one call of the runtime does all, hot calls allocate nothing and launch once, whatever the sizes") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  runtime.fmha(attention(4, 1, 1, false));
+  CHECK(machine.hiprtc.compiles() == 1);
+  for (const auto& args : {attention(4, 300, 500, false), attention(32, 4097, 16384, false), attention(2, 1, 1, false)}) {
+    const std::string before = machine.hip.log();
+    runtime.fmha(args);
+    const std::string added = std::string(machine.hip.log()).substr(before.size());
+    CHECK_MESSAGE(added.starts_with("hipGetDevice\nhipModuleLaunchKernel grid "), added);
+    CHECK(count_of(added, "\n") == 2);
+    machine.hip.record(0);
+    const long allocations = g_allocations;
+    runtime.fmha(args);
+    CHECK(g_allocations == allocations);
+    machine.hip.record(1);
+  }
+  CHECK(machine.hiprtc.compiles() == 1);
+  runtime.fmha(attention(4, 300, 500, true));
+  CHECK(machine.hiprtc.compiles() == 2);
+  CHECK(runtime.prepare(attention(4, 300, 500, true)).origin == KernelOrigin::memory);
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("the parameter of attention is the one that the host fills") {
+  Machine machine;
+  machine.hiprtc.set_param_bytes(sizeof(ops::fmha::Params));
+  Runtime runtime(machine.options());
+  const FmhaArgs args = attention(6, 300, 500, true);
+  runtime.fmha(args);
+  ops::fmha::Params params{};
+  REQUIRE(machine.hip.last_params(&params, sizeof(params)) == sizeof(params));
+  CHECK(params.o == args.o.data);
+  CHECK(params.queries == 300);
+  CHECK(params.keys == 500);
+  CHECK(params.heads == 6);
+  CHECK(params.heads_per_kv_head == 2);
 }
 
 TEST_CASE("nothing is made inside a capture") {
