@@ -23,6 +23,7 @@ struct Consumer {
   const int warp;
   int lane;
   float sums[kRowBlocks][kColumns / 8][4];
+  u32 left[kRowBlocks][4], right[2][4];  ///< between the two halves of an iteration
   TJ_DEVICE Consumer(const Params& p, int)
       : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))), lane(static_cast<int>(dev::lane_index())) {}
   TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
@@ -86,21 +87,25 @@ TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words
   else dev::load_matrices(b.at(block, k), words);
 }
 
-/// sums += a b^T. While sixteen columns are multiplied, the next sixteen are loaded; rows of the next 16 of K take the place of those before
-/// as soon as these have met the last columns. So little is under way at once that a thread has room for its sums.
-template <class C>
-TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+/// sums += a b^T for steps `First` to `Last` - 1 of 16 of K. While sixteen columns are multiplied, the next sixteen are loaded; rows of the
+/// next 16 of K take the place of those before as soon as these have met the last columns, also of a step that another call multiplies. So
+/// little is under way at once that a thread has room for its sums.
+template <int First, int Last, class C>
+TJ_DEVICE void multiply(Consumer<C>& consumer, u32 slot) {
   constexpr int kSteps = C::kBlockK / kMatrix, kRows = Consumer<C>::kRowBlocks, kAcross = Consumer<C>::kColumns / kMatrix;
   const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(), C::kLeftMn ? dev::across_piece() : dev::down_piece());
   const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
                          C::kRightMn ? dev::down_piece() : dev::across_piece());
   const typename C::Element tag{};
-  u32 left[kRows][4], right[2][4];
-  load_right<C>(b, 0, 0, right[0]);
+  u32 (&left)[kRows][4] = consumer.left;
+  u32 (&right)[2][4] = consumer.right;
+  if constexpr (First == 0) {
+    load_right<C>(b, 0, 0, right[0]);
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
+    for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
+  }
 #pragma unroll
-  for (int at = 0; at < kSteps * kAcross; ++at) {
+  for (int at = First * kAcross; at < Last * kAcross; ++at) {
     const int step = at / kAcross, j = at % kAcross, next = at + 1;
     if (next < kSteps * kAcross) load_right<C>(b, next % kAcross, next / kAcross * kMatrix, right[next % 2]);
 #pragma unroll
@@ -110,6 +115,16 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
       if (j + 1 == kAcross && step + 1 < kSteps) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
     }
   }
+}
+/// An iteration in two nodes, so that the schedule can place what else the warps issue in its middle.
+template <class C>
+TJ_DEVICE void mma_first(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  multiply<0, C::kBlockK / kMatrix / 2>(consumer, slot);
+}
+/// Follows mma_first of the same iteration, which has loaded what it begins with.
+template <class C>
+TJ_DEVICE void mma_second(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  multiply<C::kBlockK / kMatrix / 2, C::kBlockK / kMatrix>(consumer, slot);
 }
 
 }  // namespace tj::ops::gemm

@@ -82,7 +82,7 @@ void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
 std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
 
 /// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole blocks, and so do
-/// rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them.
+/// rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them; pieces of a warp fit its registers.
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
@@ -161,6 +161,8 @@ struct GemmWarps {
   int count() const { return m * n; }
 };
 GemmWarps gemm_warps(const GemmTile& tile);
+/// Whether a warp's registers hold its piece of such a tile with what else the kernel asks for; yes where no warps multiply.
+bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Slots of its ring that such a block has room for.

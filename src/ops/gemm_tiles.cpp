@@ -26,7 +26,7 @@ constexpr GemmTile kTiles[] = {
     {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
     {16, 32, 128}, {16, 64, 128},
     // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
-    {128, 128, 32}, {128, 256, 32},
+    {128, 128, 32}, {128, 256, 32}, {256, 192, 32},
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
@@ -328,6 +328,7 @@ std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
   if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn))) return false;
+  if (!gemm_warps_fit(tile, kernel)) return false;
   return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) && (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
 }
 

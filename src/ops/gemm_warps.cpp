@@ -1,7 +1,7 @@
 // A matrix product on products of warps: who serves which tile, the dependence graph and its costs; see gemm.hpp.
 //
-//   load_ab (fetch_ab) -> mma -> store     by the copy engine, or by the threads of the role
-//   mma (i) -> mma (i+1)                   sums into one set of registers
+//   load_ab (fetch_ab) -> mma_first -> mma_second -> store     by the copy engine, or by the threads of the role
+//   mma_second (i) -> mma_first (i+1)                          sums into one set of registers
 // A product holds the warps that issue it. Copies have a role of their own, which runs ahead as far as the ring lets it, also into the next
 // tile, unless the sums need its registers: then one role does all.
 //
@@ -50,10 +50,17 @@ struct Shared {
   GemmWarps warps;
 };
 // A warp's piece is as square and large as its sums fit: what it loads from shared memory grows with its sides, its products with its area.
-// Rows are finished 32 columns at a time. (Pieces of 64 x 96 would load a sixth less, but spill on some archs and with some epilogues.)
+// Rows are finished 32 columns at a time. Pieces of 64 x 96 load a sixth less, and a block of eight copies least for its products; beside
+// their sums, registers hold only what K-major operands, a copy by one thread and a plain end take (nvcc 13.0: else spills, 4 to 112 bytes).
 constexpr Shared kShared[] = {{{128, 256, 64}, {2, 4}}, {{128, 192, 64}, {4, 2}}, {{128, 128, 64}, {2, 2}}, {{64, 256, 64}, {1, 4}}, {{128, 64, 64}, {2, 2}},
                               {{64, 128, 64}, {2, 2}},  {{64, 64, 128}, {2, 2}},  {{64, 32, 128}, {4, 1}},  {{16, 64, 128}, {1, 2}},
-                              {{128, 128, 32}, {2, 2}}, {{128, 256, 32}, {2, 4}}};
+                              {{128, 128, 32}, {2, 2}}, {{128, 256, 32}, {2, 4}},  {{256, 192, 32}, {4, 2}}};
+
+constexpr int kSquarePiece = 64 * 64;
+bool large_pieces(const GemmTile& tile) {
+  const int warps = gemm_warps(tile).count();
+  return warps > 0 && tile.block_m * tile.block_n > warps * kSquarePiece;
+}
 
 bool by_engine(const arch::Arch& arch) { return arch.has_unit("TMA"); }
 
@@ -88,12 +95,14 @@ class Builder : GemmBuilder {
     constant("kWarpsN", warps_.n);
     constant("kFetchingWarps", copying_);
     const int copied = copy(engine_ ? "load_ab" : "fetch_ab");
-    const int first = add(of_consumer("begin", Scope::tile_begin)), product = mma();
+    const int begin = add(of_consumer("begin", Scope::tile_begin)), first = mma("mma_first", 0), second = mma("mma_second", product_registers());
     const int last = add(of_consumer("store", Scope::tile_end));
-    edge(first, product, 0, 0, false);
-    edge(copied, product, latency_of(copied), 0, false, 0);
-    edge(product, product, latency_of(product), 1, false);
-    edge(product, last, latency_of(product), 0, false);
+    edge(begin, first, 0, 0, false);
+    edge(copied, first, latency_of(copied), 0, false, 0);
+    edge(copied, second, latency_of(copied), 0, false, 0);
+    edge(first, second, latency_of(first), 0, false);
+    edge(second, first, latency_of(second), 1, false);
+    edge(second, last, latency_of(second), 0, false);
     return std::move(graph_);
   }
 
@@ -103,6 +112,7 @@ class Builder : GemmBuilder {
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
     return beside_ * std::max(each.matrix, each.loads);
   }
+  static int up_half(int cycles) { return (cycles + 1) / 2; }
   int down(std::int64_t registers) const { return static_cast<int>(registers / arch_.register_step * arch_.register_step); }
   Node of_consumer(const char* body, Scope scope) const {
     Node n;
@@ -120,9 +130,9 @@ class Builder : GemmBuilder {
     const GemmCopyRates rates = gemm_copy_rates(arch_);
     const double from_cache = static_cast<double>(slot_bytes(tile_)) / 1024 * rates.cycles_per_kb;
     n.latency = cycles(rates.latency_cycles + beside_ * from_cache);
-    // In the role of the product they go out whole iterations before their use, as far ahead as there are slots: between two products nothing
-    // else is issued, and where all SMs copy, a single iteration left warps waiting for a tenth of their time (128 x 128 x 64, H200, 2026-11-21).
-    if (!apart_) n.latency = std::max(1, std::min(kMostAhead, gemm_warp_slots(tile_, arch_) - 1)) * iteration();
+    // In the role of the product they go out as far ahead of their use as there are slots, but in the middle of an iteration: where a slot is
+    // filled as soon as it is free, whoever fills it waits for the slowest warp, and all others then wait for it.
+    if (!apart_) n.latency = std::max(n.latency, std::max(1, std::min(kMostAhead, gemm_warp_slots(tile_, arch_) - 1)) * iteration() - iteration() / 2);
     n.variable_latency = n.streaming = true;
     if (engine_) {
       n.context = "Loader";
@@ -137,18 +147,22 @@ class Builder : GemmBuilder {
     n.warps = copying_;
     return add(std::move(n));
   }
-  /// The unit is an SM's, the warps are a block's: beside another block's their products last longer. What copies bring takes the path to
-  /// shared memory, too.
-  int mma() {
-    Node n = of_consumer("mma", Scope::iteration);
-    const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
-    n.reservations = {of("TC", each.matrix), of("LSU", each.loads + each.copies)};
-    n.cycles = n.latency = n.warp_cycles = iteration();
+  int product_registers() const {
     const int threads = warps_.count() * arch_.warp_size;
     const bool mn = engine_ ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
     const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn;
-    n.registers = tile_.block_m * tile_.block_n / threads + static_cast<int>(arch_.fact("operand_registers")) + (more ? kMoreRegisters : 0);
-    if (!apart_) n.registers = std::min(n.registers, most_registers_);  // what is under way at once is then less
+    const int registers = tile_.block_m * tile_.block_n / threads + static_cast<int>(arch_.fact("operand_registers")) + (more ? kMoreRegisters : 0);
+    return apart_ ? registers : std::min(registers, most_registers_);  // in one role less is under way at once
+  }
+  /// The unit is an SM's, the warps are a block's: beside another block's their products last longer. What copies bring takes the path to
+  /// shared memory, too.
+  /// registers: the first half adds to the sums that the second one leaves, in their place.
+  int mma(const char* half, int registers) {
+    Node n = of_consumer(half, Scope::iteration);
+    const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
+    n.reservations = {of("TC", up_half(each.matrix)), of("LSU", up_half(each.loads + each.copies))};
+    n.cycles = n.latency = n.warp_cycles = up_half(iteration());
+    n.registers = registers;
     return add(std::move(n));
   }
 
@@ -177,10 +191,14 @@ GemmWarps gemm_warps(const GemmTile& tile) {
   return {0, 0};
 }
 
+bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel) {
+  return !large_pieces(tile) || (!kernel.left_mn && !kernel.right_mn && !kernel.add_c && kernel.activation == Activation::none);
+}
+
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
   const int warps = gemm_warps(tile).count();
-  if (warps == 0) return 0;
+  if (warps == 0 || (large_pieces(tile) && !by_engine(arch))) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
     const graph::Machine share = machine_of(arch, blocks);
     if (kLeastSlots * slot_bytes(tile) + kMostBarrierBytes <= share.memory_bytes.at("SMEM") && std::int64_t{warps} * arch.warp_size * (arch.max_registers_per_thread + 1) <= share.registers)

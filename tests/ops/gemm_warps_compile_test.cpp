@@ -28,7 +28,9 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"64x32x128", "16x64x128"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"tile", {"128x64x64"}}, {"parts", {"true"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x128x32"}}}},
-      {"sm_100", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}},
+      {"sm_100", {{"dtype", {"f16"}}, {"tile", {"128x128x64", "256x192x32"}}}},
+      {"sm_90", {{"dtype", {"f16"}}, {"tile", {"256x192x32"}}, {"out", {"f32"}}}},
+      {"sm_120a", {{"dtype", {"bf16"}}, {"tile", {"256x192x32"}}, {"bias", {"true"}}}},
   };
   for (const auto& [arch, flags] : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));

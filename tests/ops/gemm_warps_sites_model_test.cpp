@@ -20,7 +20,11 @@ constexpr test::Excuse kExcused[] = {
     {"prologue: wait ring ab empty", "a warp would have to be still in the product before a tile's last when another has stored the tile"},
     {"its threads' copies are done", "who reads the last filling has waited for the same copies"},
 };
-bool excused(const codegen::Site& site) {
+// Of copies by all threads of the one role: whoever fills a slot for a tile of one iteration has waited for the filling before, of which each
+// warp has issued its part after it has read the slot.
+constexpr const char* kNeedlessForThreads = "short: wait ring ab empty";
+bool excused(const codegen::Site& site, bool one_role_copies) {
+  if (one_role_copies && site.what.find(kNeedlessForThreads) != std::string::npos) return true;
   for (const test::Excuse& excuse : kExcused)
     if (site.what.find(excuse.what) != std::string::npos) return true;
   return false;
@@ -35,10 +39,10 @@ class Kernel {
   }
   /// "" when the run was right; else the fault, or what is wrong with the result.
   std::string run(std::uint64_t seed, std::vector<int> disabled) {
-    test::GemmShape shape;  // several tiles a block, and more iterations than slots
+    test::GemmShape shape;  // several tiles a block, and more iterations than slots, or a single one
     shape.m = 2 * tile_.block_m;
     shape.n = 2 * tile_.block_n;
-    shape.k = 5 * tile_.block_k;
+    shape.k = (seed % 3 == 0 ? 1 : 5) * tile_.block_k;
     test::GemmProblem problem(shape, 900 + seed);
     ops::LaunchPlan plan;
     plan.sm_count = 1;
@@ -72,7 +76,7 @@ int tile_named(const std::string& name) {
 }  // namespace
 
 TEST_CASE("each site of a matrix product on products of warps is missed when it is switched off") {
-  constexpr std::uint64_t kSeeds = 12;
+  constexpr std::uint64_t kSeeds = 48;  // most sites take one or two
   int sites = 0, noticed = 0;
   // Copies by threads, by the copy engine; by a role of their own, by the one that multiplies.
   for (const auto& who : {std::pair{"sm_80", true}, {"sm_80", false}, {"sm_90", false}, {"sm_90", true}, {"sm_120a", true}})
@@ -81,6 +85,7 @@ TEST_CASE("each site of a matrix product on products of warps is missed when it 
       made.tile = tile_named(name);
       const std::string arch = who.first;
       Kernel kernel(made, *arch::find(arch), who.second);
+      const bool one_role_copies = who.second && !arch::find(arch)->has_unit("TMA");
       for (std::uint64_t seed = 1; seed <= 4; ++seed) REQUIRE(kernel.run(seed, {}) == "");
       for (const codegen::Site& site : kernel.unit().sites) {
         CAPTURE(arch);
@@ -88,11 +93,11 @@ TEST_CASE("each site of a matrix product on products of warps is missed when it 
         CAPTURE(site.id);
         CAPTURE(site.what);
         bool missed = false;
-        const std::uint64_t seeds = excused(site) ? 1 : kSeeds;
+        const std::uint64_t seeds = excused(site, one_role_copies) ? 1 : kSeeds;
         for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
         ++sites;
         noticed += missed;
-        CHECK((missed || excused(site)));
+        CHECK((missed || excused(site, one_role_copies)));
       }
     }
   MESSAGE(noticed, " of ", sites, " sites noticed");
