@@ -131,10 +131,11 @@ class RoleWriter {
         w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", sites_.add(order_text("takes back the last turn")), ">(", order_arguments(b, 0), ");");
   }
 
-  // A block stays as long as others may arrive at its barriers.
+  // A block stays as long as others may arrive at its barriers; of what is filled once, nobody does.
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
+      if (filled_once(ring)) continue;
       const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_; };
       if (value_of_ring(ring).shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
         w_.line("dev::wait_drained<", sites_.add(cat("role ", role_names(), ": ring ", value_of_ring(ring).name, " empty in all blocks that fill it")), ", ", ring_type(ring),

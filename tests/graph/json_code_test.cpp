@@ -125,6 +125,21 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").cluster == 1);
 }
 
+TEST_CASE("what a block's only tile shares once is not waited for at the end: nobody hands it back") {
+  graph::Graph graph = graph::read_json(file_text("clustered.json"));
+  graph.values[0].scope = graph::Scope::tile_begin;
+  graph.values[0].min_slots = graph.values[0].max_slots = 1;
+  for (const graph::Edge& edge : graph.edges)
+    if (edge.value == 0) graph.nodes[static_cast<std::size_t>(edge.src)].scope = graph::Scope::tile_begin;
+  CHECK(has(codegen::emit(graph, sched::schedule(graph), "sm90").text, "RingRows>(shared, tiles);"));
+  graph.persistent = false;
+  const std::string text = codegen::emit(graph, sched::schedule(graph), "sm90").text;
+  CHECK(has(text, "RingRows>"));
+  std::size_t drains = 0;
+  for (std::size_t at = text.find("dev::wait_drained<"); at != std::string::npos; at = text.find("dev::wait_drained<", at + 1)) drains += text.substr(at, 60).find("RingRows") != std::string::npos;
+  CHECK(drains == 0);
+}
+
 TEST_CASE("clusters that no machine has, and sharers that do not come out even, are refused by name") {
   const char* file = "clustered.json";
   refuses("\"cluster\": 4", "\"cluster\": 9", "cluster is 9; it must be a whole number from 1 to 8", file);
