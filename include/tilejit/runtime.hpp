@@ -34,7 +34,7 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 struct Options {
   std::optional<std::string> cache_dir;              ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
   std::optional<std::uint64_t> cache_max_size_bytes; ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
-  /// TJ_TARGET, "sm_90a", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a device with less than it has:
+  /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a device with less than it has:
   /// "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and others of their family): without the copy engine, as before sm_90;
   /// copies=engine: with it, as without the option. smem=<bytes> or smem=<n>K, from 1K to what a block can have in steps of 128 bytes: the most
   /// shared memory of a block; smem-sm= alike, of an SM, which blocks side by side share. Reports, cache and dumped files name what an option changes, in one order.

@@ -23,8 +23,6 @@ namespace {
 using support::cat;
 using support::fail;
 
-constexpr const char* kInstall = "install clang with its lld (Debian: apt-get install clang-19 lld-19), or a ROCm with hiprtc";
-
 /// What clang says of an architecture that it does not know, in any of its versions.
 bool says_unknown_arch(const std::string& output) {
   for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU", "No available targets are compatible"})
@@ -92,16 +90,16 @@ class Clang final : public Compiler {
     if (found.present()) return found;
     std::string why;
     for (const std::string& reason : rejected) why += "; " + reason;
-    fail(Stage::compile, Code::not_found, cat("no clang for ", arch_.empty() ? "AMD GPUs" : arch_, " was found; searched ", describe_clang_search(), why, "; ", kInstall));
+    fail(Stage::compile, Code::not_found,
+         cat("no clang for ", arch_.empty() ? "AMD GPUs" : arch_, " was found; searched ", describe_clang_search(), why, "; install ", clang_advice(arch_), ", or a ROCm with hiprtc"));
   }
 
   [[noreturn]] static void refuse(const HipClang& found, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
     if (says_unknown_arch(result.output)) {
-      const int needed = first_clang(job.arch);
       fail(Stage::compile, Code::unsupported,
-           cat("target \"", job.arch, "\" is not one that ", found.clang, " compiles for: ", first, "; install ",
-               needed > 0 ? cat("clang ", needed, " or newer with its lld") : std::string("a newer clang with its lld"), ", or choose another target"),
+           cat("target \"", job.arch, "\" is not one that ", found.clang, " compiles for: ", first, "; install ", first_clang(job.arch) > 0 ? clang_advice(job.arch) : "a newer clang with its lld",
+               ", or choose another target"),
            result.output);
     }
     const std::string how = result.status < 0 && result.status != ProcessResult::kUnknown ? cat("was ended by signal ", -result.status) : cat("refused ", job.name, " for ", job.arch);

@@ -2,6 +2,8 @@
 #include "compile/clang_search.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "compile/hip_version.hpp"
 #include "compile/library_search.hpp"
@@ -37,29 +39,52 @@ struct Candidate {
   int version = 0;  ///< 0: unknown
 };
 
-std::vector<Candidate> candidates(std::string_view arch) {
+/// 14 of "/usr/lib/llvm-14/bin/clang" and of "/usr/bin/clang-14": what installations say of one that goes by no number.
+int version_behind(const std::string& path) {
+  const std::string file = behind_links(path);
+  for (const char* before : {"/clang-", "/llvm-"}) {
+    const std::size_t at = file.rfind(before);
+    if (at == std::string::npos) continue;
+    const int version = std::atoi(file.c_str() + at + std::strlen(before));
+    if (version > 0) return version;
+  }
+  return 0;
+}
+
+std::vector<Candidate> candidates() {
   std::vector<Candidate> found;
   const std::vector<std::string> folders = path_folders();
   const auto add = [&](std::string path, int version) {
-    if (is_clang(path)) found.push_back({std::move(path), version});
+    const auto same = [file = behind_links(path)](const Candidate& other) { return behind_links(other.path) == file; };
+    if (is_clang(path) && std::none_of(found.begin(), found.end(), same)) found.push_back({std::move(path), version});  // /bin may be /usr/bin
   };
-  for (int version = kNewest; version >= std::max(kOldest, first_clang(arch)); --version)
+  for (int version = kNewest; version >= kOldest; --version)
     for (const std::string& folder : folders) add(cat(folder, "/clang-", version), version);
   for (const std::string& root : support::rocm_roots())
     for (const char* name : {"/bin/amdclang++", "/llvm/bin/amdclang++", "/llvm/bin/clang++"}) add(root + name, 0);
-  for (const std::string& folder : folders) add(folder + "/clang", 0);
+  for (const std::string& folder : folders) add(folder + "/clang", version_behind(folder + "/clang"));
   return found;
 }
 
 }  // namespace
 
 HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejected) {
-  for (const Candidate& candidate : candidates(arch)) {
+  const int needed = first_clang(arch);
+  for (const Candidate& candidate : candidates()) {
     std::string lld = lld_of(candidate.path, candidate.version);
-    if (!lld.empty()) return {candidate.path, std::move(lld)};
-    if (rejected != nullptr) rejected->push_back(cat(candidate.path, " has no ld.lld of its version", candidate.version > 0 ? cat(" (Debian: lld-", candidate.version, ")") : ""));
+    const bool old = candidate.version > 0 && candidate.version < needed;
+    if (!lld.empty() && !old) return {candidate.path, std::move(lld)};
+    if (rejected == nullptr) continue;
+    rejected->push_back(old ? cat(candidate.path, " is older than ", needed, ", the first for ", arch)
+                            : cat(candidate.path, " has no ld.lld of its version", candidate.version > 0 ? cat(" (Debian: lld-", candidate.version, ")") : ""));
   }
   return {};
+}
+
+std::string clang_advice(std::string_view arch) {
+  constexpr int kOfDebian = 19;  // 12
+  const int needed = std::max(kOldest, first_clang(arch));
+  return cat("clang ", needed, " or newer with its lld", needed <= kOfDebian ? cat(" (Debian: apt-get install clang-", kOfDebian, " lld-", kOfDebian, ")") : "");
 }
 
 std::string describe_clang_search() {

@@ -17,8 +17,11 @@ struct HipClang {
 };
 
 /// The newest clang-<n> in PATH, n from 22 down to 15 and no older than the architecture needs; else ROCm's; else the clang in PATH.
-/// `rejected` gets a sentence for each that has no ld.lld.
+/// `rejected` gets a sentence for each that is too old or has no ld.lld.
 HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejected = nullptr);
+
+/// "clang 17 or newer with its lld (Debian: apt-get install clang-19 lld-19)": what to install.
+std::string clang_advice(std::string_view arch);
 
 /// "clang-22 to clang-15 and clang in /usr/bin, /bin; amdclang++ and clang++ below /opt/rocm": for messages.
 std::string describe_clang_search();

@@ -38,7 +38,7 @@ class AutoHip final : public Compiler {
     if (compiler.identity().present()) return compiler;
     support::fail(Stage::compile, Code::not_found,
                   cat("no compiler for AMD GPUs was found; searched ", describe(search_), "; and ", describe_clang_search(),
-                      "; install ROCm ", std::max(first_release(arch_).major, 6), " or newer, or clang with its lld (Debian: apt-get install clang-19 lld-19)"));
+                      "; install ROCm ", std::max(first_release(arch_).major, 6), " or newer, or ", clang_advice(arch_)));
   }
 
   std::string arch_;

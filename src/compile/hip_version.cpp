@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
+#include "compile/clang_search.hpp"
 #include "compile/library_search.hpp"
 #include "support/fail.hpp"
 
@@ -60,8 +60,7 @@ void refuse_aborting_arch(HipVersion version, std::string_view arch, std::string
   support::fail(Stage::compile, Code::unsupported,
                 support::cat("target \"", arch, "\" needs hiprtc ", first.major, ".", first.minor, " or newer, and ", path,
                              " is ", version.major, ".", version.minor, ", which would end the process; install ROCm ",
-                             first.major, ".", first.minor, " or newer, or clang ", std::max(first_clang(arch), 15),
-                             " or newer with its lld and set TJ_HIP_COMPILER to auto or clang"));
+                             first.major, ".", first.minor, " or newer, or ", clang_advice(arch), " and leave TJ_HIP_COMPILER at auto"));
 }
 
 HipVersion version_in_file_name(const std::string& path) {

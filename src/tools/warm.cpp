@@ -50,7 +50,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.", "tj-warm");
-  app.add_option("--target", settings.targets, "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: what this machine's first GPU runs, else the first known architecture)")
+  app.add_option("--target", settings.targets, "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: what this machine's first GPU runs, else the first known architecture)")
       ->delimiter(',')
       ->check(no_flag);
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);

@@ -76,6 +76,12 @@ TEST_CASE("the newest numbered clang that knows the arch goes first, each with t
   CHECK(find_hip_clang("gfx1100", &rejected).clang == place.scratch / "bin/clang-16");
   REQUIRE(rejected.size() == 1);
   CHECK(has(rejected.front(), "lld-19"));
+  rejected.clear();
+  find_hip_clang("gfx1151", &rejected);
+  REQUIRE(rejected.size() == 2);
+  CHECK(has(rejected.back(), "clang-16 is older than 17, the first for gfx1151"));
+  CHECK(tj::compile::clang_advice("gfx1151") == "clang 17 or newer with its lld (Debian: apt-get install clang-19 lld-19)");
+  CHECK(tj::compile::clang_advice("gfx950") == "clang 20 or newer with its lld");
   // Beside the file behind the link, under the one name that LLVM gives it.
   place.program("llvm/bin/clang-20");
   place.program("llvm/bin/ld.lld");
@@ -90,10 +96,11 @@ TEST_CASE("ROCm's clang goes after numbered ones and before the one without a nu
   fs::create_directories(place.scratch / "bin");
   fs::create_symlink(place.scratch / "cache/ccache", place.scratch / "bin/clang-19");
   place.program("cache/ld.lld");
-  place.program("plain/clang-14");
-  place.program("plain/ld.lld");
-  fs::create_symlink(place.scratch / "plain/clang-14", place.scratch / "bin/clang");
-  if (!kRocmHere) CHECK(find_hip_clang("gfx1100").clang == place.scratch / "bin/clang");
+  place.program("plain/llvm-14/bin/clang");
+  place.program("plain/llvm-14/bin/ld.lld");
+  fs::create_symlink(place.scratch / "plain/llvm-14/bin/clang", place.scratch / "bin/clang");
+  if (!kRocmHere) CHECK(find_hip_clang("gfx90a").clang == place.scratch / "bin/clang");
+  if (!kRocmHere) CHECK_FALSE(find_hip_clang("gfx1100").present());  // since 15
   place.program("rocm/lib/llvm/bin/clang-20");
   place.program("rocm/lib/llvm/bin/ld.lld");
   fs::create_directories(place.scratch / "rocm/bin");
