@@ -83,9 +83,22 @@ Device Backends::default_device() {
   for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip}) {
     if (forced_ && (forced_->arch->vendor == "amd") != (kind == DeviceKind::hip)) continue;  // nothing there could run it
     const auto found = driver_if_present(kind);
-    if (found && found->device_count() > 0) return {kind, 0};
+    if (found && found->device_count() > 0) return {kind, kind == DeviceKind::hip ? first_served(*found) : 0};
   }
   return cpu;
+}
+
+// A processor's own graphics often stand beside the card that is meant, and may come first.
+int Backends::first_served(launch::Driver& driver) const {
+  for (int index = 0; index < driver.device_count(); ++index) {
+    try {
+      const launch::DeviceInfo info = driver.device_info(index);
+      const arch::Arch* found = arch::for_device(info.vendor, info.processor);
+      if (found != nullptr && (!forced_ || arch::same_devices(*found, *forced_->arch))) return index;
+    } catch (const Error&) {  // whoever uses that device is told
+    }
+  }
+  return 0;
 }
 
 compile::Compiler& Backends::compiler(const arch::Target& target) {

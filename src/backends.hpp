@@ -39,6 +39,8 @@ class Backends {
 
  private:
   arch::Target detect(Device device);
+  /// The first device that an arch, or the one that is asked for, is for; 0 when there is none. Throws nothing.
+  int first_served(launch::Driver& driver) const;
 
   /// A vendor's driver, once it was tried to open it.
   struct Gpu {

@@ -173,13 +173,14 @@ tj_nvidia_gpu() { # prints the first one's name; false without one
   return 1
 }
 
-tj_amd_gpu() { # [root of the file system]: prints the first one's architecture; false without one, or where HIP could not use it
-  local node version
+tj_amd_gpu() { # [root of the file system]: prints the first one that kernels are for; false without one, or where HIP could not use it
+  local node version name
   [ -r "${1:-}/dev/kfd" ] && [ -w "${1:-}/dev/kfd" ] && tj_rocm_library libamdhip64 >/dev/null || return 1
   for node in "${1:-}"/sys/class/kfd/kfd/topology/nodes/*/properties; do
     version="$(sed -n 's/^gfx_target_version //p' "$node" 2>/dev/null)"
-    [ "${version:-0}" != 0 ] || continue  # 0: the CPU
-    printf 'AMD GPU, gfx%d%d%x\n' $((version / 10000)) $((version / 100 % 100)) $((version % 100)); return 0
+    version="${version:-0}"  # 0: the CPU
+    name="$(printf 'gfx%d%d%x' $((version / 10000)) $((version / 100 % 100)) $((version % 100)))"
+    case "$name" in gfx11*|gfx12*|gfx90a|gfx942|gfx950) echo "AMD GPU, $name"; return 0 ;; esac  # not a processor's own, of before
   done
   return 1
 }

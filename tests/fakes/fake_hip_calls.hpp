@@ -27,9 +27,11 @@ int take_memory(void** memory, std::size_t bytes) {
   return kSuccess;
 }
 
-std::string processor() {
+std::string processor(int device) {
   const std::lock_guard lock(state().mutex);
-  return state().processor;
+  std::string rest = state().processor;
+  for (; device > 0 && rest.find(',') != std::string::npos; --device) rest.erase(0, rest.find(',') + 1);
+  return rest.substr(0, rest.find(','));
 }
 
 }  // namespace
@@ -84,7 +86,7 @@ int hipGetDeviceProperties(void* properties, int device) {
   put(properties, 328, 11);
   put(properties, 332, 0);
   put(properties, 336, 48);
-  put_text(properties, 396, processor());
+  put_text(properties, 396, processor(device));
   return kSuccess;
 }
 #if TJ_FAKE_HIP_RELEASE >= 6
@@ -97,7 +99,7 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
   put(properties, 360, 11);
   put(properties, 364, 0);
   put(properties, 388, 48);
-  put_text(properties, 1160, processor());
+  put_text(properties, 1160, processor(device));
   return kSuccess;
 }
 #endif

@@ -20,7 +20,7 @@ void fake_hip_record(int on);
 const char* fake_hip_leaks(void);
 /* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared memory. */
 void fake_hip_set_devices(int count);
-/* gcnArchName of every device (default "gfx1100"). */
+/* gcnArchName of every device (default "gfx1100"), or those of the first ones, commas between them, of which the last is that of the rest. */
 void fake_hip_set_processor(const char* name);
 /* What hipDeviceGetAttribute says of physical compute units; 0: it fails (default 96). */
 void fake_hip_set_physical_units(int units);

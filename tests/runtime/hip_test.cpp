@@ -99,6 +99,22 @@ TEST_CASE("the default device is the AMD GPU where there is no other, and a targ
   CHECK(Runtime(machine.options("gfx1100")).default_device().kind == DeviceKind::cpu);
 }
 
+TEST_CASE("a processor's own graphics are passed over for the card that is served, or that a target asks for") {
+  Machine machine;
+  machine.hip.set_devices(3);
+  machine.hip.set_processor("gfx1036,gfx1100,gfx1201");
+  CHECK(Runtime(machine.options()).default_device() == Device{DeviceKind::hip, 1});
+  CHECK(Runtime(machine.options("gfx1201")).default_device() == Device{DeviceKind::hip, 2});
+  CHECK(Runtime(machine.options("gfx90a")).default_device() == kGpu);  // none has it: using the first one says so
+  machine.hip.fail("hipGetDevicePropertiesR0600", 1, 999);
+  CHECK(Runtime(machine.options()).default_device() == Device{DeviceKind::hip, 1});
+  machine.hip.set_processor("gfx1036");
+  Runtime none(machine.options());
+  CHECK(none.default_device() == kGpu);
+  CHECK(has(error_of([&] { none.target_of(kGpu); }).message, "gfx1036"));
+  CHECK(std::string(machine.hip.leaks()) == "");
+}
+
 TEST_CASE("a device is known by its name without features; one that is not served is refused with those that are") {
   Machine machine;
   for (const auto& [name, target] : {std::pair{"gfx90a:sramecc+:xnack-", "gfx90a"}, {"gfx942:sramecc+:xnack-", "gfx942"}, {"gfx1151", "gfx1151"}, {"gfx1201", "gfx1201"}}) {
@@ -244,7 +260,7 @@ TEST_CASE("each call that a first launch makes fails in turn: the error names it
     Options options = machine.options();
     options.use_disk_cache = false;
     Runtime runtime(options);
-    custom::Kernel(runtime, source.description).launch(runtime.default_device(), test::AmdKernel::Params{}, 1);
+    custom::Kernel(runtime, source.description).launch(kGpu, test::AmdKernel::Params{}, 1);
   };
   run();
   const std::string log = machine.hip.log();
