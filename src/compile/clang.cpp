@@ -23,6 +23,9 @@ namespace {
 using support::cat;
 using support::fail;
 
+/// What runtimes of ROCm 6 and 7 load alike: newer clangs make objects of version 6 unless told, which early ones of ROCm 6 do not know.
+constexpr const char* kObjectVersion = "-mcode-object-version=5";
+
 /// What clang says of an architecture that it does not know, in any of its versions.
 bool says_unknown_arch(const std::string& output) {
   for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU", "No available targets are compatible"})
@@ -68,7 +71,7 @@ class Clang final : public Compiler {
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.co";
     const std::string tools = tool_folder(directory, found.lld);
 
-    std::vector<std::string> argv = {found.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-B", tools};
+    std::vector<std::string> argv = {found.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", kObjectVersion, "-B", tools};
     for (std::string& option : hip_options(job.arch)) argv.push_back(std::move(option));
     argv.insert(argv.end(), job.options.begin(), job.options.end());
     argv.insert(argv.end(), {"-I", directory.path() + "/include", unit, "-o", object});

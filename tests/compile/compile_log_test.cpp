@@ -8,6 +8,7 @@
 
 #include "compile/compile_log.hpp"
 #include "compile/hip_version.hpp"
+#include "support/made_code_object.hpp"
 
 namespace {
 
@@ -63,13 +64,37 @@ TEST_CASE("an old hiprtc is not asked for what ends the process") {
   refuse(5, 2, "gfx90a");
   refuse(5, 2, "gfx1030");
   refuse(5, 2, "gfx90a:sramecc+:xnack-");
-  refuse(5, 5, "gfx9999");
-  CHECK_THROWS_WITH_AS(refuse(5, 2, "gfx9999"), doctest::Contains("5.2"), tj::Error);
+  refuse(7, 0, "gfx9999");  // the newest that is known of: it may know more than this table
+  CHECK_THROWS_WITH_AS(refuse(6, 4, "gfx9999"), doctest::Contains("6.4"), tj::Error);
   refuse(5, 5, "gfx1100");
   refuse(6, 0, "gfx942");
   CHECK_THROWS_WITH_AS(refuse(5, 2, "gfx1100"), doctest::Contains("5.5"), tj::Error);
   CHECK_THROWS_WITH_AS(refuse(5, 7, "gfx942"), doctest::Contains("gfx942"), tj::Error);
   CHECK_THROWS_WITH_AS(refuse(6, 4, "gfx950"), doctest::Contains("7.0"), tj::Error);
+}
+
+TEST_CASE("a code object says itself what it uses; spills are warnings; other bytes say nothing") {
+  Binary binary;
+  binary.log = "a remark of the compiler";
+  binary.bytes = tj::testing::made_code_object("gfx1100", "kernel", 16, 128, 4096);
+  tj::compile::read_code_object_use(binary);
+  CHECK(binary.registers == 64);
+  CHECK(binary.spill_bytes == 0);
+  CHECK(binary.warnings.empty());
+  CHECK_MESSAGE(binary.log.starts_with("a remark of the compiler\nkernel on gfx1100: 64 VGPRs, 32 SGPRs, 4096 bytes of LDS, 128 threads in waves of 32, "), binary.log);
+
+  Binary spilled;
+  spilled.bytes = tj::testing::made_code_object("gfx1100", "kernel", 16, 128, 4096, 12);
+  tj::compile::read_code_object_use(spilled);
+  CHECK(spilled.spill_bytes == 12);
+  REQUIRE(spilled.warnings.size() == 1);
+  CHECK(spilled.warnings[0].find("12 bytes of scratch memory a lane") != std::string::npos);
+
+  Binary other;
+  other.bytes = "\177ELF but not of AMD";
+  tj::compile::read_code_object_use(other);
+  CHECK(other.registers == 0);
+  CHECK(other.log.empty());
 }
 
 TEST_CASE("the file's name bounds the version that hiprtc claims") {
