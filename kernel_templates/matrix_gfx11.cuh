@@ -42,4 +42,15 @@ TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]
   }
 }
 
+/// Sums in the order of their rows, kSums of them from row own_k() on: the halves of a wave trade what the other lacks.
+TJ_DEVICE void sums_in_order(const float (&sums)[kSums], float (&values)[kSums]) {
+  const bool upper = lane_index() >= 16u;
+#pragma unroll
+  for (int v = 0; v < kSums / 2; ++v) {
+    const float low = sums[v], high = sums[v + kSums / 2], got = shuffle_xor<16>(upper ? low : high);
+    values[2 * v] = upper ? got : low;
+    values[2 * v + 1] = upper ? high : got;
+  }
+}
+
 }  // namespace tj::dev

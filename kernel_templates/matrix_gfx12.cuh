@@ -32,4 +32,10 @@ TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]
   for (int w = 0; w < kOwnWords; ++w) own[w] = words[w];
 }
 
+/// Sums in the order of their rows, kSums of them from row own_k() on.
+TJ_DEVICE void sums_in_order(const float (&sums)[kSums], float (&values)[kSums]) {
+#pragma unroll
+  for (int v = 0; v < kSums; ++v) values[v] = sums[v];
+}
+
 }  // namespace tj::dev

@@ -50,12 +50,12 @@ TJ_DEVICE void load_between(const char* from, u32 (&words)[4]) {
   }
 }
 
-/// 512 bytes of each of the block's rows, one row a warp.
+/// 512 bytes of each of the block's rows, by 32 lanes, whatever a warp has.
 template <class C>
 TJ_DEVICE void move_row(Mover<C>& mover, const Tile& tile, int i) {
   const Params& params = mover.params;
-  const int row = tile.index * C::kWarps + static_cast<int>(dev::warp_index());
-  const long long at = (static_cast<long long>(i) * 32 + dev::lane_index()) * kChunkBytes;
+  const int row = tile.index * C::kWarps + static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
+  const long long at = (static_cast<long long>(i) * 32 + dev::lane_index() % 32u) * kChunkBytes;
   if (row >= params.all_rows || at >= params.row_bytes) return;
   const int batch = row / params.rows;
   const char* from = static_cast<const char*>(params.source) + batch * params.source_batch_bytes + (row - batch * params.rows) * params.source_row_bytes + at;

@@ -41,9 +41,10 @@ struct Adder {
 template <class C>
 TJ_DEVICE void begin(Adder<C>& adder, const Tile& tile) {
   const Params& params = adder.params;
-  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index());
+  // Units are of 32 lanes, whatever a warp has.
+  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
   adder.row = unit / params.row_units;
-  adder.column = (unit - adder.row * params.row_units) * kUnitColumns + static_cast<int>(dev::lane_index()) * kColumns;
+  adder.column = (unit - adder.row * params.row_units) * kUnitColumns + static_cast<int>(dev::lane_index() % 32u) * kColumns;
   if (unit >= params.units) adder.column = params.n;
 #pragma unroll
   for (float& sum : adder.sums) sum = 0.0f;

@@ -21,7 +21,7 @@ constexpr int kWarpBytes = 32 * 16;       // of a row, in one iteration
 constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
 constexpr double kTypicalIterations = 16; // rows of 8 KB
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd"}};
 
 class CopyRows final : public Op {
  public:
@@ -60,9 +60,9 @@ class CopyRows final : public Op {
     Candidate candidate{graph(arch), kTypicalIterations, 0, false};
     return {candidate};
   }
-  Geometry geometry(const Request&, const Candidate&) const override { return {}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
-  void plan(const void* args, const std::vector<std::int64_t>&, LaunchPlan& plan) const override {
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto& [source, destination] = get(args);
     const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;
     const std::int64_t batch = source.rank == 3 ? source.shape[0] : 1, bytes = size_of(source.dtype);
@@ -79,7 +79,7 @@ class CopyRows final : public Op {
     p.tiles = (p.all_rows + kWarps - 1) / kWarps;
     p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:
@@ -94,11 +94,12 @@ class CopyRows final : public Op {
     graph.namespace_name = "tj::ops::copy_rows";
     graph.includes = {"ops/copy_rows.cuh"};
     graph.params_type = "tj::ops::copy_rows::Params";
-    graph.config = {{"static constexpr int kWarps", cat(kWarps)}};
+    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     graph::Node node;
     node.name = node.body = "move_row";
     node.context = "Mover";
-    node.warps = kWarps;
+    node.warps = kWarps * 32 / arch.warp_size;
     const double bytes = 2.0 * kWarps * kWarpBytes;  // read and written
     node.cycles = node.latency = static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
     node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};

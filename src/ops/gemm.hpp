@@ -1,7 +1,7 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
 // gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_steps.cpp the
-// launches of a call, gemm_graph.cpp and gemm_warps.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
+// launches of a call, gemm_graph.cpp, gemm_warps.cpp and gemm_amd.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
 #pragma once
 
 #include <span>
@@ -193,8 +193,8 @@ Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph);
 /// geometry: what that returned, in its order of keys.
 void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts = 1);
 /// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is left out.
-/// by_threads: the role's threads read a and b, not the copy engine.
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1, bool by_threads = false);
+/// by_threads: the role's threads read a and b, not the copy engine. walks: blocks do tile after tile; else one each.
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1, bool by_threads = false, bool walks = true);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates

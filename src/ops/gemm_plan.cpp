@@ -75,13 +75,13 @@ bool has_body(const graph::Graph& graph, std::string_view body) {
 
 Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph) {
   const int store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
-  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")}, {"store", store}, {"tile", kernel.tile}};
+  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")}, {"store", store}, {"tile", kernel.tile}, {"walks", graph.persistent}};
 }
 void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
-  gemm_plan(args, gemm_tiles()[static_cast<std::size_t>(geometry[2])], static_cast<int>(geometry[1]), plan, parts, geometry[0] == 0);
+  gemm_plan(args, gemm_tiles()[static_cast<std::size_t>(geometry[2])], static_cast<int>(geometry[1]), plan, parts, geometry[0] == 0, geometry[3] != 0);
 }
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts, bool by_threads) {
+void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts, bool by_threads, bool walks) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
   auto& p = *new (plan.params.data()) gemm::Params{};
@@ -129,7 +129,7 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   p.alpha = args.alpha;
   p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
-  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block ? tiles : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !walks ? tiles : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
   plan.blocks = clusters * blocks;
   p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
 }

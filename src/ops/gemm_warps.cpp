@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm_amd.hpp"
 #include "ops/gemm_builder.hpp"
 #include "ops/tensor_checks.hpp"
 
@@ -39,7 +40,7 @@ arch::Needs needs_with(std::initializer_list<const char*> copies) {
   arch::Needs needs = {{"TC", "LSU"},
                        {"matrix_flops_per_cycle", "matrix_group_cycles", "shared_bytes_per_cycle", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles",
                         "operand_registers"},
-                       {"sm80"}};
+                       {"sm80", "amd"}};
   needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
   return needs;
 }
@@ -176,7 +177,7 @@ class Builder : GemmBuilder {
 
 }  // namespace
 
-bool gemm_by_warps(const arch::Arch& arch) { return kByEngine.families.front() == arch.family; }
+bool gemm_by_warps(const arch::Arch& arch) { return std::find(kByEngine.families.begin(), kByEngine.families.end(), arch.family) != kByEngine.families.end(); }
 
 const arch::Needs& gemm_warp_needs(const arch::Arch& arch) { return by_engine(arch) ? kByEngine : kByThreads; }
 
@@ -197,6 +198,7 @@ bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel) {
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
+  if (gemm_through_registers(arch)) return gemm_register_blocks(tile, arch, kMostBlocksPerSm);
   const int warps = gemm_warps(tile).count();
   if (warps == 0 || (large_pieces(tile) && !by_engine(arch))) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
@@ -236,6 +238,7 @@ void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
 }
 
 std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
+  if (gemm_through_registers(arch)) return {gemm_register_candidate(kernel, arch, iterations)};
   std::vector<Candidate> list;
   for (const bool apart : {true, false}) {
     Candidate candidate{Builder(kernel, arch, apart).build(), iterations, 0, false};

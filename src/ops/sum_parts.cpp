@@ -21,7 +21,7 @@ using support::fail;
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 constexpr DType kOutputs[] = {DType::f16, DType::bf16, DType::f32};
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd"}};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }
@@ -71,9 +71,9 @@ class SumParts final : public Op {
     arch::require(arch, "sum_parts", kNeeds);
     return {Candidate{graph(output_of(request), arch), 1, 0, false}};
   }
-  Geometry geometry(const Request&, const Candidate&) const override { return {}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
-  void plan(const void* args, const std::vector<std::int64_t>&, LaunchPlan& plan) const override {
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};
     plan.params_bytes = sizeof(sum_parts::Params);
@@ -109,7 +109,7 @@ class SumParts final : public Op {
     if (call.scale_a) p.scale_a = static_cast<const float*>(call.scale_a->data);
     if (call.scale_b) p.scale_b = static_cast<const float*>(call.scale_b->data);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:
@@ -122,13 +122,14 @@ class SumParts final : public Op {
     graph.namespace_name = "tj::ops::sum_parts";
     graph.includes = {"ops/sum_parts.cuh"};
     graph.params_type = "tj::ops::sum_parts::Params";
-    graph.config = {{"using Output", cat("tj::dev::", out == DType::f16 ? "F16" : out == DType::bf16 ? "Bf16" : "F32")}};
+    graph.config = {{"using Output", cat("tj::dev::", out == DType::f16 ? "F16" : out == DType::bf16 ? "Bf16" : "F32")}, {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, graph::Scope scope) {
       graph::Node node;
       node.name = node.body = body;
       node.context = "Adder";
       node.scope = scope;
-      node.warps = sum_parts::kWarps;
+      node.warps = sum_parts::kWarps * 32 / arch.warp_size;
       graph.nodes.push_back(std::move(node));
       return static_cast<int>(graph.nodes.size()) - 1;
     };

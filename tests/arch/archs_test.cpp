@@ -196,8 +196,12 @@ TEST_CASE("every op runs on an arch of AMD or refuses it by its name and family"
       try {
         for (const ops::Candidate& candidate : op->candidates(op->requests({}).front(), *arch)) CHECK(candidate.graph.machine.name == arch->name);
       } catch (const Error& e) {
-        CHECK(e.stage == Stage::target);
         CHECK(e.code == Code::unsupported);
+        if (e.stage == Stage::argument) {  // the op does, with other arguments
+          CHECK_MESSAGE(has(e.message, "allowed on " + arch->name + ": "), e.message);
+          continue;
+        }
+        CHECK(e.stage == Stage::target);
         CHECK_MESSAGE(has(e.message, "does not run on '" + arch->name + "'"), e.message);
         CHECK_MESSAGE(has(e.message, "node bodies for family 'amd'"), e.message);
       }

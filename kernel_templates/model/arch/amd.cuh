@@ -38,6 +38,7 @@ TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
 // ---- registers ------------------------------------------------------------------------------------------------------
 /// On devices, what follows from the value is computed after this.
 TJ_DEVICE void hold(int&) {}
+TJ_DEVICE void hold_back() {}
 /// The value of the lane whose index differs by a mask that is known.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {

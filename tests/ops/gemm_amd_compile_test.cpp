@@ -1,0 +1,55 @@
+// Protects that matrix products on AMD's matrix instructions compile for every kind of arch, by the compilers at hand: every tile that is served,
+// without spills and scratch memory, within registers and LDS, with the products that the graph says.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/amd_kernel.hpp"
+#include "ops/gemm.hpp"
+
+using namespace tj;
+
+namespace {
+
+int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
+  const auto of = [&](const char* name) { return test::constant_of(graph, name); };
+  return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 * test::calls_of(unit.text, "mma");
+}
+
+/// Every tile that the arch serves, each with the next of these kinds.
+void check(const char* arch, const std::vector<ops::GemmKernel>& kinds) {
+  const auto compiler = testing::hip_compiler(arch);
+  if (!compiler) return;
+  std::size_t next = 0;
+  for (int tile = 0; tile < static_cast<int>(ops::gemm_tiles().size()); ++tile) {
+    if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(tile)], *arch::find(arch)) == 0) continue;
+    ops::GemmKernel kernel = kinds[next++ % kinds.size()];
+    kernel.tile = tile;
+    if (!ops::gemm_tile_fits(ops::gemm_tiles()[static_cast<std::size_t>(tile)], kernel)) kernel.left_mn = kernel.right_mn = false;
+    const ops::Request request = ops::gemm_request(kernel);
+    CAPTURE(request.name);
+    test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find(arch), matrix_instructions);
+  }
+  CHECK(next >= 4);
+}
+
+ops::GemmKernel kind(DType dtype, DType out, bool left_mn, bool right_mn, bool epilogue, Activation activation = Activation::none) {
+  ops::GemmKernel kernel{dtype, out, left_mn, right_mn, epilogue, epilogue, activation};
+  return kernel;
+}
+
+}  // namespace
+
+// First, so that a failure is never hidden by it.
+TEST_CASE("a machine without a compiler of HIP is skipped") {
+  if (!testing::hip_compiler("gfx90a")) testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+}
+
+TEST_CASE("every tile, with operands of every order and epilogues") {
+  constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  check("gfx1100", {kind(f16, f16, false, false, false), kind(bf16, bf16, true, true, true, Activation::gelu), kind(f16, f32, false, true, true), kind(f16, f16, true, false, false)});
+  check("gfx1201", {kind(bf16, f32, true, true, true, Activation::silu), kind(f16, f16, false, false, false)});
+  check("gfx90a", {kind(f16, f16, false, true, true, Activation::relu), kind(bf16, bf16, false, false, false)});
+}

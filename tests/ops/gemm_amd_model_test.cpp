@@ -1,0 +1,175 @@
+// Protects matrix products on the matrix instructions of AMD's waves: results on the CPU model against f64, with operands held twice (gfx1100) and
+// once (gfx1201), and with waves of 64 lanes (gfx90a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin
+// anywhere; and that each barrier is missed when it is switched off.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emitted_kernel.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_parts.hpp"
+#include "support/expect.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+using testing::has;
+
+namespace {
+
+constexpr const char* kArchs[] = {"gfx1100", "gfx1201", "gfx90a"};
+
+GemmShape shape_of(int m, int n, int k) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  return shape;
+}
+
+std::string run(const std::string& arch, const GemmShape& shape, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
+  return problem.problem();
+}
+
+int tile_named(const std::string& name) {
+  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
+    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
+  FAIL("no tile is called " << name);
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles and of K") {
+  std::uint64_t seed = 1;
+  for (const char* arch : kArchs)
+    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500}, {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
+      const GemmShape shape = shape_of(m, n, k);
+      CAPTURE(std::string(arch));
+      CAPTURE(shape.text());
+      CHECK(run(arch, shape, seed++) == "");
+    }
+}
+
+TEST_CASE("every tile, in every order of the operands, with each type and epilogue") {
+  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
+  for (const char* name : kArchs) {
+    const arch::Arch& arch = *arch::find(name);
+    test::StepKernels kernels(name);
+    int served = 0;
+    for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
+      const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+      if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
+      const int kind = served++ + (arch.warp_size == 64 ? 1 : 0);
+      GemmShape shape;
+      shape.dtype = kIn[kind % 2];
+      shape.out = kOut[kind % 3];
+      shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
+      shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
+      shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
+      shape.alpha = 0.75f;
+      shape.bias = kind % 3 != 1;
+      shape.activation = static_cast<Activation>(kind % 4);
+      std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
+      // Whole tiles; ragged ones; fewer iterations than slots and more.
+      for (const auto& [rows, columns, k] : {std::array{1, 2, 2}, {3, 1, 1}, {2, 1, 5}}) {
+        const bool ragged = rows != 1;
+        shape.m = rows * tile.block_m - (ragged ? 11 : 0);
+        shape.n = columns * tile.block_n - (ragged ? 19 : 0);
+        shape.k = k * tile.block_k - (ragged ? 5 : 0);
+        shape.padding = ragged ? 3 : 0;
+        CAPTURE(std::string(name));
+        CAPTURE(shape.text());
+        CAPTURE(t);
+        GemmProblem problem(shape, seed);
+        CHECK(kernels.run(problem, {t, 1}, seed, 1) == "");
+        ++seed;
+      }
+    }
+    CHECK(served >= 6);
+  }
+}
+
+TEST_CASE("parts of K, and operands that begin anywhere") {
+  for (const char* arch : kArchs) {
+    CAPTURE(std::string(arch));
+    test::StepKernels kernels(arch);
+    GemmShape shape = shape_of(70, 90, 700);
+    shape.beta = 0.5f;
+    shape.bias = true;
+    shape.activation = Activation::gelu;
+    GemmProblem cut(shape, 31);
+    CHECK(kernels.run(cut, {tile_named("64x64x128"), 3}, 31, 2) == "");
+    for (int order = 0; order < 4; ++order) {
+      shape = shape_of(131, 70, 65);
+      shape.a_transposed = order / 2 == 1;
+      shape.b_transposed = order % 2 == 1;
+      shape.any_stride = true;
+      shape.shift = order;
+      shape.batch = order == 3 ? 2 : 0;
+      CAPTURE(shape.text());
+      CHECK(run(arch, shape, 40 + static_cast<std::uint64_t>(order)) == "");
+    }
+  }
+}
+
+TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") {
+  for (const char* arch : kArchs) {
+    CAPTURE(std::string(arch));
+    GemmShape shape = shape_of(70, 40, 100);
+    shape.batch = 3;
+    shape.padding = 1;
+    shape.b_shared = true;
+    shape.beta = 2;
+    shape.in_place = true;
+    CHECK(run(arch, shape, 51) == "");
+    shape = shape_of(70, 90, 200);
+    shape.alpha = 0;
+    GemmProblem zeros(shape, 52);
+    std::memset(zeros.args.a.data, 0xff, 2);  // NaN
+    zeros.run(testing::model_runtime(std::string("model:") + arch), {DeviceKind::cpu, 0});
+    CHECK(zeros.problem() == "");
+  }
+}
+
+TEST_CASE("each barrier is missed when it is switched off") {
+  int sites = 0;
+  for (const char* name : kArchs)
+    for (const char* tile : {"64x64x128", "64x128x64"}) {
+      ops::GemmKernel made;
+      made.tile = tile_named(tile);
+      const ops::Candidate candidate = ops::gemm_candidate(made, *arch::find(name));
+      test::EmittedKernel kernel(candidate.graph, sched::schedule(candidate.graph), *arch::find(name));
+      std::vector<std::int64_t> geometry;
+      for (const auto& [key, value] : ops::gemm_geometry(made, candidate.graph)) geometry.push_back(value);
+      const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
+        GemmProblem problem(shape_of(100, 150, seed % 2 == 0 ? 640 : 128), 900 + seed);
+        ops::LaunchPlan plan;
+        ops::gemm_plan(problem.args, geometry, plan);
+        const std::string fault = kernel.launch(plan, plan.blocks, seed, std::move(disabled));
+        return fault.empty() ? problem.problem() : fault;
+      };
+      for (std::uint64_t seed = 1; seed <= 4; ++seed) REQUIRE(run(seed, {}) == "");
+      REQUIRE(!kernel.unit.sites.empty());
+      for (const codegen::Site& site : kernel.unit.sites) {
+        CAPTURE(std::string(name));
+        CAPTURE(std::string(tile));
+        CAPTURE(site.what);
+        bool missed = false;
+        for (std::uint64_t seed = 1; seed <= 20 && !missed; ++seed) missed = run(seed, {site.id}) != "";
+        CHECK(missed);
+        ++sites;
+      }
+    }
+  MESSAGE(sites, " sites");
+}
