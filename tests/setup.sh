@@ -173,15 +173,22 @@ tj_nvidia_gpu() { # prints the first one's name; false without one
   return 1
 }
 
-tj_amd_gpu() { # [root of the file system]: prints the first one that kernels are for; false without one, or where HIP could not use it
-  local node version name
-  [ -r "${1:-}/dev/kfd" ] && [ -w "${1:-}/dev/kfd" ] && tj_rocm_library libamdhip64 >/dev/null || return 1
+tj_amd_gpu() { # [root of the file system]: prints the first one that kernels are for; false without one, or, with a word, where HIP could not use it
+  local node version name=""
   for node in "${1:-}"/sys/class/kfd/kfd/topology/nodes/*/properties; do
     version="$(sed -n 's/^gfx_target_version //p' "$node" 2>/dev/null)"
     version="${version:-0}"  # 0: the CPU
     name="$(printf 'gfx%d%d%x' $((version / 10000)) $((version / 100 % 100)) $((version % 100)))"
-    case "$name" in gfx11*|gfx12*|gfx90a|gfx942|gfx950) echo "AMD GPU, $name"; return 0 ;; esac  # not a processor's own, of before
+    case "$name" in gfx11*|gfx12*|gfx90a|gfx942|gfx950) break ;; *) name="" ;; esac  # not a processor's own, of before
   done
+  [ -n "$name" ] || return 1
+  if ! tj_rocm_library libamdhip64 >/dev/null; then
+    tj_say "the AMD GPU $name is not used: there is no HIP runtime here (libamdhip64); install ROCm 6 or newer, or set ROCM_PATH" >&2
+  elif ! [ -r "${1:-}/dev/kfd" ] || ! [ -w "${1:-}/dev/kfd" ]; then
+    tj_say "the AMD GPU $name is not used: $(id -un) may not open /dev/kfd; be a member of the groups render and video" >&2
+  else
+    echo "AMD GPU, $name"; return 0
+  fi
   return 1
 }
 
