@@ -135,9 +135,8 @@ class RoleWriter {
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
-      if (filled_once(ring)) continue;
       const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_; };
-      if (value_of_ring(ring).shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
+      if (!filled_once(ring) && value_of_ring(ring).shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
         w_.line("dev::wait_drained<", sites_.add(cat("role ", role_names(), ": ring ", value_of_ring(ring).name, " empty in all blocks that fill it")), ", ", ring_type(ring),
                 ">(shared, ", value_of_ring(ring).scope == Scope::iteration ? "base" : "tiles", ");");
     }
