@@ -223,8 +223,7 @@ class RoleWriter {
   void write_steady() {
     const bool variant = !variants_.empty();
     bool general_steps = false;  // may a steady step still need a general variant?
-    for (int index : role().nodes)
-      general_steps = general_steps || (node(index).has_fast_variant && node(index).max_fast_begin > pattern_.peel - stage_of(node(index)));
+    for (int index : role().nodes) general_steps |= node(index).has_fast_variant && node(index).max_fast_begin > pattern_.peel - stage_of(node(index));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
     if (general_steps) {
       write_first_fast();
@@ -232,9 +231,8 @@ class RoleWriter {
       events(pattern_.steady, {"steady", "s"});
       w_.close();
     }
-    const auto& nodes = role().nodes;
     // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be compiled.
-    const bool one_thread = std::all_of(nodes.begin(), nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); });
+    const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); });
     if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
