@@ -2,6 +2,7 @@
 // given, costs nothing when it is hot, and that each failure of runtime and compiler is named. All on fakes.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -220,6 +221,38 @@ TEST_CASE("attention: one call of the runtime does all, hot calls allocate nothi
   runtime.fmha(attention(4, 300, 500, true));
   CHECK(machine.hiprtc.compiles() == 2);
   CHECK(runtime.prepare(attention(4, 300, 500, true)).origin == KernelOrigin::memory);
+  CHECK(machine.warnings.empty());
+}
+
+TEST_CASE("matrix products: hot calls allocate nothing; sums over parts of K take scratch memory in the stream's order") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const auto matrix = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
+    return Tensor::contiguous(reinterpret_cast<void*>(0x100000000000 + place * 0x10000000000), kGpu, DType::f16, {rows, columns});
+  };
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    GemmArgs args;
+    args.a = matrix(0, m, k);
+    args.b = matrix(1, n, k);
+    args.d = matrix(2, m, n);
+    return args;
+  };
+  for (const auto& [m, n, k] : {std::array{1, 64, 512}, {128, 4096, 512}, {4096, 4096, 512}}) {
+    const GemmArgs args = product(m, n, k);
+    runtime.gemm(args);
+    machine.hip.record(0);
+    const long allocations = g_allocations;
+    runtime.gemm(args);
+    const long after = g_allocations;
+    machine.hip.record(1);
+    CHECK(after == allocations);
+  }
+  CHECK_FALSE(has(machine.hip.log(), "Async"));
+  const GemmArgs in_parts = product(64, 64, 65536);
+  CHECK(has(runtime.prepare(in_parts).name, "_parts"));
+  runtime.gemm(in_parts);
+  CHECK(has(machine.hip.log(), "hipMallocFromPoolAsync"));
+  CHECK(has(machine.hip.log(), "hipFreeAsync"));
   CHECK(machine.warnings.empty());
 }
 
