@@ -24,6 +24,7 @@ int take_memory(void** memory, std::size_t bytes) {
   *memory = block;
   const std::lock_guard lock(state().mutex);
   state().memory.insert(block);
+  state().memory_bytes[block] = bytes;
   return kSuccess;
 }
 

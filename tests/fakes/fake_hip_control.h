@@ -40,6 +40,8 @@ typedef struct fake_hip_launch {
   const void* params;
   size_t params_bytes;
 } fake_hip_launch;
+/* A block of device memory that is allocated now; 0 when there are not so many. Counted from 0, in no order. */
+int fake_hip_memory(size_t which, const void** begin, size_t* bytes);
 /* Calls this at every launch of a module that is loaded from now on, before the launch returns; null: nothing is carried out. Outlives the
  * reset. */
 void fake_hip_on_launch(void (*work)(const fake_hip_launch* launch));

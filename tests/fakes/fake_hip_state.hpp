@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -38,6 +39,7 @@ struct State {
   std::vector<std::string> log;
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
+  std::map<void*, std::size_t> memory_bytes;  // of each block of `memory`
   std::set<void*> modules, memory, events, streams, graphs, executables, pools;
 };
 State& state() {
@@ -76,6 +78,7 @@ int make(std::set<void*>& live, void** handle) {
 int destroy(std::set<void*>& live, void* handle, int result) {
   const std::lock_guard lock(state().mutex);
   if (live.erase(handle) == 0) return answer(kInvalidHandle);
+  if (&live == &state().memory) state().memory_bytes.erase(handle);
   std::free(handle);
   return result;
 }
@@ -168,6 +171,8 @@ void fake_hip_reset(void) {
     for (void* handle : *live) std::free(handle);
     live->clear();
   }
+  s.memory_bytes.clear();
+  s.code.clear();
   t_device = 0;
   t_last_failure = kSuccess;
 }
@@ -213,6 +218,14 @@ size_t fake_hip_last_params(void* out, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   std::memcpy(out, state().params.data(), std::min(bytes, state().params.size()));
   return state().params.size();
+}
+int fake_hip_memory(size_t which, const void** begin, size_t* bytes) {
+  const std::lock_guard lock(state().mutex);
+  if (which >= state().memory_bytes.size()) return 0;
+  const auto& [block, size] = *std::next(state().memory_bytes.begin(), static_cast<std::ptrdiff_t>(which));
+  *begin = block;
+  *bytes = size;
+  return 1;
 }
 void fake_hip_on_launch(void (*work)(const fake_hip_launch*)) {
   const std::lock_guard lock(state().mutex);

@@ -39,13 +39,21 @@ class Device:
         self._processor = name
         self.fake.fake_hip_set_processor(name.encode())
 
+    def allocated(self):
+        """What the library has allocated for itself."""
+        blocks, begin, size = [], ctypes.c_void_p(), ctypes.c_size_t()
+        while self.fake.fake_hip_memory(ctypes.c_size_t(len(blocks)), ctypes.byref(begin), ctypes.byref(size)):
+            blocks.append((begin.value, size.value))
+        return blocks
+
     def carry_out(self, description):
         try:
             one = description.contents
             path = Path(self.folder.name) / f"{self.launches}.co"
             self.launches += 1
             path.write_bytes(ctypes.string_at(one.image, one.image_bytes))
-            launch(str(path), self.processor, one.function.decode(), one.grid, one.threads, one.shared_bytes, ctypes.string_at(one.params, one.params_bytes), self.memory, self.seed)
+            launch(str(path), self.processor, one.function.decode(), one.grid, one.threads, one.shared_bytes, ctypes.string_at(one.params, one.params_bytes),
+                   self.memory + self.allocated(), self.seed)
         except Exception as error:  # ctypes would swallow it
             self.error = self.error or error
 
