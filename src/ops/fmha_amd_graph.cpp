@@ -191,6 +191,19 @@ const arch::Needs& fmha_amd_needs() {
 
 Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
 
+namespace {
+
+/// Loads are under way all the time, so all registers are held at once: a tile whose blocks have no more could only be served with its loads
+/// one after the other, which no other tile is slower than, and the search would prove that for each interval in turn.
+bool registers_suffice(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  const Graph graph = fmha_amd_graph(config, tile, arch);
+  int held = 0;
+  for (const Node& n : graph.nodes) held += n.registers;
+  return held < std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / (tile.warps * arch.warp_size));
+}
+
+}  // namespace
+
 std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch) {
   constexpr int kWarps = 4;
   std::vector<FmhaTile> tiles;
@@ -199,7 +212,8 @@ std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch&
       for (const int blocks : {1, 2, 3}) {
         // A thread makes columns of at least two rows of values.
         const int pieces = block_n * config.head_dim * kFmhaElementBytes / kPieceBytes / (kWarps * arch.warp_size);
-        if (pieces >= 2) tiles.push_back({1, block_n, false, kWarps, row_blocks, blocks, true});
+        const FmhaTile tile{1, block_n, false, kWarps, row_blocks, blocks, true};
+        if (pieces >= 2 && registers_suffice(config, tile, arch)) tiles.push_back(tile);
       }
   return tiles;
 }
