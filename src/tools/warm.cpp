@@ -75,7 +75,7 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "  chunk_indices, copy_rows: none\n"
       "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
       "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue;\n"
-      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K.\n"
+      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
@@ -88,7 +88,18 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   return std::nullopt;
 }
 
-std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime) {
+bool serves(const ops::Op& op, const ops::Request& request, const std::string& target) {
+  try {
+    op.candidates(request, *arch::parse_target(target).arch);
+  } catch (const Error& e) {
+    return e.code != Code::unsupported;
+  }
+  return true;
+}
+
+/// Nobody named what a target lacks where an op's default set, or every op, was asked for: it is left out, in words, where anything is left of
+/// an op that was named.
+std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std::ostream& err) {
   std::vector<const ops::Op*> chosen;
   for (const std::string& name : settings.op_names) chosen.push_back(&find_op(name));
   if (chosen.empty()) chosen = ops::all();
@@ -102,9 +113,18 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime) {
   std::vector<Job> jobs;
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
   for (const std::string& target : targets)
-    for (const ops::Op* op : chosen)
-      for (ops::Request& request : op->requests(settings.op_flags))
+    for (const ops::Op* op : chosen) {
+      std::vector<ops::Request> requests = op->requests(settings.op_flags);
+      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, target); });
+      if (unserved != requests.end() && (unserved != requests.begin() || settings.op_names.empty())) {
+        err << "left out, as " << target << " does not serve them:";
+        for (auto each = unserved; each != requests.end(); ++each) err << ' ' << each->name;
+        err << '\n';
+        requests.erase(unserved, requests.end());
+      }
+      for (ops::Request& request : requests)
         if (seen.emplace(request.name, target).second) jobs.push_back({std::move(request), target});
+    }
   return jobs;
 }
 
@@ -153,7 +173,7 @@ int warm_kernels(const Settings& settings, const std::string& cache_dir, std::os
   options.cache_dir = cache_dir;
   options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
   Runtime runtime(options);
-  const std::vector<Job> jobs = find_jobs(settings, runtime);
+  const std::vector<Job> jobs = find_jobs(settings, runtime, err);
   progress.started(jobs.size());
   const int threads = threads_for(settings.jobs, jobs.size());
   const Clock::time_point start = Clock::now();

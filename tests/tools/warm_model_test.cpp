@@ -59,6 +59,22 @@ TEST_CASE("kernels are made once, kept, and found again") {
   CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") != std::string::npos);  // the last line stands alone
 }
 
+TEST_CASE("what a target does not serve is left out in words, if anything else is asked for") {
+  const Scratch folder;
+  const auto warm = [&](const std::string& tiles) {
+    std::ostringstream out, err;
+    const int code = tj::tools::warm({"--cache-dir", folder / "cache", "--op", "gemm", "--dtype", "f16", "--tile", tiles, "--target", "model:gfx1100"}, out, err, false);
+    return Run{code, out.str(), err.str()};
+  };
+  const Run some = warm("64x32x128,128x192x64");
+  CHECK_MESSAGE(some.code == tj::tools::kExitOk, some.err);
+  CHECK_MESSAGE(some.err == "left out, as model:gfx1100 does not serve them: gemm_f16_kk_128x192x64\n", some.err);
+  CHECK(some.out.find("1 kernels: 1 compiled") != std::string::npos);
+  const Run none = warm("128x192x64");
+  CHECK(none.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(none.err.find("tile is 128x192x64; allowed on gfx1100: 128x64x64") != std::string::npos, none.err);
+}
+
 TEST_CASE("rungs of the ladder are kernels of their own; the last is the op's own") {
   const Scratch folder;
   const std::string dir = folder / "cache";
