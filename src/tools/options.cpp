@@ -47,4 +47,13 @@ const ops::Op& find_op(const std::string& name) {
   bad_use(cat("--op is '", name, "'; allowed: ", known));
 }
 
+bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch) {
+  try {
+    op.candidates(request, arch);
+  } catch (const Error& e) {
+    return e.code != Code::unsupported;
+  }
+  return true;
+}
+
 }  // namespace tj::tools

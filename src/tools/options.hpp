@@ -33,5 +33,7 @@ std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words);
 
 /// Throws tj::Error(argument) that lists the ops when there is none of this name.
 const ops::Op& find_op(const std::string& name);
+/// Whether there can be such a kernel for the arch at all.
+bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch);
 
 }  // namespace tj::tools

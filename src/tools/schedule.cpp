@@ -5,6 +5,7 @@
 #include "tools/schedule.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -127,7 +128,9 @@ arch::Target find_target(const std::string& text) {
 Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
   const arch::Target target = find_target(settings.target);
-  const ops::Request request = op.requests(settings.op_flags).front();
+  const std::vector<ops::Request> requests = op.requests(settings.op_flags);
+  const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) { return serves(op, each, *target.arch); });
+  const ops::Request& request = served != requests.end() ? *served : requests.front();
   Choice choice = choose(op, request, *target.arch, settings.options);
   const ops::Candidate& candidate = choice.candidate;
   Subject subject;

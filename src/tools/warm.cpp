@@ -88,15 +88,6 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   return std::nullopt;
 }
 
-bool serves(const ops::Op& op, const ops::Request& request, const std::string& target) {
-  try {
-    op.candidates(request, *arch::parse_target(target).arch);
-  } catch (const Error& e) {
-    return e.code != Code::unsupported;
-  }
-  return true;
-}
-
 /// Nobody named what a target lacks where an op's default set, or every op, was asked for: it is left out, in words, where anything is left of
 /// an op that was named.
 std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std::ostream& err) {
@@ -115,7 +106,7 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   for (const std::string& target : targets)
     for (const ops::Op* op : chosen) {
       std::vector<ops::Request> requests = op->requests(settings.op_flags);
-      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, target); });
+      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, *arch::parse_target(target).arch); });
       if (unserved != requests.end() && (unserved != requests.begin() || settings.op_names.empty())) {
         err << "left out, as " << target << " does not serve them:";
         for (auto each = unserved; each != requests.end(); ++each) err << ' ' << each->name;

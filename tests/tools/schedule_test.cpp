@@ -110,6 +110,17 @@ TEST_CASE("chunk output: a role for each of an item's heads, and one item after 
   CHECK(run({"--op", "chunk_o", "--head-ratio", "1", "--item-heads", "2"}).code == 2);
 }
 
+TEST_CASE("where no tile is named, the first that the arch serves is shown; one that is named is refused where it does not serve it") {
+  for (const char* target : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a"}) {
+    CAPTURE(std::string(target));
+    const Result result = run({"--op", "gemm", "--target", target});
+    CHECK_MESSAGE(result.code == 0, result.err);
+  }
+  const Result named = run({"--op", "gemm", "--target", "gfx1100", "--tile", "128x256x64"});
+  CHECK(named.code == 2);
+  CHECK(has(named.err, "tile is 128x256x64; allowed on gfx1100: "));
+}
+
 TEST_CASE("roles from the joint search, or by the simple split") {
   const std::vector<std::string> words = {"--op", "fmha", "--target", "sm_90a", "--head-dim", "64", "--dtype", "f16", "--json"};
   for (const char* roles : {"joint", "split"}) {
