@@ -61,11 +61,15 @@ class SharedMemory:
         return at
 
 
-def load_lane(wave, name, lane, raw, half, is_signed):
+GLOBAL_LOAD, SHARED_LOAD = "load from global memory", "load from LDS"
+
+
+def load_lane(wave, name, lane, raw, half, is_signed, after=None):
+    """A whole register may still be awaited from an access of the kind `after`; a half may not, as the other one stays."""
     file, place, _ = name
     if len(raw) >= 4:
         for word in range(len(raw) // 4):
-            wave.register(file, place + word)[lane] = int.from_bytes(raw[4 * word:4 * word + 4], "little")
+            wave.incoming(file, place + word, after)[lane] = int.from_bytes(raw[4 * word:4 * word + 4], "little")
         return
     value, before = int.from_bytes(raw, "little", signed=is_signed) & ALL, int(wave.register(file, place)[lane])
     if half == "hi":
@@ -105,11 +109,11 @@ def global_access(wave, name, operands, modifiers):
         if address % min(size, 4):
             raise Fault(f"{name} at {address:#x}, which is misaligned")
         if loads:
-            load_lane(wave, data, lane, wave.block.memory.read(address, size), half, match.group(2) in SIGNED)
+            load_lane(wave, data, lane, wave.block.memory.read(address, size), half, match.group(2) in SIGNED, GLOBAL_LOAD)
         else:
             wave.block.memory.write(address, stored_lane(wave, data, lane, size, half))
     if loads:
-        wave.begin(wave.loads, [(data[0], data[1] + word) for word in range(max(1, size // 4))], "load from global memory")
+        wave.begin(wave.loads, [(data[0], data[1] + word) for word in range(max(1, size // 4))], GLOBAL_LOAD)
 
 
 def bpermute(wave, operands, modifiers):
@@ -145,7 +149,7 @@ def shared_access(wave, name, operands, modifiers):
             else:
                 wave.block.shared.data[at] = np.frombuffer(stored_lane(wave, data, lane, size, half), dtype=np.uint8)
         registers += [(file, data[1] + word) for word in range(max(1, size // 4))] if loads else []
-    return wave.begin(wave.shared, registers, "load from LDS")
+    return wave.begin(wave.shared, registers, SHARED_LOAD)
 
 
 def scalar_load(wave, name, operands, modifiers):

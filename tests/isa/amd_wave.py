@@ -55,12 +55,12 @@ class Wave:
         self.vcc, self.exec, self.scc, self.m0 = 0, (1 << self.lanes) - 1, 0, 0
         self.at, self.ended, self.at_barrier = 0, False, False
         self.loads, self.shared = [], []  # registers of each access under way: of global memory; of LDS and of scalar loads
-        self.under_way = {}
+        self.under_way = {}  # register -> what brings it, how often
 
     # ---- scalar operands ------------------------------------------------------------------------------------------
     def free(self, register):
         if register in self.under_way:
-            raise Fault(f"uses {register[0]}{register[1]} before a wait for the {self.under_way[register]} that brings it")
+            raise Fault(f"uses {register[0]}{register[1]} before a wait for the {self.under_way[register][0]} that brings it")
 
     def special(self, text):
         return {"vcc": self.vcc, "vcc_lo": self.vcc & ALL, "vcc_hi": self.vcc >> 32, "exec": self.exec, "exec_lo": self.exec & ALL, "exec_hi": self.exec >> 32,
@@ -116,6 +116,12 @@ class Wave:
         self.free((file, place))
         return self.vectors[file][place]
 
+    def incoming(self, file, place, what):
+        """The same for what an access brings, which may follow one of its kind into the register: those end in order."""
+        if self.under_way.get((file, place), (None, 0))[0] != what:
+            self.free((file, place))
+        return self.vectors[file][place]
+
     def words(self, text):
         """One word a lane, with the sign and magnitude that the operand asks for."""
         negative = text.startswith("-") and constant(text) is None
@@ -148,12 +154,14 @@ class Wave:
         queue.append(registers)
         for register in registers:
             if register != SHARED:
-                self.under_way[register] = what
+                self.under_way[register] = (what, self.under_way.get(register, (what, 0))[1] + 1)
 
     def finish(self, queue, access):
         queue.remove(access)
         for register in access:
-            self.under_way.pop(register, None)
+            what, count = self.under_way.pop(register, (None, 0))
+            if count > 1:
+                self.under_way[register] = (what, count - 1)
 
     def wait(self, queue, most, chosen=lambda access: True):
         """Until at most so many of the chosen ones are under way; they end in order."""
