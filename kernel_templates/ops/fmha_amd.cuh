@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ops/fmha_rows.cuh"
+#include "pieces.cuh"
 
 namespace tj::ops::fmha {
 
@@ -113,22 +114,11 @@ TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, Variant varian
   load_block<C, 1>(loader.params.v_rows, loader.params, tile, i, share.value_row, share.piece, loader.v, variant);
 }
 
-/// Where a row of keys has its 16 bytes; two stores where rows begin at multiples of 8 bytes.
-template <class C>
-TJ_DEVICE void put_piece(u32 place, const u32 (&words)[4]) {
-  if constexpr (C::kRowPadding % 16 == 0) {
-    dev::store_shared(place, words);
-  } else {
-    const u32 first[2] = {words[0], words[1]}, second[2] = {words[2], words[3]};
-    dev::store_shared(place, first);
-    dev::store_shared(place + 8, second);
-  }
-}
 template <class C>
 TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
   const Share<C> share;
 #pragma unroll
-  for (int n = 0; n < kLoads<C>; ++n) put_piece<C>(slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
+  for (int n = 0; n < kLoads<C>; ++n) dev::put_piece<C::kRowPadding>(slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
 }
 
 /// Where the values of sixteen keys begin in the rows of sixteen elements of the output: blocks of keys change places by those rows, so
@@ -137,10 +127,6 @@ template <class C>
 TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
   constexpr u32 kBlocks = C::kBlockN / kMatrix;
   return slot + sixteen * kMatrix * kValueStride<C> + (block ^ sixteen % kBlocks) * (kMatrix * 2);
-}
-/// Element `e` of two rows side by side.
-TJ_DEVICE u32 column_of(const u32 (&above)[4], const u32 (&below)[4], int e) {
-  return e % 2 == 0 ? dev::low_halves(above[e / 2], below[e / 2]) : dev::high_halves(above[e / 2], below[e / 2]);
 }
 /// kLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
 template <class C>
@@ -158,7 +144,7 @@ TJ_DEVICE void put_v(Loader<C>& loader, const Tile&, int, u32 slot) {
     for (int first = 0; first < kWords; first += kAtOnce) {
       u32 words[kAtOnce];
 #pragma unroll
-      for (int w = 0; w < kAtOnce; ++w) words[w] = column_of(loader.v[2 * (first + w)], loader.v[2 * (first + w) + 1], e);
+      for (int w = 0; w < kAtOnce; ++w) words[w] = dev::column_of(loader.v[2 * (first + w)], loader.v[2 * (first + w) + 1], e);
       dev::store_shared(place + static_cast<u32>(first) * 4, words);
     }
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ops/gemm_tile.cuh"
+#include "pieces.cuh"
 
 namespace tj::ops::gemm {
 
@@ -104,21 +105,6 @@ TJ_DEVICE void read_ab(Reader<C>& reader, const Tile& tile, int i, Variant varia
   read_operand<C, C::kBlockN, C::kRightMn>(params.operands.b, tile.batch, tile.column, k, reader.b, variant);
 }
 
-/// Sixteen bytes of a row; two stores where rows begin at multiples of 8 bytes.
-template <class C>
-TJ_DEVICE void put_piece(u32 place, const u32 (&words)[4]) {
-  if constexpr (C::kRowPadding % 16 == 0) {
-    dev::store_shared(place, words);
-  } else {
-    const u32 first[2] = {words[0], words[1]}, second[2] = {words[2], words[3]};
-    dev::store_shared(place, first);
-    dev::store_shared(place + 8, second);
-  }
-}
-/// Element `e` of two rows side by side.
-TJ_DEVICE u32 column_of(const u32 (&above)[4], const u32 (&below)[4], int e) {
-  return e % 2 == 0 ? dev::low_halves(above[e / 2], below[e / 2]) : dev::high_halves(above[e / 2], below[e / 2]);
-}
 /// Rows of M or N with K in order, whichever way they came.
 template <class C, int Rows, bool MnMajor>
 TJ_DEVICE void put_operand(const u32 (&loaded)[kLoads<C>(Rows)][4], u32 slot) {
@@ -126,7 +112,7 @@ TJ_DEVICE void put_operand(const u32 (&loaded)[kLoads<C>(Rows)][4], u32 slot) {
   const S share;
   if constexpr (!MnMajor) {
 #pragma unroll
-    for (int n = 0; n < S::kCount; ++n) put_piece<C>(slot + static_cast<u32>(share.down + n * S::kApart) * kRowStride<C> + static_cast<u32>(share.piece) * 16, loaded[n]);
+    for (int n = 0; n < S::kCount; ++n) dev::put_piece<C::kRowPadding>(slot + static_cast<u32>(share.down + n * S::kApart) * kRowStride<C> + static_cast<u32>(share.piece) * 16, loaded[n]);
   } else {
     constexpr int kWords = S::kCount / 2, kAtOnce = kWords % 4 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords % 2 == 0 ? 2 : 1;
     static_assert(S::kCount % 2 == 0, "columns of whole words");
@@ -137,7 +123,7 @@ TJ_DEVICE void put_operand(const u32 (&loaded)[kLoads<C>(Rows)][4], u32 slot) {
       for (int first = 0; first < kWords; first += kAtOnce) {
         u32 words[kAtOnce];
 #pragma unroll
-        for (int w = 0; w < kAtOnce; ++w) words[w] = column_of(loaded[2 * (first + w)], loaded[2 * (first + w) + 1], e);
+        for (int w = 0; w < kAtOnce; ++w) words[w] = dev::column_of(loaded[2 * (first + w)], loaded[2 * (first + w) + 1], e);
         dev::store_shared(place + static_cast<u32>(first) * 4, words);
       }
     }
