@@ -33,6 +33,23 @@ CASES = [Case(dtype, 4, columns, warps) for dtype in ("f16", "bf16") for columns
 CASES += [Case(dtype, 4, 8, 8, True) for dtype in ("f16", "bf16")]
 WORDS = max(4 * case.rows + 2 * case.columns for case in CASES)  # of operands, of a thread
 
+# Of both kernels, after the products of a turn.
+END = """
+    for (int r = 0; r < %(rows)d; ++r)
+      for (int c = 0; c < %(columns)d; ++c)
+        for (int j = 0; j < 4; ++j) d[r][c][j] *= 1.0f / %(steps)d;
+  }
+  block_sync();
+  const long long stop = clock64();
+  if (thread_index() == 0) p.cycles[block_index()] = stop - start;
+  float keep = 0;
+  for (int r = 0; r < %(rows)d; ++r)
+    for (int c = 0; c < %(columns)d; ++c)
+      for (int j = 0; j < 4; ++j) keep += fabsf(d[r][c][j]);
+  p.out[block_index() * %(threads)du + thread_index()] = keep;
+}
+"""
+
 KERNEL = """
 #include "arch/%(primitives)s.cuh"
 using namespace tj::dev;
@@ -55,19 +72,6 @@ TJ_KERNEL(measure, %(threads)d, Params, p) {
       for (int r = 0; r < %(rows)d; ++r)
 #pragma unroll
         for (int c = 0; c < %(columns)d; ++c) mma_m16n8k16(%(tag)s{}, d[r][c], a[r], b[c][0], b[c][1]);
-    for (int r = 0; r < %(rows)d; ++r)
-      for (int c = 0; c < %(columns)d; ++c)
-        for (int j = 0; j < 4; ++j) d[r][c][j] *= 1.0f / %(steps)d;
-  }
-  block_sync();
-  const long long stop = clock64();
-  if (thread_index() == 0) p.cycles[block_index()] = stop - start;
-  float keep = 0;
-  for (int r = 0; r < %(rows)d; ++r)
-    for (int c = 0; c < %(columns)d; ++c)
-      for (int j = 0; j < 4; ++j) keep += fabsf(d[r][c][j]);
-  p.out[block_index() * %(threads)du + thread_index()] = keep;
-}
 """
 
 # Four warps share 128 x 64 of a and of b as two by two, the others another such pair; 64 of K come round again. While sixteen columns are
@@ -104,24 +108,11 @@ TJ_KERNEL(measure, %(threads)d, Params, p) {
         }
       }
     }
-    for (int r = 0; r < %(rows)d; ++r)
-      for (int c = 0; c < %(columns)d; ++c)
-        for (int j = 0; j < 4; ++j) d[r][c][j] *= 1.0f / %(steps)d;
-  }
-  block_sync();
-  const long long stop = clock64();
-  if (thread_index() == 0) p.cycles[block_index()] = stop - start;
-  float keep = 0;
-  for (int r = 0; r < %(rows)d; ++r)
-    for (int c = 0; c < %(columns)d; ++c)
-      for (int j = 0; j < 4; ++j) keep += fabsf(d[r][c][j]);
-  p.out[block_index() * %(threads)du + thread_index()] = keep;
-}
 """
 
 
 def kernel_text(primitives, case):
-    return (FED_KERNEL if case.fed else KERNEL) % dict(primitives=primitives, threads=32 * case.warps, rows=case.rows, columns=case.columns, warps=case.warps, stride=MAX_THREADS, steps=STEPS,
+    return ((FED_KERNEL if case.fed else KERNEL) + END) % dict(primitives=primitives, threads=32 * case.warps, rows=case.rows, columns=case.columns, warps=case.warps, stride=MAX_THREADS, steps=STEPS,
                          words=MAX_THREADS * WORDS,
                          tag="F16" if case.dtype == "f16" else "Bf16")
 
