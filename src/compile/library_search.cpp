@@ -131,10 +131,11 @@ LibrarySearch hiprtc_search() {
   const std::string loaded = support::DynamicLibrary::loaded_path(search.names);
   if (!loaded.empty()) search.groups.push_back({loaded.substr(0, loaded.rfind('/'))});
   search.groups.push_back(own_folders());
-  search.groups.push_back(library_path());
-  search.groups.push_back(below(from_variables({"ROCM_PATH", "HIP_PATH"}), {"/lib", "/lib64"}));
-  search.groups.push_back(loader_folders());
-  search.groups.push_back(below(support::rocm_roots(), {"/lib", "/lib64"}));
+  for (Folders& chosen : support::rocm_chosen_folders()) search.groups.push_back(std::move(chosen));
+  // One group: what a distribution ships is often older than what lies in ROCm's own folders.
+  Folders usual = loader_folders();
+  for (std::string& folder : below(support::rocm_roots(), {"/lib", "/lib64"})) usual.push_back(std::move(folder));
+  search.groups.push_back(std::move(usual));
   return search;
 }
 

@@ -1,6 +1,8 @@
 // Opening the HIP runtime, and the words for its errors.
 #include "launch/hip_api.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -43,15 +45,24 @@ const char* next_step(int result) {
   }
 }
 
-/// Those that somebody loaded, then those that the loader finds, then ROCm's folders.
+/// Those that somebody loaded, then those of the user's choice, then the newest that the loader finds or that lies in ROCm's folders: what a
+/// distribution ships is often older than what lies there. The order of compile/library_search.cpp, so that both are of one release.
 std::shared_ptr<DynamicLibrary> open_library(std::string* searched) {
   const std::vector<std::string> names = support::rocm_library_names("libamdhip64");
   std::vector<std::string> everything = names;
   everything.emplace_back("libamdhip64.so");  // as frameworks bring it along
   if (auto loaded = DynamicLibrary::loaded(everything)) return loaded;
-  everything = names;
-  for (const std::string& root : support::rocm_roots())
-    for (const std::string& name : names) everything.push_back(cat(root, "/lib/", name));
+  everything.clear();
+  for (const auto& folders : support::rocm_chosen_folders())
+    for (const std::string& name : names)
+      for (const std::string& folder : folders) everything.push_back(cat(folder, "/", name));
+  // Most of those are not there, and what is said of them would hide what is.
+  std::erase_if(everything, [](const std::string& path) { return ::access(path.c_str(), F_OK) != 0; });
+  const std::vector<std::string> roots = support::rocm_roots();
+  for (const std::string& name : names) {
+    everything.push_back(name);
+    for (const std::string& root : roots) everything.push_back(cat(root, "/lib/", name));
+  }
   return DynamicLibrary::open_first(everything, searched);
 }
 

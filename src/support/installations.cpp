@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "support/environment.hpp"
@@ -29,6 +30,17 @@ std::vector<std::string> rocm_library_names(const std::string& library) {
   std::vector<std::string> names;
   for (const int release : {7, 6, 5, 10, 9, 8}) names.push_back(library + ".so." + std::to_string(release));
   return names;
+}
+
+std::vector<std::vector<std::string>> rocm_chosen_folders() {
+  std::vector<std::vector<std::string>> groups(2);
+  std::istringstream list(environment_variable("LD_LIBRARY_PATH").value_or(""));
+  for (std::string folder; std::getline(list, folder, ':');)
+    if (!folder.empty()) groups[0].push_back(folder);
+  for (const char* name : {"ROCM_PATH", "HIP_PATH"})
+    if (const auto root = environment_variable(name))
+      for (const char* part : {"/lib", "/lib64"}) groups[1].push_back(*root + part);
+  return groups;
 }
 
 std::vector<std::string> rocm_roots() {

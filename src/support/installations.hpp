@@ -18,6 +18,9 @@ std::vector<std::string> newest_first(const std::string& pattern);
 /// have stayed the same so far.
 std::vector<std::string> rocm_library_names(const std::string& library);
 
+/// The user's own: the folders of LD_LIBRARY_PATH, then those of libraries below ROCM_PATH and HIP_PATH, which go before all others.
+std::vector<std::vector<std::string>> rocm_chosen_folders();
+
 /// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions below and beside it from the newest on; each once.
 std::vector<std::string> rocm_roots();
 

@@ -2,6 +2,7 @@
 // there is none, the error says where was looked.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -121,6 +122,14 @@ TEST_CASE("AMD's compiler is searched by release, and missing it is named") {
   const tj::Error error = error_of(*compiler);
   CHECK(error.code == tj::Code::not_found);
   CHECK(error.message.find("libhiprtc.so in /nowhere") != std::string::npos);
+}
+
+TEST_CASE("AMD's compiler of the usual folders: the newest, be it the loader's or ROCm's own") {
+  const LibrarySearch search = tj::compile::hiprtc_search();
+  REQUIRE(!search.groups.empty());
+  const auto has = [&](const char* folder) { return std::count(search.groups.back().begin(), search.groups.back().end(), folder) > 0; };
+  CHECK(has("/usr/lib/x86_64-linux-gnu"));
+  CHECK(has("/opt/rocm/lib"));
 }
 
 TEST_CASE("an unknown kind of compiler is named") {

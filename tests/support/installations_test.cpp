@@ -32,6 +32,16 @@ TEST_CASE("the user's ROCm goes before the usual place; none is named twice") {
   CHECK(std::set<std::string>(roots.begin(), roots.end()).size() == roots.size());
 }
 
+TEST_CASE("folders of the user's choice: the loader's list, then those of ROCM_PATH and HIP_PATH") {
+  ::setenv("ROCM_PATH", "/somewhere/rocm", 1);
+  const auto groups = tj::support::rocm_chosen_folders();
+  ::unsetenv("ROCM_PATH");
+  REQUIRE(groups.size() == 2);
+  REQUIRE(groups[1].size() >= 2);
+  CHECK(groups[1][0] == "/somewhere/rocm/lib");
+  CHECK(groups[1][1] == "/somewhere/rocm/lib64");
+}
+
 TEST_CASE("known releases of a library go before later ones") {
   const Texts names = tj::support::rocm_library_names("libx");
   CHECK(Texts(names.begin(), names.begin() + 3) == Texts{"libx.so.7", "libx.so.6", "libx.so.5"});
