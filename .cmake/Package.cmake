@@ -14,6 +14,8 @@ endif()
 file(RELATIVE_PATH tj_bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(tilejit ${tj_installed_tools} ${tj_installed_samples} PROPERTIES
   INSTALL_RPATH "$ORIGIN;$ORIGIN/${tj_bin_to_lib}")
+# One without a path would be filled up with colons, each of which means the folder that a program runs in.
+set_target_properties(tilejit PROPERTIES BUILD_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 
 install(DIRECTORY include/tilejit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT library
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")

@@ -23,7 +23,11 @@ fi
 if [ -n "${TJ_TARGET:-}" ]; then
   tj_say "target from TJ_TARGET: $TJ_TARGET"
 elif gpu="$(tj_gpu)"; then
-  case "$gpu" in "AMD GPU"*) tj_hiprtc || tj_setup_hip ;; esac
+  case "$gpu" in
+    "AMD GPU"*)
+      tj_hiprtc || tj_setup_hip
+      export TJ_TARGET="${gpu##* }" ;;  # where HIP cannot use it, the sample says why, and does not run on the CPU's model instead
+  esac
   tj_say "running on $gpu"
 else
   export TJ_TARGET=model:sm_90a

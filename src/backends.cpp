@@ -84,6 +84,7 @@ Device Backends::default_device() {
     if (forced_ && (forced_->arch->vendor == "amd") != (kind == DeviceKind::hip)) continue;  // nothing there could run it
     const auto found = driver_if_present(kind);
     if (found && found->device_count() > 0) return {kind, kind == DeviceKind::hip ? first_served(*found) : 0};
+    if (forced_) return {kind, 0};  // the CPU would not be what was asked for: whoever uses the device is told why it is not there
   }
   return cpu;
 }

@@ -67,8 +67,10 @@ tj_missing_hip_packages() {
 }
 
 tj_rocm_library() { # name: prints a ROCm library that programs find; false without one
-  local folder library
-  for folder in ${ROCM_PATH:+"$ROCM_PATH/lib"} ${HIP_PATH:+"$HIP_PATH/lib"} /opt/rocm*/lib /opt/rocm/core*/lib "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64; do
+  local folder library listed
+  IFS=: read -r -a listed <<<"${LD_LIBRARY_PATH:-}"
+  for folder in ${ROCM_PATH:+"$ROCM_PATH/lib" "$ROCM_PATH/lib64"} ${HIP_PATH:+"$HIP_PATH/lib" "$HIP_PATH/lib64"} ${listed[@]+"${listed[@]}"} \
+                /opt/rocm*/lib /opt/rocm*/lib64 /opt/rocm/core*/lib "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64; do
     for library in "$folder/$1".so.[0-9]*; do
       [ -e "$library" ] && { echo "$library"; return 0; }
     done
@@ -179,7 +181,7 @@ tj_amd_gpu() { # [root of the file system]: prints the first one that kernels ar
     version="$(sed -n 's/^gfx_target_version //p' "$node" 2>/dev/null)"
     version="${version:-0}"  # 0: the CPU
     name="$(printf 'gfx%d%d%x' $((version / 10000)) $((version / 100 % 100)) $((version % 100)))"
-    case "$name" in gfx11*|gfx12*|gfx90a|gfx942|gfx950) break ;; *) name="" ;; esac  # not a processor's own, of before
+    case "$name" in gfx110[0-3]|gfx115[01]|gfx120[01]|gfx90a|gfx942|gfx950) break ;; *) name="" ;; esac  # not a processor's own, of before
   done
   [ -n "$name" ] || return 1
   if ! tj_rocm_library libamdhip64 >/dev/null; then

@@ -121,8 +121,8 @@ class TJ_API Runtime {
   /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.
   std::string target_of(Device device) const;
 
-  /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the model. Never throws for a
-  /// missing GPU.
+  /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the model; under a target of a
+  /// GPU the first of those, be it there or not. Never throws for a missing GPU: using the device says why it is missing.
   Device default_device() const;
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.

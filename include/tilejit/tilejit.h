@@ -217,7 +217,7 @@ TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, 
 
 /* ---- devices and memory ---- */
 
-/* The first GPU, else TJ_CPU with the model. */
+/* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is missing. */
 TJ_C_API tj_status tj_default_device(tj_runtime* runtime, tj_device* out);
 /* *out is the target's name, for example "sm_90a"; valid until this thread's next tj_target_of(). */
 TJ_C_API tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out);

@@ -97,6 +97,8 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
 
   std::vector<std::string> targets;
   for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name).name());
+  const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
+  if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked).name());
   if (targets.empty()) {
     const Device device = runtime.default_device();
     targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
@@ -165,6 +167,7 @@ int warm_kernels(const Settings& settings, const std::string& cache_dir, std::os
   options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
   Runtime runtime(options);
   const std::vector<Job> jobs = find_jobs(settings, runtime, err);
+  if (jobs.empty()) support::fail(Stage::target, Code::unsupported, "no target that was asked for serves any op; tj-schedule --help and src/arch/README.md list targets");
   progress.started(jobs.size());
   const int threads = threads_for(settings.jobs, jobs.size());
   const Clock::time_point start = Clock::now();

@@ -91,13 +91,20 @@ TEST_CASE("the default device is the AMD GPU where there is no other, and a targ
   Machine machine;
   CHECK(Runtime(machine.options()).default_device() == kGpu);
   CHECK(Runtime(machine.options()).target_of(kGpu) == "gfx1100");
-  CHECK(Runtime(machine.options("sm_90a")).default_device().kind == DeviceKind::cpu);
+  CHECK(Runtime(machine.options("sm_90a")).default_device() == Device{DeviceKind::cuda, 0});  // whose use says why it is not there
   CHECK(Runtime(machine.options("model:gfx1100")).default_device().kind == DeviceKind::cpu);
   machine.cuda.set_devices(1);
   CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cuda);
   CHECK(Runtime(machine.options("gfx1100")).default_device() == kGpu);
   machine.hip.set_devices(0);
-  CHECK(Runtime(machine.options("gfx1100")).default_device().kind == DeviceKind::cpu);
+  Runtime without(machine.options("gfx1100"));
+  CHECK(without.default_device() == kGpu);
+  const Error error = error_of([&] { without.allocate(kGpu, 16); });
+  CHECK(error.code == Code::not_found);
+  CHECK_MESSAGE(has(error.message, "no driver for hip:0: "), error.message);
+  CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cuda);
+  machine.cuda.set_devices(0);
+  CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cpu);
 }
 
 TEST_CASE("a processor's own graphics are passed over for the card that is served, or that a target asks for") {
