@@ -12,7 +12,7 @@ import amd_memory
 import amd_scalar
 from amd_code import list_value
 from amd_vector import ALL, COMPARISONS, OPERATIONS, VIEWS, division_scale, f32, fused, words_of
-from amd_wave import SHARED, U, WIDE, Fault, vector_name
+from amd_wave import SHARED, U, WIDE, Fault, half_name, vector_name
 
 MATRIX = re.compile(r"v_(?:wmma|mfma)_f32_16x16x16_?(bf16|f16)(?:_1k)?(?:_e64)?")
 NOTHING = {"s_nop", "s_delay_alu", "s_set_inst_prefetch_distance", "s_inst_prefetch", "s_sendmsg", "s_clause", "s_waitcnt_depctr", "s_wait_alu", "s_setprio", "s_sleep", "s_code_end",
@@ -79,7 +79,7 @@ def vector_value(wave, name, operands, modifiers):
     name = SUFFIX.sub("", name).replace("v_dual_", "v_")
     if modifiers.keys() - {"op_sel", "op_sel_hi", "src0_sel", "src1_sel", "dst_sel", "dst_unused", "mul"}:
         raise Fault(f"modifiers {modifiers} are not known")
-    if name == "v_cndmask_b32":
+    if name in ("v_cndmask_b32", "v_cndmask_b16"):
         chosen = wave.bits(wave.scalar(operands[3], 64) if len(operands) > 3 else wave.vcc)
         return np.where(chosen, wave.words(operands[2]), wave.words(operands[1])).astype(U)
     if name in ("v_fmac_f32", "v_fmaak_f32", "v_fmamk_f32"):
@@ -88,7 +88,7 @@ def vector_value(wave, name, operands, modifiers):
     if name not in OPERATIONS:
         raise Fault(f"instruction {name} is not known")
     sources = [selected(wave.words(text), modifiers.get(f"src{i}_sel")) for i, text in enumerate(operands[1:])]
-    if "op_sel" in modifiers:
+    if "op_sel" in modifiers and not any(half_name(text) for text in operands):  # which otherwise says it twice
         if name not in ("v_pack_b32_f16", "v_cvt_f32_f16"):
             raise Fault(f"op_sel of {name} is not known")
         sources = [each >> U(16 * list_value(modifiers, "op_sel", i, 0)) for i, each in enumerate(sources)]

@@ -30,6 +30,13 @@ def vector_name(text):
 
 
 @functools.lru_cache(maxsize=None)
+def half_name(text):
+    """("v3", 16) of "v3.h", ("v3", 0) of "v3.l": halves of registers, as newer compilers write them for gfx11 and gfx12; else None."""
+    match = re.fullmatch(r"(v\d+)\.([lh])", text)
+    return (match.group(1), 16 if match.group(2) == "h" else 0) if match else None
+
+
+@functools.lru_cache(maxsize=None)
 def scalar_name(text):
     match = re.fullmatch(r"s(\d+)|s\[(\d+):(\d+)\]", text)
     if not match:
@@ -127,6 +134,11 @@ class Wave:
         negative = text.startswith("-") and constant(text) is None
         text = text[1:] if negative else text
         magnitude, text = text.startswith("|"), text.strip("|")
+        half = half_name(text)
+        if half and (negative or magnitude):
+            raise Fault(f"the sign of the half {text} is not known")
+        if half:
+            return self.words(half[0]) >> U(half[1]) & U(0xffff)
         name = vector_name(text)
         value = self.register(name[0], name[1]).copy() if name else np.full(self.lanes, self.scalar(text) & ALL, dtype=U)
         value = value & U(0x7fffffff) if magnitude else value
@@ -139,6 +151,10 @@ class Wave:
         return self.register(name[0], name[1]).astype(WIDE) | self.register(name[0], name[1] + 1).astype(WIDE) << WIDE(32)
 
     def store(self, text, values):
+        half = half_name(text)
+        if half:  # the other half stays
+            text, shift = half
+            values = self.words(text) & U(0xffff0000 >> shift) | (values & U(0xffff)) << U(shift)
         file, place, _ = vector_name(text)
         active = self.active()
         self.register(file, place)[active] = values[active]
