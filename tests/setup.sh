@@ -36,7 +36,7 @@ tj_python_has() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $1" >/d
 tj_missing_packages() {
   tj_command g++ || echo g++
   tj_command clang++ || echo clang
-  tj_cmake_is_new || echo cmake
+  tj_command cmake || echo cmake
   tj_command ninja || echo ninja-build
   tj_command pkg-config || echo pkg-config
   tj_command git || echo git
@@ -52,7 +52,7 @@ tj_missing_packages() {
   tj_header boost/context/detail/fcontext.hpp && tj_archive libboost_context.a || echo libboost-context-dev
   tj_header openssl/sha.h && tj_archive libcrypto.a || echo libssl-dev
   tj_header z3++.h || echo libz3-dev
-  tj_find_cuda || tj_pip >/dev/null || echo python3-pip
+  { tj_find_cuda && tj_find_cmake; } || tj_pip >/dev/null || echo python3-pip
 }
 
 # What compiles for AMD GPUs and reads its code back: a clang with its lld and llvm-objdump for all of them, and Debian's hiprtc, which knows gfx90a. Tests that want
@@ -135,17 +135,26 @@ tj_install_packages() { # package...
     tj_fail "apt-get could not install: $*"
 }
 
-tj_install_cuda_wheels() {
+tj_install_wheels() { # list of wheels below .cmake/, the folder that they bring, what else would do
   local python staging="$tj_root/.deps/staging.$$"
-  python="$(tj_pip)" || tj_fail "python3 -m pip is missing: install python3-pip, or a CUDA toolkit and set CUDA_HOME"
-  tj_say "no CUDA toolkit here: fetching nvrtc and cuda.h from NVIDIA's wheels into .deps/"
+  python="$(tj_pip)" || tj_fail "python3 -m pip is missing: install python3-pip, or $3"
   mkdir -p "$tj_root/.deps"
   "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
-    --only-binary :all: --target "$staging" -r "$tj_root/.cmake/cuda-wheels.txt" ||
-    { rm -rf "$staging"; tj_fail "the wheels of .cmake/cuda-wheels.txt could not be installed; or install a CUDA toolkit and set CUDA_HOME"; }
-  rm -rf "$tj_root/.deps/nvidia"
-  mv "$staging/nvidia" "$tj_root/.deps/nvidia"
+    --only-binary :all: --target "$staging" -r "$tj_root/.cmake/$1" ||
+    { rm -rf "$staging"; tj_fail "the wheels of .cmake/$1 could not be installed; or $3"; }
+  rm -rf "$tj_root/.deps/$2"
+  mv "$staging/$2" "$tj_root/.deps/$2"
   rm -rf "$staging"
+}
+
+tj_install_cuda_wheels() {
+  tj_say "no CUDA toolkit here: fetching nvrtc and cuda.h from NVIDIA's wheels into .deps/"
+  tj_install_wheels cuda-wheels.txt nvidia "install a CUDA toolkit and set CUDA_HOME"
+}
+
+tj_find_cmake() { # a newer one than the distribution's, of an earlier call
+  [ -x "$tj_root/.deps/cmake/data/bin/cmake" ] && export PATH="$tj_root/.deps/cmake/data/bin:$PATH"
+  tj_cmake_is_new
 }
 
 tj_setup() {
@@ -153,7 +162,11 @@ tj_setup() {
   missing="$(tj_missing_packages | sort -u | tr '\n' ' ')"
   # shellcheck disable=SC2086 -- a list of words
   [ -z "${missing// /}" ] || tj_install_packages $missing
-  tj_cmake_is_new || tj_fail "CMake 3.25 or newer is needed; found: $(cmake --version 2>/dev/null | head -n 1)"
+  if ! tj_cmake_is_new && ! tj_find_cmake; then
+    tj_say "CMake 3.25 or newer is needed, and here is $(cmake --version 2>/dev/null | head -n 1): fetching one into .deps/"
+    tj_install_wheels cmake-wheel.txt cmake "install CMake 3.25 or newer"
+    tj_find_cmake || tj_fail "the CMake of .cmake/cmake-wheel.txt does not run here; install CMake 3.25 or newer"
+  fi
   tj_find_cuda || tj_install_cuda_wheels
   tj_find_cuda || tj_fail "cuda.h, nvrtc.h and libnvrtc were not found, not even below .deps/ after installing the wheels"
   # A toolkit's NVRTC is found by the library itself; one that lies only below .deps/ is not.

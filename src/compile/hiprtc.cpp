@@ -16,6 +16,7 @@
 #include "compile/hip_version.hpp"
 #include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
+#include "support/environment.hpp"
 #include "support/fail.hpp"
 
 namespace tj::compile {
@@ -91,7 +92,11 @@ class Hiprtc final : public Compiler {
  public:
   explicit Hiprtc(LibrarySearch search) : search_(std::move(search)) {}
 
-  Identity identity() const override { return identify("hiprtc", find_library(search_)); }
+  /// hiprtc adds options of its own accord that the environment names.
+  Identity identity() const override {
+    const std::string added = support::environment_variable("HIPRTC_COMPILE_OPTIONS_APPEND").value_or("");
+    return identify(added.empty() ? "hiprtc" : cat("hiprtc HIPRTC_COMPILE_OPTIONS_APPEND=", added), find_library(search_));
+  }
 
   std::vector<std::string> base_options(std::string_view arch) const override {
     return hip_options(arch);

@@ -63,6 +63,15 @@ struct Place {
 
 const bool kRocmHere = fs::exists("/opt/rocm");
 
+TEST_CASE("options that hiprtc takes from the environment by itself make it another compiler to the cache") {
+  const Place place;
+  const auto compiler = tj::compile::make_hiprtc(place.hiprtc("libhiprtc.so.6"));
+  const std::string usual = compiler->identity().kind;
+  const Variable added("HIPRTC_COMPILE_OPTIONS_APPEND", "-O1");
+  CHECK(compiler->identity().kind != usual);
+  CHECK(has(compiler->identity().kind, "-O1"));
+}
+
 TEST_CASE("the newest numbered clang that knows the arch goes first, each with the linker of its version") {
   const Place place;
   CHECK_FALSE(find_hip_clang("gfx1100").present());
