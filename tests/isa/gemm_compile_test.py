@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from amd_problem import HIP0, Tensor, distance, normal, np, tj
 from amd_device import Device
 
-TOLERANCE = {tj.F16: 6e-4, tj.BF16: 5e-3, tj.F32: 1e-4}
+TOLERANCE = {tj.F16: 5e-4, tj.BF16: 4e-3, tj.F32: 1e-5}  # as of the tests on devices and on the model
 # processor, type, type of d, M, N, K; a and b: memory order (None: K contiguous); alpha, beta, with bias
 TURNED = (1, 0)
 CASES = [
