@@ -1,7 +1,7 @@
 // Primitives of gfx12 (RDNA 4): those of all AMD GPUs, and the matrix instruction of its waves of 32 lanes.
 // The model has the same names.
 //
-// Decides which builtin multiplies; which lane holds what is matrix_gfx12.cuh's. Source: AMD RDNA 4 ISA reference guide, "WMMA instructions".
+// Decides which builtin multiplies; which lane holds what is matrix_single.cuh's. Source: AMD RDNA 4 ISA reference guide, "WMMA instructions".
 // Invariant: all lanes of the wave take part.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr int kGeneration = 12;
 }  // namespace tj::dev
 
 #include "arch/amd.cuh"
-#include "matrix_gfx12.cuh"
+#include "matrix_single.cuh"
 
 namespace tj::dev {
 

@@ -1,7 +1,7 @@
 // Primitives of gfx9 (CDNA 2 to 4: gfx90a, gfx942, gfx950): those of all AMD GPUs, and the matrix instruction of its waves of 64 lanes.
 // The model has the same names.
 //
-// Decides which builtin multiplies; which lane holds what is matrix_gfx9.cuh's. Source: AMD CDNA 2 and 3 ISA reference
+// Decides which builtin multiplies; which lane holds what is matrix_single.cuh's. Source: AMD CDNA 2 and 3 ISA reference
 // guides, "Matrix arithmetic instructions".
 // Invariant: all lanes of the wave take part.
 #pragma once
@@ -14,7 +14,7 @@ inline constexpr int kGeneration = 9;
 }  // namespace tj::dev
 
 #include "arch/amd.cuh"
-#include "matrix_gfx9.cuh"
+#include "matrix_single.cuh"
 
 namespace tj::dev {
 

@@ -10,7 +10,7 @@ inline constexpr unsigned kWave = 64;
 }  // namespace tj::dev
 
 #include "arch/amd.cuh"
-#include "matrix_gfx9.cuh"
+#include "matrix_single.cuh"
 
 namespace tj::dev {
 

@@ -1,19 +1,20 @@
-// Which lane holds what of the matrix instruction of gfx9, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
+// Which lane holds what of the matrix instructions of gfx12 and gfx9, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
 //
 // Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order, two a word. So the
-// sums' rows are what K is of a next product whose operand they become. Included by arch/gfx9.cuh of both, after arch/amd.cuh.
-// Source: AMD CDNA 2 and 3 ISA reference guides, "Matrix arithmetic instructions".
+// sums' rows are what K is of a next product whose operand they become. Each element is in one lane, whether a wave has 32 or 64.
+// Included by arch/gfx12.cuh and arch/gfx9.cuh of both, after arch/amd.cuh.
+// Source: AMD RDNA 4 ISA reference guide, "WMMA instructions"; CDNA 2 and 3 ISA reference guides, "Matrix arithmetic instructions".
 #pragma once
 
 namespace tj::dev {
 
 /// Registers of an operand, two elements each; sums; and how many lanes hold each element of an operand.
-inline constexpr int kOperandWords = 2, kSums = 4, kCopies = 1;
-/// The lane's row of the left operand, or column of the right one; its first element of K, 4 of them.
+inline constexpr int kSums = 16 * 16 / static_cast<int>(kWave), kOperandWords = kSums / 2, kCopies = 1;
+/// The lane's row of the left operand, or column of the right one; its first element of K, kSums of them.
 TJ_DEVICE u32 operand_row() { return lane_index() % 16u; }
-TJ_DEVICE u32 operand_k() { return lane_index() / 16u * 4u; }
+TJ_DEVICE u32 operand_k() { return lane_index() / 16u * static_cast<u32>(kSums); }
 /// Where the v-th of the lane's sums is.
-TJ_DEVICE u32 sum_row(int v) { return lane_index() / 16u * 4u + static_cast<u32>(v); }
+TJ_DEVICE u32 sum_row(int v) { return lane_index() / 16u * static_cast<u32>(kSums) + static_cast<u32>(v); }
 TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
 
 /// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the right one), their
