@@ -103,6 +103,15 @@ TJ_DEVICE void store(void* address, T value) {
 TJ_DEVICE u32 bits(float value) { return __builtin_bit_cast(u32, value); }
 TJ_DEVICE float number(u32 bits) { return __builtin_bit_cast(float, bits); }
 
+/// Registers as what the matrix builtins take.
+template <class To, class From, int Count>
+TJ_DEVICE To as(const From (&from)[Count]) {
+  To to;
+  static_assert(sizeof(to) == sizeof(from), "the same registers");
+  __builtin_memcpy(&to, from, sizeof(to));
+  return to;
+}
+
 }  // namespace detail
 
 // ---- where this thread is -------------------------------------------------------------------------------------------

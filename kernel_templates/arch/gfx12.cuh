@@ -21,15 +21,6 @@ namespace detail {
 typedef _Float16 Halves __attribute__((ext_vector_type(8)));
 typedef short Bfloats __attribute__((ext_vector_type(8)));
 typedef float Sums __attribute__((ext_vector_type(8)));
-
-/// Registers as what the builtins take.
-template <class To, class From, int Count>
-TJ_DEVICE To as(const From (&from)[Count]) {
-  To to;
-  static_assert(sizeof(to) == sizeof(from), "the same registers");
-  __builtin_memcpy(&to, from, sizeof(to));
-  return to;
-}
 }  // namespace detail
 
 /// d += a b, sums in f32: 16 rows, 16 columns, 16 of K.
