@@ -26,6 +26,10 @@ TJ_DEVICE void mbarrier_wait(u32, u32) {
   static_assert(detail::kSiteHere<Site>, "there are no barriers in shared memory here; a block has block_sync");
 }
 template <int Site>
+TJ_DEVICE void mbarrier_wait_phase(u32, u32) {
+  static_assert(detail::kSiteHere<Site>, "there are no barriers in shared memory here; a block has block_sync");
+}
+template <int Site>
 TJ_DEVICE void named_sync(u32, u32) {
   static_assert(detail::kSiteHere<Site>, "there are no barriers for part of a block here; a block has block_sync");
 }

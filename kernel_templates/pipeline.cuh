@@ -75,12 +75,12 @@ TJ_DEVICE void ring_init(u32 shared) {
 /// Consumer: the filling has arrived.
 template <int Site, class R>
 TJ_DEVICE void wait_full(u32 shared, u32 sequence) {
-  mbarrier_wait<Site>(full_barrier<R>(shared, sequence), (sequence / R::kSlots) & 1u);
+  mbarrier_wait_phase<Site>(full_barrier<R>(shared, sequence), sequence / R::kSlots);
 }
-/// Producer: every consumer has released the filling before. Inverted parity lets the first round pass.
+/// Producer: every consumer has released the filling before; the phase before the first lets the first round pass.
 template <int Site, class R>
 TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {
-  mbarrier_wait<Site>(empty_barrier<R>(shared, sequence), ((sequence / R::kSlots) & 1u) ^ 1u);
+  mbarrier_wait_phase<Site>(empty_barrier<R>(shared, sequence), sequence / R::kSlots - 1u);
 }
 /// Producer of a ring that blocks share, after its last filling, of which there were `sequence`: every consumer of every block has
 /// released it, so that nobody arrives at this block's barriers any more and it may end.

@@ -17,6 +17,8 @@
   __attribute__((amdgpu_waves_per_eu(tj::dev::detail::waves_per_simd(threads, blocks_per_sm)))) void symbol(const Params params)
 #define TJ_KERNEL(symbol, threads, Params, params) \
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void symbol(const Params params)
+/// What the model's reports say of the unit: nothing here.
+#define TJ_NOTES(symbol, text)
 
 namespace tj {
 
@@ -162,6 +164,10 @@ TJ_DEVICE void warp_sync() {
 /// Reads are done when they return.
 template <int Site>
 TJ_DEVICE void reads_arrived() {}
+
+/// What runs next, for the model's reports: nothing here.
+template <int Call>
+TJ_DEVICE void at_node(int) {}
 
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more ----
 /// T is u32 or float.

@@ -12,6 +12,8 @@
 #define TJ_KERNEL_BESIDE(symbol, threads, blocks_per_sm, Params, params) \
   extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm) symbol(const __grid_constant__ Params params)
 #define TJ_KERNEL(symbol, threads, Params, params) TJ_KERNEL_BESIDE(symbol, threads, 1, Params, params)
+/// What the model's reports say of the unit: nothing here.
+#define TJ_NOTES(symbol, text)
 
 namespace tj::dev {
 
@@ -181,6 +183,10 @@ template <int Site>
 TJ_DEVICE void reads_arrived() {
   asm volatile("fence.acq_rel.cta;" ::: "memory");
 }
+
+/// What runs next, for the model's reports: nothing here.
+template <int Call>
+TJ_DEVICE void at_node(int) {}
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return *address; }

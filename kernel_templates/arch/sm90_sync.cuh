@@ -22,11 +22,19 @@ TJ_DEVICE void next_grid_may_start() { asm volatile("griddepcontrol.launch_depen
 /// Returns once the grids before have completed and all that they wrote is visible. Nothing of global memory but the launch's
 /// parameters may be touched earlier: those grids may still read what this one writes.
 TJ_DEVICE void wait_for_grids_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+template <int Site>
+TJ_DEVICE void wait_for_grids_before() {
+  wait_for_grids_before();
+}
 
 // ---- mbarriers ------------------------------------------------------------------------------------------------------
 /// After all inits, before the block_sync that publishes them: makes them visible to the copy engine too.
 TJ_DEVICE void mbarrier_init_done() {
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
+}
+template <int Site>
+TJ_DEVICE void mbarrier_init_done() {
+  mbarrier_init_done();
 }
 /// One arrival that also announces `bytes` of copies.
 template <int Site>
@@ -42,6 +50,11 @@ TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "@!done bra TJ_WAIT_%=;\n}\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
+}
+/// The same of a phase by its number, counted from 0; the one before the first has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
+  mbarrier_wait<Site>(barrier, phase & 1u);
 }
 /// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
 template <int Site>

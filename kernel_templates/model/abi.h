@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 10u
+#define TJ_MODEL_ABI_VERSION 11u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -70,10 +70,12 @@ typedef struct tj_model_api {
   void (*named_barrier)(int site, unsigned id, unsigned threads, int wait);
 
   void (*mbarrier_init)(unsigned barrier, unsigned arrivals);
-  void (*mbarrier_init_done)(void);
+  void (*mbarrier_init_done)(int site); /* 0 where the unit gave none */
   void (*mbarrier_arrive)(int site, unsigned barrier);
   void (*mbarrier_expect)(int site, unsigned barrier, unsigned bytes);
-  void (*mbarrier_wait)(int site, unsigned barrier, unsigned parity);
+  /* `exact`: `phase` is the whole number of the phase that is waited for, counted from 0 for the barrier, 0xffffffff the one before the first;
+   * else its parity, 0 or 1. */
+  void (*mbarrier_wait)(int site, unsigned barrier, unsigned phase, int exact);
   void (*proxy_fence)(int site);
   void (*registers)(int site, int registers, int grow);
 
@@ -89,7 +91,7 @@ typedef struct tj_model_api {
   void (*matrix_wait)(int site, int pending);
   void (*matrix_multiply)(const tj_model_matrix* instruction);
 
-  void (*misaligned)(const void* address, unsigned bytes); /* reports an access of that many bytes; never returns */
+  void (*global_access)(const void* address, unsigned bytes, int write); /* before an ordinary access of so many bytes at once */
 
   /* Clusters: all threads of all their blocks that have not ended; one arrival on the barrier at this address in the block of that rank; a box to this
    * address in every block of the mask, where it completes on the barrier at that address. */
@@ -107,6 +109,12 @@ typedef struct tj_model_api {
   void (*mma)(const tj_model_mma* instruction);
 
   void (*wave_mma)(const tj_model_wave_mma* instruction);
+
+  /* What runs next is call `call` of a node, for that iteration, or tile where the node is none of the loop; ids are those of the notes. */
+  void (*at_node)(int call, int iteration);
+  void (*reads_arrived)(int site); /* what the thread has read of shared memory is there */
+  void (*grids_before)(int site);  /* returns once the grids before are done; 0 where the unit gave none */
+  int (*elect)(void);              /* true in one lane of the warp, all of which take part */
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */
@@ -118,6 +126,7 @@ typedef struct tj_model_kernel {
   unsigned params_bytes, params_alignment;
   void (*run)(const void* params); /* one thread, from begin to end */
   void (*bind)(const tj_model_api* api);
+  const char* notes; /* what reports say of the unit, as JSON (kernel_templates/README.md); may be null */
 } tj_model_kernel;
 
 #ifdef __cplusplus

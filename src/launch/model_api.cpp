@@ -54,19 +54,23 @@ void named_barrier(int site, unsigned id, unsigned threads, int wait) {
 void mbarrier_init(unsigned barrier, unsigned arrivals) {
   guarded([=](Thread& t, Block& b) { b.mbarriers.init(t, barrier, arrivals); });
 }
-void mbarrier_init_done() {}
+void mbarrier_init_done(int) {}
 void mbarrier_arrive(int site, unsigned barrier) {
   at_site(site, [=](Thread& t, Block& b) { b.mbarriers.arrive(t, barrier); });
 }
 void mbarrier_expect(int site, unsigned barrier, unsigned bytes) {
   at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, bytes); });
 }
-void mbarrier_wait(int site, unsigned barrier, unsigned parity) {
-  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, parity); });
+void mbarrier_wait(int site, unsigned barrier, unsigned phase, int exact) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, exact != 0 ? phase & 1u : phase); });
 }
-// Memory is one here and a register count binds nobody: the calls keep their place for a checker.
+// Memory is one here, a register count binds nobody, grids follow each other: the calls keep their place for a checker.
 void proxy_fence(int) {}
 void registers(int, int, int) {}
+void reads_arrived(int) {}
+void grids_before(int) {}
+void at_node(int, int) {}
+int elect() { return current_thread()->lane() == 0 ? 1 : 0; }
 
 void cluster_sync(int site) {
   at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site); });
@@ -90,8 +94,18 @@ void store_commit(int site) {
 void store_wait(int site, int pending) {
   at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending); });
 }
+void check_global(const Thread& thread, const void* address, unsigned bytes) {
+  const auto number = reinterpret_cast<std::uint64_t>(address);
+  if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
+}
+void global_access(const void* address, unsigned bytes, int) {
+  guarded([=](Thread& t, Block&) { check_global(t, address, bytes); });
+}
 void copy_async(unsigned destination, const void* source, unsigned bytes, unsigned present) {
-  guarded([=](Thread& t, Block& b) { b.thread_copies().issue(t, destination, source, bytes, present); });
+  guarded([=](Thread& t, Block& b) {
+    check_global(t, source, bytes);
+    b.thread_copies().issue(t, destination, source, bytes, present);
+  });
 }
 void copy_async_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.thread_copies().commit(t); });
@@ -131,21 +145,16 @@ void wave_mma(const tj_model_wave_mma* instruction) {
   guarded([=](Thread& t, Block&) { multiply_wave(t, *instruction); });
 }
 
-void misaligned(const void* address, unsigned bytes) {
-  guarded([=](Thread& t, Block&) {
-    fault(t, support::cat("access of ", bytes, " bytes at global address ", hex(reinterpret_cast<std::uint64_t>(address)), ", which is no multiple of ", bytes));
-  });
-}
-
 }  // namespace
 
 const tj_model_api& api() {
   static constexpr tj_model_api kApi = {
       TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle,      &shuffle_xor,  &any_in_warp, &named_barrier,
       &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
-      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &misaligned,
+      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &global_access,
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
-      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma};
+      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
+      &at_node, &reads_arrived, &grids_before, &elect};
   return kApi;
 }
 

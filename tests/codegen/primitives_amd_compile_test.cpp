@@ -52,7 +52,10 @@ TJ_KERNEL_BESIDE(kernel, 128, 2, Params, p) {
   const u32 base = shared_base();
   next_grid_may_start();
   wait_for_grids_before();
+  wait_for_grids_before<3>();
   mbarrier_init_done();
+  mbarrier_init_done<4>();
+  at_node<1>(p.count);
   u32 two[2], four[4];
   load_global(p.in + 8 * thread_index(), two);
   load_global(p.in + 16 * thread_index(), four);

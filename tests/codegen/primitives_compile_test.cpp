@@ -68,6 +68,10 @@ TJ_KERNEL(kernel, 128, Params, p) {
   block_sync();
   next_grid_may_start();
   wait_for_grids_before();
+  wait_for_grids_before<14>();
+  mbarrier_init_done<15>();
+  at_node<1>(static_cast<int>(thread_index()));
+  mbarrier_wait<16>(full_barrier<Ring>(base, 0), 1);
   wait_empty<4, Ring>(base, 0);
   const u32 mine = slot_address<Ring>(base, 0) + swizzle_128(32 * thread_index());
   copy_async<16>(mine, p.in + 16 * thread_index());

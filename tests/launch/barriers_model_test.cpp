@@ -34,7 +34,7 @@ static void phases(const Params& p, u32 barrier) {
       if (lane_index() == 0) *p.clock = i + 1;
       warp_sync();
       mbarrier_arrive<1>(barrier);
-      mbarrier_wait<2>(barrier + 8, i & 1);
+      mbarrier_wait_phase<2>(barrier + 8, static_cast<u32>(i));
     } else {
       mbarrier_wait<3>(barrier, i & 1);
       if (lane_index() == 0) p.out[i] = *p.clock;

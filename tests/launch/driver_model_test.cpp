@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "launch/model_block.hpp"
+#include "launch/model_object.hpp"
 #include "launch/model_unit.hpp"
 
 namespace {
@@ -44,6 +46,8 @@ TJ_KERNEL(blocks, 64, Params, p) {
   block_sync();
   if (thread_index() == 63) store_global(p.out + block_index(), static_cast<float>(min(static_cast<int>(block_index()), p.count)));
 }
+TJ_NOTES(blocks, R"notes({"name": "blocks", "sites": []})notes"
+                 "\n")
 )";
 
 tj::testing::ModelUnit& unit() {
@@ -141,6 +145,14 @@ TEST_CASE("kernels stay loaded side by side, and after their driver") {
     driver->launch(0, *kernel, {{10, 1, 1}, 64, 0}, &params, sizeof(params), {});
     for (int b = 0; b < 10; ++b) CHECK(out[static_cast<std::size_t>(b)] == static_cast<float>(std::min(b, 7)));
   }
+}
+
+TEST_CASE("a unit's notes are there for reports, and may be absent") {
+  using tj::launch::model::Object;
+  const Object with(unit().bytes(), "blocks", tj::launch::model::api()), without(unit().bytes(), "arithmetic", tj::launch::model::api());
+  REQUIRE(with.kernel().notes != nullptr);
+  CHECK(with.kernel().notes == std::string("{\"name\": \"blocks\", \"sites\": []}\n"));
+  CHECK(without.kernel().notes == nullptr);
 }
 
 TEST_CASE("threads launch on one driver at once") {

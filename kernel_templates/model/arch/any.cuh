@@ -14,9 +14,13 @@
   static void symbol##_body(const Params& params);                                                                   \
   TJ_MODEL_EXPORT void symbol(const void* params) { symbol##_body(*static_cast<const Params*>(params)); }            \
   TJ_MODEL_EXPORT const tj_model_kernel symbol##_model;                                                              \
+  extern "C" const char symbol##_notes[] __attribute__((weak, visibility("hidden"))); /* null without TJ_NOTES */\
   const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION, block_threads, tj::dev::detail::kWarp, tj::dev::detail::kSharedBarriers, sizeof(Params), alignof(Params), symbol, \
-                                          tj::dev::bind_model};                                                      \
+                                          tj::dev::bind_model, symbol##_notes};                                                      \
   static void symbol##_body(const Params& params)
+
+/// What reports say of the unit: a JSON text.
+#define TJ_NOTES(symbol, text) const char symbol##_notes[] = text;
 
 /// The model has registers for any number of blocks.
 #define TJ_KERNEL_BESIDE(symbol, block_threads, blocks_per_sm, Params, params) TJ_KERNEL(symbol, block_threads, Params, params)
@@ -53,9 +57,8 @@ inline tj_model_api api;  // set once, before any thread runs
 inline tj_model_element element(F16) { return TJ_MODEL_F16; }
 inline tj_model_element element(Bf16) { return TJ_MODEL_BF16; }
 inline tj_model_element element(E4m3) { return TJ_MODEL_E4M3; }
-inline void check_aligned(const void* address, u32 bytes) {
-  if ((reinterpret_cast<u64>(address) & (bytes - 1u)) != 0) api.misaligned(address, bytes);
-}
+inline void reads(const void* address, u32 bytes) { api.global_access(address, bytes, 0); }
+inline void writes(const void* address, u32 bytes) { api.global_access(address, bytes, 1); }
 }  // namespace detail
 
 inline void bind_model(const tj_model_api* api) { detail::api = *api; }
@@ -162,59 +165,70 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __builtin_bit_cast(float, packed & 0xffff0000u);
 }
 
-/// Reads are done when they return.
+/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses has arrived.
 template <int Site>
-TJ_DEVICE void reads_arrived() {}
+TJ_DEVICE void reads_arrived() {
+  detail::api.reads_arrived(Site);
+}
+
+/// What runs next, for reports: call `Call` of a node, for an iteration or, where the node is none of the loop, a tile.
+template <int Call>
+TJ_DEVICE void at_node(int iteration) {
+  detail::api.at_node(Call, iteration);
+}
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) {
-  detail::check_aligned(address, 4);
+  detail::reads(address, 4);
   return *address;
 }
 TJ_DEVICE void load_global(const float* address, float& a, float& b) {
-  detail::check_aligned(address, 8);
+  detail::reads(address, 8);
   a = address[0];
   b = address[1];
 }
 TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
-  detail::check_aligned(address, 16);
+  detail::reads(address, 16);
   __builtin_memcpy(words, address, sizeof(words));
 }
 TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
-  detail::check_aligned(address, 8);
+  detail::reads(address, 8);
   __builtin_memcpy(words, address, sizeof(words));
 }
 TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
-  detail::check_aligned(address, 16);
+  detail::reads(address, 16);
   __builtin_memcpy(v, address, sizeof(v));
 }
-TJ_DEVICE u32 load_global_u8(const void* address) { return *static_cast<const unsigned char*>(address); }
+TJ_DEVICE u32 load_global_u8(const void* address) {
+  detail::reads(address, 1);
+  return *static_cast<const unsigned char*>(address);
+}
 TJ_DEVICE u32 load_global_u32(const void* address) {
-  detail::check_aligned(address, 4);
+  detail::reads(address, 4);
   return *static_cast<const u32*>(address);
 }
 TJ_DEVICE u32 load_global_u16(const void* address) {
-  detail::check_aligned(address, 2);
+  detail::reads(address, 2);
   unsigned short half;
   __builtin_memcpy(&half, address, sizeof(half));
   return half;
 }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
-  detail::check_aligned(address, 16);
+  detail::writes(address, 16);
   const u32 words[4] = {a, b, c, d};
   __builtin_memcpy(address, words, sizeof(words));
 }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b) {
-  detail::check_aligned(address, 8);
+  detail::writes(address, 8);
   const u32 words[2] = {a, b};
   __builtin_memcpy(address, words, sizeof(words));
 }
 TJ_DEVICE void store_global(void* address, u32 value) {
-  detail::check_aligned(address, 4);
+  detail::writes(address, 4);
   __builtin_memcpy(address, &value, sizeof(value));
 }
 TJ_DEVICE void store_global_u16(void* address, u32 value) {
-  detail::check_aligned(address, 2);
+  detail::writes(address, 2);
   const unsigned short half = static_cast<unsigned short>(value);
   __builtin_memcpy(address, &half, sizeof(half));
 }
@@ -224,16 +238,16 @@ TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, boo
   for (int e = 0; e < 8 && e < count; ++e) store_global_u16(halves + e, words[e / 2] >> (e % 2 * 16));
 }
 TJ_DEVICE void store_global(float* address, float value) {
-  detail::check_aligned(address, 4);
+  detail::writes(address, 4);
   __builtin_memcpy(address, &value, sizeof(value));
 }
 TJ_DEVICE void store_global(float* address, float a, float b) {
-  detail::check_aligned(address, 8);
+  detail::writes(address, 8);
   address[0] = a;
   address[1] = b;
 }
 TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
-  detail::check_aligned(address, 16);
+  detail::writes(address, 16);
   __builtin_memcpy(address, v, sizeof(v));
 }
 

@@ -12,7 +12,6 @@ namespace tj::dev {
 template <int Bytes>
 TJ_DEVICE void copy_async(u32 destination, const void* source, u32 present) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "a thread copies 4, 8 or 16 bytes");
-  detail::check_aligned(source, Bytes);
   detail::api.copy_async(destination, source, Bytes, present);
 }
 template <int Bytes>

@@ -6,15 +6,23 @@
 namespace tj::dev {
 
 /// True in exactly one lane of a converged warp.
-TJ_DEVICE bool elect_one() { return lane_index() == 0; }
+TJ_DEVICE bool elect_one() { return detail::api.elect() != 0; }
 
 // ---- grids of one stream: they run one after the other --------------------------------------------------------------
 TJ_DEVICE void next_grid_may_start() {}
-TJ_DEVICE void wait_for_grids_before() {}
+TJ_DEVICE void wait_for_grids_before() { detail::api.grids_before(0); }
+template <int Site>
+TJ_DEVICE void wait_for_grids_before() {
+  detail::api.grids_before(Site);
+}
 
 // ---- mbarriers ------------------------------------------------------------------------------------------------------
 /// After all inits, before the block_sync that publishes them: makes them visible to the copy engine too.
-TJ_DEVICE void mbarrier_init_done() { detail::api.mbarrier_init_done(); }
+TJ_DEVICE void mbarrier_init_done() { detail::api.mbarrier_init_done(0); }
+template <int Site>
+TJ_DEVICE void mbarrier_init_done() {
+  detail::api.mbarrier_init_done(Site);
+}
 /// One arrival that also announces `bytes` of copies.
 template <int Site>
 TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
@@ -23,7 +31,12 @@ TJ_DEVICE void mbarrier_expect(u32 barrier, u32 bytes) {
 /// Returns once the phase with this parity has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
-  detail::api.mbarrier_wait(Site, barrier, parity);
+  detail::api.mbarrier_wait(Site, barrier, parity, 0);
+}
+/// The same of a phase by its number, counted from 0; the one before the first has completed.
+template <int Site>
+TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
+  detail::api.mbarrier_wait(Site, barrier, phase, 1);
 }
 /// Orders this thread's ordinary shared-memory writes before later reads by the copy engine and the matrix unit.
 template <int Site>
