@@ -1,0 +1,74 @@
+// The matrix instruction of sm_100a, which works on tensor memory: one thread issues it. The model has the same names.
+//
+// Decides which instruction serves which primitive; no op and no schedule. See arch/sm100_tensor.cuh, before which it is of no use.
+// Source of the encodings: PTX ISA 8.7 and 9.0, "tcgen05.mma", "tcgen05.commit". None of it has run on a device.
+#pragma once
+
+namespace tj::dev {
+
+/// sums (+)= a b for 16 of K, both operands in shared memory. `instruction` is matrix_instruction's; sums: row i is lane i, column j
+/// column j from the address on. A pair of blocks: the block of the lower rank issues it; each has half of the rows of a and of b's
+/// columns at the same places of its shared memory, and its rows of the sums.
+template <int Blocks = 1>
+TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool accumulate) {
+  detail::check_blocks<Blocks>();
+  if constexpr (detail::kPair<Blocks>)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}\n" ::"r"(sums), "l"(a), "l"(b),
+                 "r"(instruction), "r"(static_cast<u32>(accumulate))
+                 : "memory");
+  else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n}\n" ::"r"(sums), "l"(a), "l"(b),
+                 "r"(instruction), "r"(static_cast<u32>(accumulate))
+                 : "memory");
+}
+/// The same with a in tensor memory, 8 columns: row i is lane i, column c holds elements 2c (in its low half) and 2c + 1 of K.
+template <int Blocks = 1>
+TJ_DEVICE void matrix_multiply_tensor(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {
+  detail::check_blocks<Blocks>();
+  if constexpr (detail::kPair<Blocks>)
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(sums), "r"(a), "l"(b),
+                 "r"(instruction), "r"(static_cast<u32>(accumulate))
+                 : "memory");
+  else
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(sums), "r"(a), "l"(b),
+                 "r"(instruction), "r"(static_cast<u32>(accumulate))
+                 : "memory");
+}
+/// Several steps of either form.
+template <class S, int Blocks = 1>
+TJ_DEVICE void matrix_multiply_steps(u32 sums, u64 a, u64 b, u32 instruction, bool accumulate) {
+#pragma unroll
+  for (u32 step = 0; step < S::kSteps; ++step)
+    matrix_multiply<Blocks>(sums, operand_advance(a, step * S::kLeftBytes), operand_advance(b, step * S::kRightBytes), instruction, accumulate || step > 0);
+}
+template <class S, int Blocks = 1>
+TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {
+#pragma unroll
+  for (u32 step = 0; step < S::kSteps; ++step)
+    matrix_multiply_tensor<Blocks>(sums, a + 8u * step, operand_advance(b, step * S::kRightBytes), instruction, accumulate || step > 0);
+}
+
+/// One arrival on the barrier once all products that this thread has issued are done.
+template <int Site, int Blocks = 1>
+TJ_DEVICE void matrix_commit(u32 barrier) {
+  detail::check_blocks<Blocks>();
+  if constexpr (detail::kPair<Blocks>)
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+  else
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+}
+/// One on the barrier at the same place in every block of the cluster whose rank's bit is set in `mask`.
+template <int Site, int Blocks = 1>
+TJ_DEVICE void matrix_commit_multicast(u32 barrier, u32 mask) {
+  detail::check_blocks<Blocks>();
+  if constexpr (detail::kPair<Blocks>)
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
+                 "h"(static_cast<unsigned short>(mask))
+                 : "memory");
+  else
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
+                 "h"(static_cast<unsigned short>(mask))
+                 : "memory");
+}
+
+}  // namespace tj::dev
