@@ -10,6 +10,7 @@
 #include "ops/chunk_indices_params.cuh"
 #include "ops/machine.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -73,6 +74,29 @@ class ChunkIndices final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to chunk_indices; allowed are no flags"));
     return {chunk_indices_request()};
+  }
+
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const std::vector<std::int64_t> lengths = take_list(flags, "lengths", {70, 0, 64, 130});
+    requests(flags);  // refuses all others
+    std::vector<std::int32_t> ends = {0};
+    std::int64_t chunks = 0;
+    std::string text;
+    for (const std::int64_t length : lengths) {
+      ends.push_back(static_cast<std::int32_t>(ends.back() + length));
+      chunks += (length + kChunkTokens - 1) / kChunkTokens;
+      text += cat(text.empty() ? "" : ",", length);
+    }
+    Trial trial;
+    trial.name = "lengths " + text;
+    trial.flags = "--lengths " + text;
+    trial.tensors = {list_of("cu_seqlens", {static_cast<std::int64_t>(ends.size())}, ends), dense("chunk_indices", DType::i32, {std::max<std::int64_t>(chunks, 1), 2}, true), dense("total_chunks", DType::i32, {1}, true)};
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+      const ChunkIndicesArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1]), tensors[2].view(device, places[2])};
+      use(&args);
+    };
+    return {std::move(trial)};
   }
 
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_flags.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -58,6 +59,14 @@ class ChunkO final : public Op {
     for (const auto& [member, value] : candidate.graph.config)
       if (member == "static constexpr int kHeads") return {{"heads", std::stoi(value)}};
     return {};
+  }
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
+    Flags kernels = flags;
+    const Sizes sizes(name(), kernels, {{"heads", 1}});
+    const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {70, 64, 130});
+    std::vector<Trial> list;
+    for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set)) list.push_back(chunk_o_trial(kernel, sizes.at("heads"), lengths));
+    return list;
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }
 

@@ -37,6 +37,9 @@ const arch::Needs& chunk_o_needs();
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
 
+/// A problem to check it by: sequences of these lengths; without lists all of the first one's.
+Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths);
+
 /// heads: of an item.
 void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
 

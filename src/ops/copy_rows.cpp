@@ -8,6 +8,7 @@
 #include "ops/copy_rows_params.cuh"
 #include "ops/machine.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -53,6 +54,23 @@ class CopyRows final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to copy_rows; allowed are no flags"));
     return {request()};
+  }
+
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"batch", 1}, {"rows", 33}, {"columns", 700}});
+    requests(flags);  // refuses all others
+    const std::int64_t batch = sizes.at("batch"), rows = sizes.at("rows"), columns = sizes.at("columns"), pitch = (columns + 7) / 8 * 8;
+    Trial trial;
+    trial.name = cat(batch, "x", rows, "x", columns);
+    trial.flags = sizes.flags();
+    trial.tensors = {dense("source", DType::f16, {batch, rows, columns}), {"destination", {DType::f16, {batch, rows, columns}, {rows * pitch, pitch, 1}}, true}};
+    trial.tensors[1].room = static_cast<std::size_t>(batch * rows * pitch);
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+      const CopyRowsArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1])};
+      use(&args);
+    };
+    return {std::move(trial)};
   }
 
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {

@@ -7,6 +7,7 @@
 #include "ops/fmha_steps.hpp"
 #include "ops/fmha_validate.hpp"
 #include "ops/op_flags.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -57,6 +58,32 @@ void set(FmhaConfig& config, std::string_view name, const std::string& value) {
   if (name == "step") config.step = fmha_step_number(value);
 }
 
+/// As it is written on a command line.
+std::string kernel_flags(const FmhaConfig& config) {
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  return flags_text({{"dtype", to_string(config.dtype)},
+                     {"head-dim", cat(config.head_dim)},
+                     {"causal", truth(config.causal)},
+                     {"general-scale", truth(config.general_scale)},
+                     {"step", cat(fmha_steps()[static_cast<std::size_t>(config.step)].name)}});
+}
+
+Trial trial_of(const FmhaConfig& config, const Sizes& sizes) {
+  const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"), queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
+  Trial trial;
+  trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
+  trial.flags = kernel_flags(config) + " " + sizes.flags();
+  trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}), dense("k", config.dtype, {batch, kv, keys, width}), dense("v", config.dtype, {batch, kv, keys, width}),
+                   dense("o", config.dtype, {batch, heads, queries, width}, true), dense("lse", DType::f32, {batch, heads, queries}, true)};
+  trial.with_args = [config, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    const auto tensor = [&](std::size_t i) { return tensors[i].view(device, places[i]); };
+    FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), {}, config.causal, config.step};
+    if (config.general_scale) args.scale = -1.5f;
+    use(&args);
+  };
+  return trial;
+}
+
 class Fmha final : public Op {
  public:
   std::string_view name() const override { return "fmha"; }
@@ -72,6 +99,14 @@ class Fmha final : public Op {
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
     for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set)) list.push_back(fmha_request(config));
+    return list;
+  }
+
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
+    Flags kernels = flags;
+    const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 1}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
+    std::vector<Trial> list;
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) list.push_back(trial_of(config, sizes));
     return list;
   }
 

@@ -7,6 +7,7 @@
 #include "ops/gemm_steps.hpp"
 #include "ops/op_flags.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -161,6 +162,7 @@ class Gemm final : public Op {
   Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_geometry(gemm_kernel(request), candidate.graph); }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { gemm_plan(get(args), geometry, plan); }
   const Tunable* tunable() const override { return &gemm_tunable(); }
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override { return gemm_trials(flags, arch); }
 
  private:
   static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }

@@ -1,6 +1,6 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_steps.cpp the
+// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_trial.cpp what it is checked by, gemm_steps.cpp the
 // launches of a call, gemm_graph.cpp, gemm_warps.cpp and gemm_amd.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
 #pragma once
 
@@ -138,6 +138,9 @@ std::uint64_t gemm_small_key(const GemmKernel& kernel);
 /// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
 const Tunable& gemm_tunable();
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
+
+/// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
+std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
 
 /// What an arch must have to be asked for a tile or a graph.
 const arch::Needs& gemm_needs(int element_bytes = 2);

@@ -85,6 +85,7 @@ class Maker {
 
 class Tunable;
 class Op;
+struct Trial;
 
 /// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call allocates nothing.
 class Step {
@@ -131,6 +132,11 @@ class Op : public Maker {
 
   /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is no choice.
   virtual const Tunable* tunable() const { return nullptr; }
+
+  /// Problems to check its kernels by, on the CPU model (trial.hpp): one for each kernel that flags name, of sizes that they name too, else
+  /// of small ones in which each ring's slots come round and a block does several tiles. Throws tj::Error(argument) as requests() does;
+  /// unsupported where the op has none.
+  virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const;
 };
 
 /// All ops, in a fixed order.

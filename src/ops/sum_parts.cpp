@@ -10,6 +10,7 @@
 #include "ops/machine.hpp"
 #include "ops/op_flags.hpp"
 #include "ops/sum_parts_params.cuh"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -60,10 +61,15 @@ class SumParts final : public Op {
   Request request_of(const void* args, const arch::Arch&) const override { return sum_parts_request(get(args).call.d.dtype); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return sum_parts_small_key(get(args).call.d.dtype); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    static const std::vector<FlagChoice> kChoices = {{"out", {"f16", "bf16", "f32"}, 3}};
     std::vector<Request> list;
-    const auto set = [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); };
-    for (const DType out : combinations<DType>("sum_parts", flags, kChoices, set)) list.push_back(sum_parts_request(out));
+    for (const DType out : outputs(flags, choices())) list.push_back(sum_parts_request(out));
+    return list;
+  }
+  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"m", 37}, {"n", 130}, {"parts", 5}});
+    std::vector<Trial> list;
+    for (const DType out : outputs(flags, first_of_each(choices()))) list.push_back(trial_of(out, sizes));
     return list;
   }
 
@@ -114,6 +120,28 @@ class SumParts final : public Op {
 
  private:
   static const SumPartsArgs& get(const void* args) { return *static_cast<const SumPartsArgs*>(args); }
+
+  static std::vector<FlagChoice> choices() { return {{"out", {"f16", "bf16", "f32"}, 3}}; }
+  static std::vector<DType> outputs(const Flags& flags, const std::vector<FlagChoice>& choices) {
+    return combinations<DType>("sum_parts", flags, choices, [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); });
+  }
+
+  static Trial trial_of(DType out, const Sizes& sizes) {
+    const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"), pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
+    Trial trial;
+    trial.name = cat("M ", m, " N ", n, " parts ", parts);
+    trial.flags = cat("--out ", to_string(out), " ", sizes.flags());
+    trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}}, dense("d", out, {m, n}, true), dense("bias", out, {n})};
+    trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
+    trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+      GemmArgs call;
+      call.d = tensors[1].view(device, places[1]);
+      call.bias = tensors[2].view(device, places[2]);
+      const SumPartsArgs args{call, tensors[0].view(device, places[0]), static_cast<int>(parts)};
+      use(&args);
+    };
+    return trial;
+  }
 
   static graph::Graph graph(DType out, const arch::Arch& arch) {
     graph::Graph graph;

@@ -1,0 +1,146 @@
+// Problems to check matrix products by; see trial.hpp.
+//
+// Decides which sizes make the rings of a tile's kernel come round, and dense operands. Invariant: what serves a trial is the kernel that
+// its flags name.
+#include <algorithm>
+
+#include "ops/gemm.hpp"
+#include "ops/trial.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr std::int64_t kIterations = 5;
+constexpr int kParts = 2;
+constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
+
+/// The kernels that flags name, one value of those left out. Without a tile: any that serves.
+std::vector<GemmKernel> kernels_of(Flags flags) {
+  if (flags.count("dtype") == 0) flags["dtype"] = {"f16"};
+  std::vector<GemmKernel> list;
+  for (const Request& request : gemm_op().requests(flags)) list.push_back(gemm_kernel(request));
+  return list;
+}
+
+/// Once each, whatever its tile.
+std::vector<GemmKernel> kinds_of(const Flags& flags) {
+  std::vector<GemmKernel> kinds;
+  std::vector<std::uint64_t> seen;
+  for (const GemmKernel& kernel : kernels_of(flags)) {
+    GemmKernel kind = kernel;
+    if (kind.rung == kNoGemmRung) kind.tile = 0;
+    if (const std::uint64_t key = gemm_small_key(kind); std::find(seen.begin(), seen.end(), key) == seen.end()) {
+      seen.push_back(key);
+      kinds.push_back(kernel);
+    }
+  }
+  return kinds;
+}
+
+/// Tiles in both directions, and more iterations than slots over all of a block's tiles. A rung that serves few sizes gets those.
+void set_defaults(Sizes& sizes, const GemmKernel& kernel) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  const GemmRung& rung = gemm_rung(kernel);
+  const std::int64_t across = rung.max_tiles == 1 ? 1 : 2;
+  sizes.set_default("m", across * tile.block_m * tile.cluster_m);
+  sizes.set_default("n", across * tile.block_n * tile.cluster_n - (kernel.d_aligned ? 0 : kOdd));
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : kIterations) * tile.block_k);
+}
+
+/// Rows follow each other; columns where it is stored transposed.
+TrialTensor matrix(const char* name, DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed, bool written = false) {
+  TrialTensor tensor = dense(name, dtype, {rows, columns}, written);
+  std::vector<std::int64_t>&shape = tensor.operand.shape, &strides = tensor.operand.strides;
+  if (transposed) strides = {1, rows};
+  if (sizes.batch == 1) return tensor;
+  shape.insert(shape.begin(), sizes.batch);
+  strides.insert(strides.begin(), rows * columns);
+  return tensor;
+}
+
+std::string kernel_flags(const GemmKernel& kernel, const GemmChoice& choice) {
+  static const std::vector<std::string> kKinds = {"dtype", "out", "a-major", "b-major", "bias", "add-c", "activation", "d-aligned"};
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (const auto& field : gemm_request(kernel).fields)
+    if (std::find(kKinds.begin(), kKinds.end(), field.first) != kKinds.end()) fields.push_back(field);
+  if (kernel.rung != kNoGemmRung) fields.emplace_back("rung", gemm_rung(kernel).name);
+  else fields.emplace_back("tile", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]));
+  if (choice.parts > 1) fields.emplace_back("parts", "true");
+  return flags_text(fields);
+}
+
+Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) {
+  const GemmSizes sizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")};
+  set_dense(kernel, sizes);
+  Trial trial;
+  trial.name = cat("M ", sizes.m, " N ", sizes.n, " K ", sizes.k, sizes.batch > 1 ? cat(" B ", sizes.batch) : "");
+  trial.flags = kernel_flags(kernel, choice) + " " + given.flags();
+  trial.choice = choice.number();
+  trial.tensors = {matrix("a", kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn), matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
+                   matrix("d", kernel.out, sizes, sizes.m, sizes.n, false, true)};
+  if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
+  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    const auto tensor = [&](std::size_t i) { return tensors[i].view(device, places[i]); };
+    GemmArgs args;
+    args.a = tensor(0);
+    args.b = tensor(1);
+    args.d = tensor(2);
+    if (kernel.add_c) {
+      args.c = tensor(3);
+      args.beta = 1;
+    }
+    if (kernel.bias) args.bias = tensor(tensors.size() - 1);
+    args.activation = kernel.activation;
+    args.rung = kernel.rung;
+    use(&args);
+  };
+  return trial;
+}
+
+/// How it is served: by the tile that was asked for, else as is predicted for the sizes, or for usual ones where not all are given.
+GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, const Sizes& given, const arch::Arch& arch) {
+  GemmChoice choice{kernel.tile, 1};
+  if (!tile_given && kernel.rung == kNoGemmRung) {
+    const GemmConfig usual;
+    const bool sized = given.given("m") && given.given("n") && given.given("k");
+    choice = predicted_gemm(sized ? GemmSizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")} : gemm_sizes(usual), kernel, arch);
+    if (!sized) choice.parts = 1;
+  }
+  if (in_parts) choice.parts = std::max(kParts, choice.parts);
+  return choice;
+}
+
+/// Values of a flag that is not the kind's alone: none is asked for by default.
+std::vector<std::string> take_switch(Flags& flags, const char* name, bool usual) {
+  std::vector<std::string> values = values_of(flags, {name, {usual ? "true" : "false", usual ? "false" : "true", "both"}, 1});
+  flags.erase(name);
+  return values;
+}
+
+}  // namespace
+
+std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
+  Flags own = flags;
+  const Sizes given("gemm", own, {{"m", 0}, {"n", 0}, {"k", 0}, {"batch", 1}});
+  gemm_op().requests(own);  // refuses what does not go together
+  const std::vector<std::string> in_parts = take_switch(own, "parts", false), aligned = take_switch(own, "d-aligned", true);
+  const bool tile_given = own.count("tile") > 0;
+  std::vector<Trial> list;
+  for (GemmKernel kernel : tile_given ? kernels_of(own) : kinds_of(own))
+    for (const std::string& whole : aligned)
+      for (const std::string& parts : in_parts) {
+        const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);
+        Sizes sizes = given;
+        kernel.tile = choice.tile;
+        kernel.d_aligned = whole == "true";
+        set_defaults(sizes, kernel);
+        list.push_back(trial_of(kernel, choice, sizes));
+      }
+  return list;
+}
+
+}  // namespace tj::ops

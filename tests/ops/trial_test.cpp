@@ -1,0 +1,121 @@
+// Protects the problems that ops bring for being checked: they are legal, their flags name them again, and bad sizes are refused by name.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/op.hpp"
+#include "ops/trial.hpp"
+
+using namespace tj;
+
+namespace {
+
+/// "--a x,y --b z" -> {a: [x, y], b: [z]}.
+ops::Flags flags_of(const std::string& text) {
+  ops::Flags flags;
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (std::size_t i = 0; i + 1 < words.size(); i += 2)
+    for (std::size_t begin = 0; begin <= words[i + 1].size();) {
+      const std::size_t end = std::min(words[i + 1].find(',', begin), words[i + 1].size());
+      flags[words[i].substr(2)].push_back(words[i + 1].substr(begin, end - begin));
+      begin = end + 1;
+    }
+  return flags;
+}
+
+std::string refusal(const ops::Op& op, const ops::Flags& flags) {
+  try {
+    op.trials(flags, *arch::find("sm_90a"));
+  } catch (const Error& e) {
+    CHECK(e.stage == Stage::argument);
+    return e.message;
+  }
+  return {};
+}
+
+void check_legal(const ops::Op& op, const ops::Trial& trial) {
+  CAPTURE(std::string(op.name()));
+  CAPTURE(trial.flags);
+  std::vector<void*> places;  // made up: nothing looks there
+  for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+  CHECK(std::any_of(trial.tensors.begin(), trial.tensors.end(), [](const ops::TrialTensor& tensor) { return tensor.written; }));
+  trial.with_args({DeviceKind::cpu, 0}, places, [&](const void* args) { CHECK_NOTHROW(op.validate(args, true)); });
+}
+
+}  // namespace
+
+TEST_CASE("every op brings problems that it takes, and whose flags name them again") {
+  for (const ops::Op* op : ops::all())
+    for (const char* arch : {"sm_90a", "sm_80", "gfx1100"}) {
+      if (op->name() == "chunk_o" && std::string(arch) != "sm_90a") continue;  // has no kernel there
+      const std::vector<ops::Trial> trials = op->trials({}, *arch::find(arch));
+      REQUIRE(!trials.empty());
+      for (const ops::Trial& trial : trials) {
+        check_legal(*op, trial);
+        const std::vector<ops::Trial> again = op->trials(flags_of(trial.flags), *arch::find(arch));
+        REQUIRE(again.size() == 1);
+        CHECK(again.front().flags == trial.flags);
+        CHECK(again.front().name == trial.name);
+        CHECK(again.front().choice == trial.choice);
+      }
+    }
+}
+
+TEST_CASE("flags choose kernels and sizes of a trial") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  const auto count = [&](const char* op, const char* flags) {
+    const std::vector<ops::Trial> trials = ops::find(op)->trials(flags_of(flags), arch);
+    for (const ops::Trial& trial : trials) check_legal(*ops::find(op), trial);
+    return trials.size();
+  };
+  CHECK(count("fmha", "--dtype f16,bf16 --causal both --head-dim 64,128") == 8);
+  CHECK(count("gemm", "--a-major k,m --b-major k,n --bias both") == 8);
+  CHECK(count("gemm", "--tile 128x128x64,64x32x128 --parts both") == 4);
+  CHECK(count("gemm", "--rung v1,v2,v3,v9") == 4);
+  CHECK(count("gemm", "--dtype e4m3 --out f32 --batch 2") == 1);
+  CHECK(count("gemm", "--d-aligned false --add-c true --activation gelu") == 1);
+  CHECK(count("gemm", "--m 100 --n 70 --k 321") == 1);
+  CHECK(count("chunk_o", "--head-ratio 1,2,3 --gated both --variable both --h-transposed both --heads 2 --lengths 64,1") == 24);
+  CHECK(count("sum_parts", "--out f32 --m 1 --n 1 --parts 1") == 1);
+  const std::string name = ops::find("gemm")->trials(flags_of("--m 100 --n 70 --k 321"), arch).front().name;
+  CHECK(name == "M 100 N 70 K 321");
+}
+
+TEST_CASE("what is no size or no kernel is refused by name, value and what is allowed") {
+  const auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string zero = refusal(*ops::find("fmha"), {{"seq-q", {"0"}}}), word = refusal(*ops::find("gemm"), {{"m", {"many"}}}), two = refusal(*ops::find("fmha"), {{"heads", {"1", "2"}}});
+  CHECK(contains(zero, "--seq-q is '0'; allowed: 1 to "));
+  CHECK(contains(word, "--m is 'many'; allowed: 1 to "));
+  CHECK(contains(two, "--heads is '1, 2'"));
+  CHECK(contains(refusal(*ops::find("chunk_indices"), {{"rows", {"3"}}}), "--rows means nothing"));
+  CHECK(contains(refusal(*ops::find("chunk_o"), {{"lengths", {"0"}}}), "--lengths"));
+  CHECK(contains(refusal(*ops::find("chunk_o"), {{"item-heads", {"2"}}}), "--item-heads is '2'"));
+}
+
+TEST_CASE("an op without problems says so") {
+  class Bare final : public ops::Op {
+   public:
+    std::string_view name() const override { return "bare"; }
+    std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch&) const override { return {}; }
+    ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
+    void validate(const void*, bool) const override {}
+    Device device_of(const void*) const override { return {}; }
+    ops::Request request_of(const void*, const arch::Arch&) const override { return {}; }
+    std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+    std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {}; }
+    void plan(const void*, const std::vector<std::int64_t>&, ops::LaunchPlan&) const override {}
+  };
+  CHECK(refusal(Bare(), {}).find("op 'bare' brings no problems to check it by") != std::string::npos);
+}
