@@ -1,6 +1,8 @@
 // See model_block.hpp.
 #include "launch/model_cluster.hpp"
 
+#include <algorithm>
+
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -19,13 +21,15 @@ void enter(void* argument) {
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared), named(scheduler),
       copies(shared, mbarriers), stores(scheduler, shared), warps(common.threads / common.kernel->warp_threads),
-      thread_copies_(scheduler, shared, mbarriers) {
+      tensor(scheduler, common.threads / common.kernel->warp_threads), thread_copies_(scheduler, shared, mbarriers),
+      tensor_matrix_(*this) {
   units_.push_back(&copies);
   units_.push_back(&stores);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
     matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared, group));
     units_.push_back(matrix.back().get());
   }
+  constant_units_ = units_.size();
 }
 
 MatrixUnit& Block::matrix_of(const Thread& thread) {
@@ -34,9 +38,19 @@ MatrixUnit& Block::matrix_of(const Thread& thread) {
   return *matrix[thread.group()];
 }
 
+AsyncUnit& Block::used(AsyncUnit& unit) {
+  if (std::find(units_.begin(), units_.end(), &unit) == units_.end()) units_.push_back(&unit);
+  return unit;
+}
+
 ThreadCopies& Block::thread_copies() {
-  if (units_.back() != &thread_copies_) units_.push_back(&thread_copies_);
+  used(thread_copies_);
   return thread_copies_;
+}
+
+TensorMatrixUnit& Block::tensor_matrix() {
+  used(tensor_matrix_);
+  return tensor_matrix_;
 }
 
 std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
@@ -69,7 +83,9 @@ void Block::reset(unsigned index) {
   copies.reset();
   stores.reset();
   thread_copies_.reset();
-  if (units_.back() == &thread_copies_) units_.pop_back();
+  tensor.reset();
+  tensor_matrix_.reset();
+  units_.resize(constant_units_);
   for (WarpUnit& warp : warps) warp.reset();
   for (auto& unit : matrix) unit->reset();
   for (unsigned i = 0; i < scheduler.size(); ++i) {
@@ -87,12 +103,16 @@ void Block::start(unsigned index) {
 bool Block::step() {
   const bool moved = scheduler.step(units_, [this](Thread& thread) {
     if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
+    tensor.ended(thread);
     cluster.ended();
   });
   if (!alive() && copies.ready() != 0)
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
   if (!alive() && thread_copies_.ready() != 0)
     fault(cat(name(), " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the barriers, before the end"));
+  if (!alive() && tensor_matrix_.ready() != 0)
+    fault(cat(name(), " ends while matrix instructions on tensor memory or commits are under way; wait on a barrier that a matrix_commit after them arrives at before the end"));
+  if (!alive()) tensor.ended();
   if (!alive() && stores.ready() != 0)
     fault(cat(name(), " ends while ", stores.ready(), " bulk stores have still to read its shared memory; wait for them before the end"));
   return moved;
