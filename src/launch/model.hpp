@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +16,7 @@ struct ModelOptions {
   std::uint64_t seed = 1;           ///< of the order of warps and of asynchronous completions; equal seeds, equal runs
   std::vector<int> disabled_sites;  ///< site ids whose wait, arrive, fence or announcement is skipped
   unsigned workers = 0;             ///< threads that run blocks, one cluster each; 0: as the machine has, at most 8
-  std::map<int, std::string> site_names;  ///< for reports; ids alone where a name is missing
+  std::vector<int> weakened_sites;  ///< a wait for groups leaves one more under way, an announcement says half the bytes, a named sync only arrives
 };
 
 class ModelDriver : public Driver {

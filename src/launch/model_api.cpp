@@ -32,6 +32,9 @@ void at_site(int site, Work&& work) {
   if (!current_thread()->block->launch.off(site)) guarded(work);
 }
 
+// A wait for groups that is weakened leaves one more under way.
+int more(const Block& block, int site) { return block.launch.weak(site) ? 1 : 0; }
+
 const tj_model_thread* self() { return &current_thread()->self; }
 
 std::uint32_t meet_warp(WarpUnit::Kind kind, std::uint32_t value, std::uint32_t operand) {
@@ -48,35 +51,50 @@ unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::
 int any_in_warp(int value) { return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0)); }
 
 void named_barrier(int site, unsigned id, unsigned threads, int wait) {
-  at_site(site, [=](Thread& t, Block& b) { b.named.meet(t, site, id, threads, wait != 0); });
+  at_site(site, [=](Thread& t, Block& b) { b.named.meet(t, site, id, threads, wait != 0 && !b.launch.weak(site)); });
 }
 
 void mbarrier_init(unsigned barrier, unsigned arrivals) {
   guarded([=](Thread& t, Block& b) { b.mbarriers.init(t, barrier, arrivals); });
 }
-void mbarrier_init_done(int) {}
+void mbarrier_init_done(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.mbarriers.init_done(t); });
+}
 void mbarrier_arrive(int site, unsigned barrier) {
   at_site(site, [=](Thread& t, Block& b) { b.mbarriers.arrive(t, barrier); });
 }
 void mbarrier_expect(int site, unsigned barrier, unsigned bytes) {
-  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, bytes); });
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, b.launch.weak(site) ? bytes / 2 : bytes); });
 }
 void mbarrier_wait(int site, unsigned barrier, unsigned phase, int exact) {
-  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, exact != 0 ? phase & 1u : phase); });
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, phase, exact != 0); });
 }
-// Memory is one here, a register count binds nobody, grids follow each other: the calls keep their place for a checker.
-void proxy_fence(int) {}
+void proxy_fence(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.monitor.order.proxy_fence(t.actor); });
+}
+void reads_arrived(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.monitor.order.reads_arrived(t.actor); });
+}
 void registers(int, int, int) {}
-void reads_arrived(int) {}
-void grids_before(int) {}
-void at_node(int, int) {}
-int elect() { return current_thread()->lane() == 0 ? 1 : 0; }
+void grids_before(int site) {
+  at_site(site, [](Thread& t, Block&) { t.grids_waited_for = true; });
+}
+void at_node(int call, int iteration) {
+  guarded([=](Thread& t, Block& b) { b.enter_node(t, call, iteration); });
+}
+int elect() {
+  meet_warp(WarpUnit::Kind::elect, 0, 0);
+  return current_thread()->lane() == 0 ? 1 : 0;
+}
 
 void cluster_sync(int site) {
   at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site); });
 }
 void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
-  at_site(site, [=](Thread& t, Block& b) { b.cluster.peer(t, rank, "mbarrier_arrive").mbarriers.arrive(t, barrier); });
+  at_site(site, [=](Thread& t, Block& b) {
+    Block& owner = b.cluster.peer(t, rank, "mbarrier_arrive");
+    owner.mbarriers.arrive(t, barrier, &owner != &b);
+  });
 }
 void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) { b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank); });
@@ -92,41 +110,14 @@ void store_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
 }
 void store_wait(int site, int pending) {
-  at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending); });
+  at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending + more(b, site)); });
 }
 void check_global(const Thread& thread, const void* address, unsigned bytes) {
+  if (!thread.grids_waited_for && thread.block->launch.waits_itself)
+    fault(thread, support::cat("access of ", bytes, " bytes of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
 }
-void one_block(const Thread& thread, int blocks) {
-  if (blocks != 1) fault(thread, support::cat("tensor memory of ", blocks, " blocks together; the model knows that of one"));
-}
-void tensor_allocate(unsigned place, unsigned columns, int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.allocate(t, place, columns); });
-}
-void tensor_relinquish(int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.relinquish(t); });
-}
-void tensor_free(unsigned tensor, unsigned columns, int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.free(t, tensor, columns); });
-}
-void tensor_load(unsigned tensor, unsigned* words, int count, tj_model_tensor_shape shape) {
-  guarded([=](Thread& t, Block& b) { b.tensor.load(t, tensor, words, count, shape); });
-}
-void tensor_store(unsigned tensor, const unsigned* words, int count, tj_model_tensor_shape shape) {
-  guarded([=](Thread& t, Block& b) { b.tensor.store(t, tensor, words, count, shape); });
-}
-void tensor_wait(int site, int stores) {
-  at_site(site, [=](Thread& t, Block& b) { b.tensor.wait(t, stores != 0); });
-}
-void tensor_fence(int, int) {}
-void tensor_multiply(const tj_model_tensor_matrix* instruction) {
-  guarded([=](Thread& t, Block& b) { one_block(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
-}
-void tensor_commit(int site, unsigned barrier, unsigned mask, int blocks) {
-  at_site(site, [=](Thread& t, Block& b) { one_block(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
-}
-
 void global_access(const void* address, unsigned bytes, int) {
   guarded([=](Thread& t, Block&) { check_global(t, address, bytes); });
 }
@@ -140,7 +131,7 @@ void copy_async_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.thread_copies().commit(t); });
 }
 void copy_async_wait(int site, int pending) {
-  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().wait(t, site, pending); });
+  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().wait(t, site, pending + more(b, site)); });
 }
 void copy_async_arrive(int site, unsigned barrier) {
   at_site(site, [=](Thread& t, Block& b) { b.thread_copies().arrive(t, barrier); });
@@ -157,7 +148,7 @@ void matrix_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).commit(t); });
 }
 void matrix_wait(int site, int pending) {
-  at_site(site, [=](Thread& t, Block& b) { b.matrix_of(t).wait(t, site, pending); });
+  at_site(site, [=](Thread& t, Block& b) { b.matrix_of(t).wait(t, site, pending + more(b, site)); });
 }
 void matrix_multiply(const tj_model_matrix* instruction) {
   guarded([=](Thread& t, Block& b) { b.matrix_of(t).issue(t, *instruction); });
@@ -183,8 +174,7 @@ const tj_model_api& api() {
       &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &global_access,
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
       &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
-      &at_node, &reads_arrived, &grids_before, &elect,
-      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit};
+      &at_node, &reads_arrived, &grids_before, &elect};
   return kApi;
 }
 

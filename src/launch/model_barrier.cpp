@@ -23,7 +23,13 @@ void Mbarriers::init(Thread& thread, std::uint32_t address, std::uint32_t arriva
     fault(thread, cat("mbarrier_init at ", hex(address), " with ", arrivals, " arrivals; allowed are 1 to ", kMaxArrivals));
   Mbarrier& barrier = barriers_[address];
   if (!barrier.waiting.empty()) fault(thread, cat("mbarrier_init at ", hex(address), " while threads wait on it"));
-  barrier = Mbarrier{arrivals, arrivals, 0, 0, {}};
+  const Order::Agent agent = monitor_.order.add_agent();
+  barrier = Mbarrier{};
+  barrier.arrivals = barrier.pending = arrivals;
+  barrier.agent = agent;
+  barrier.initialiser = thread.actor;
+  barrier.initialised = monitor_.order.now(thread.actor);
+  monitor_.set_barrier(address, kBarrierBytes);
 }
 
 const Mbarrier* Mbarriers::find(std::uint32_t address) const {
@@ -31,58 +37,123 @@ const Mbarrier* Mbarriers::find(std::uint32_t address) const {
   return found == barriers_.end() ? nullptr : &found->second;
 }
 
-void Mbarriers::check(const Thread& thread, std::uint32_t address) const {
+void Mbarriers::init_done(const Thread& thread) {
+  for (auto& [address, barrier] : barriers_)
+    if (barrier.initialiser == thread.actor) barrier.announced = true;
+}
+
+void Mbarriers::publish_all() {
+  for (auto& [address, barrier] : barriers_)
+    if (barrier.announced) barrier.published = true;
+}
+
+std::string Mbarriers::name(std::uint32_t address) const {
+  const std::string place = monitor_.place(address);
+  return cat("mbarrier at ", hex(address), place.empty() ? "" : cat(" (", place, ")"));
+}
+
+void Mbarriers::begin_copy(const Thread& thread, std::uint32_t address) {
   if (find(address) == nullptr) fault(thread, cat("copy reports to ", hex(address), ", where no mbarrier was initialised"));
+  Mbarrier& barrier = at(thread, address, "a copy's report");
+  if (!barrier.announced) fault(thread, cat("a copy reports to the ", name(address), ", whose initialisation the copy engine need not see: mbarrier_init_done is missing"));
+  ++barrier.copies;
 }
 
 Mbarrier& Mbarriers::at(const Thread& thread, std::uint32_t address, const char* what) {
   const auto found = barriers_.find(address);
   if (found == barriers_.end()) fault(thread, cat(what, " at ", hex(address), ", where no mbarrier was initialised"));
+  const Mbarrier& barrier = found->second;
+  if (!barrier.published && !monitor_.order.knows(thread.actor, Order::Section::writes, barrier.initialiser, barrier.initialised))
+    fault(thread, cat(what, " at the ", name(address), ", whose initialisation need not have happened yet: a block_sync, or for other blocks a cluster_sync after mbarrier_init_done, is missing"));
   return found->second;
 }
 
-void Mbarriers::arrive_at(Thread& thread, std::uint32_t address, Mbarrier& barrier) {
+void Mbarriers::count_arrival(Thread& thread, std::uint32_t address, Mbarrier& barrier) {
   if (barrier.pending == 0)
-    fault(thread, cat("mbarrier at ", hex(address), " gets one arrival more than the ", barrier.arrivals, " of its phase ", barrier.phase,
+    fault(thread, cat(name(address), " gets one arrival more than the ", barrier.arrivals, " of its phase ", barrier.phase,
                       ", while ", barrier.bytes, " bytes are outstanding"));
   --barrier.pending;
-  advance_if_done(barrier);
+  advance_if_done(address, barrier);
 }
 
-void Mbarriers::arrive(Thread& thread, std::uint32_t address) { arrive_at(thread, address, at(thread, address, "mbarrier_arrive")); }
+void Mbarriers::arrive(Thread& thread, std::uint32_t address, bool from_outside) {
+  Mbarrier& barrier = at(thread, address, "mbarrier_arrive");
+  monitor_.order.publish(thread.actor, barrier.arrived, from_outside);
+  count_arrival(thread, address, barrier);
+}
+
+void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time) {
+  Mbarrier& barrier = at(thread, address, "copy_async_arrive");
+  monitor_.order.add(barrier.arrived, agent, time);
+  count_arrival(thread, address, barrier);
+}
 
 void Mbarriers::expect(Thread& thread, std::uint32_t address, std::uint32_t bytes) {
   Mbarrier& barrier = at(thread, address, "mbarrier_expect");
   barrier.bytes += bytes;
   if (barrier.bytes > kMaxBytes)
-    fault(thread, cat("mbarrier at ", hex(address), " has ", barrier.bytes, " bytes outstanding; at most ", kMaxBytes, " can be counted"));
-  arrive_at(thread, address, barrier);
+    fault(thread, cat(name(address), " has ", barrier.bytes, " bytes outstanding; at most ", kMaxBytes, " can be counted"));
+  monitor_.order.publish(thread.actor, barrier.arrived);
+  count_arrival(thread, address, barrier);
 }
 
-void Mbarriers::complete_bytes(std::uint32_t address, std::uint32_t bytes) {
+std::pair<Order::Agent, Order::Time> Mbarriers::complete_bytes(std::uint32_t address, std::uint32_t bytes) {
   const auto found = barriers_.find(address);
   if (found == barriers_.end()) fault(cat("a copy completes on ", hex(address), ", where no mbarrier is any more"));
-  found->second.bytes -= bytes;
-  if (found->second.bytes < -kMaxBytes)
-    fault(cat("mbarrier at ", hex(address), " got ", -found->second.bytes, " bytes more than were announced; at most ", kMaxBytes, " can be counted"));
-  advance_if_done(found->second);
+  Mbarrier& barrier = found->second;
+  barrier.bytes -= bytes;
+  if (barrier.bytes < -kMaxBytes)
+    fault(cat(name(address), " got ", -barrier.bytes, " bytes more than were announced; at most ", kMaxBytes, " can be counted"));
+  --barrier.copies;
+  const std::pair done(barrier.agent, static_cast<Order::Time>(barrier.phase + 1));
+  advance_if_done(address, barrier);
+  return done;
 }
 
-void Mbarriers::advance_if_done(Mbarrier& barrier) {
+void Mbarriers::advance_if_done(std::uint32_t address, Mbarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
+  if (barrier.copies != 0)
+    fault(cat("block ", scheduler_.thread(0).self.block, ": ", name(address), " completes phase ", barrier.phase, " while ", barrier.copies, barrier.copies == 1 ? " copy that reports" : " copies that report",
+              " to it ", barrier.copies == 1 ? "is" : "are", " under way: fewer bytes were announced than are copied"));
   ++barrier.phase;
+  barrier.completed = barrier.arrived.take();
   barrier.pending = barrier.arrivals;
   for (Thread* thread : barrier.waiting) scheduler_.wake(*thread);
   barrier.waiting.clear();
 }
 
-void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint32_t parity) {
-  if (parity > 1) fault(thread, cat("mbarrier_wait at ", hex(address), " for parity ", parity, "; allowed are 0 and 1"));
+// The hardware compares parities: a phase that is two away from the one that is meant looks like it.
+bool Mbarriers::passed(const Thread& thread, std::uint32_t address, const Mbarrier& barrier, std::uint32_t phase) const {
+  const std::uint32_t wanted = phase + 1, done = static_cast<std::uint32_t>(barrier.phase);  // completed phases
+  if (done == wanted) return true;
+  if (done > wanted)
+    fault(thread, cat("waits for phase ", static_cast<std::int32_t>(phase), " of the ", name(address), ", which has completed ", done - wanted, " more: a phase was passed over, and the parity means another one"));
+  if ((done & 1u) != (phase & 1u))
+    fault(thread, cat("waits for phase ", static_cast<std::int32_t>(phase), " of the ", name(address), ", which is in phase ", done, ": by its parity the wait passes ", wanted - done, " phases too early"));
+  return false;
+}
+
+void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact) {
+  if (!exact && phase > 1) fault(thread, cat("mbarrier_wait at ", hex(address), " for parity ", phase, "; allowed are 0 and 1"));
   // As on the device, a waiter looks again when it runs: where the phase after came and went meanwhile, it waits on.
-  while ((at(thread, address, "mbarrier_wait").phase & 1u) == parity) {
-    barriers_[address].waiting.push_back(&thread);
-    scheduler_.park(thread, {WaitKind::mbarrier, site, address, parity, 0});
+  for (;;) {
+    Mbarrier& barrier = at(thread, address, "mbarrier_wait");
+    if (exact ? passed(thread, address, barrier, phase) : (barrier.phase & 1u) != phase) {
+      if (barrier.phase == 0) return;
+      barrier.observed = barrier.phase;
+      monitor_.order.observe(thread.actor, barrier.completed);
+      return monitor_.order.observe(thread.actor, barrier.agent, static_cast<Order::Time>(barrier.phase));
+    }
+    barrier.waiting.push_back(&thread);
+    scheduler_.park(thread, {WaitKind::mbarrier, site, address, phase, 0});
   }
+}
+
+void Mbarriers::check_left() const {
+  for (const auto& [address, barrier] : barriers_)
+    if (barrier.pending != barrier.arrivals || barrier.bytes != 0)
+      fault(cat("block ", scheduler_.thread(0).self.block, " ends with the ", name(address), " in use: its phase ", barrier.phase, " has ", barrier.arrivals - barrier.pending, " of ", barrier.arrivals,
+                " arrivals and ", barrier.bytes, " bytes outstanding"));
 }
 
 // ---- named barriers -----------------------------------------------------------------------------------------------------
@@ -102,19 +173,51 @@ void NamedBarriers::meet(Thread& thread, int site, std::uint32_t id, std::uint32
 
 void NamedBarriers::arrive(Thread& thread, std::uint32_t id, std::uint32_t threads, const Wait* wait) {
   NamedBarrier& barrier = barriers_[id];
+  if (barrier.came.empty()) barrier.came.resize(scheduler_.size());
+  if (barrier.came[thread.index()])
+    fault(thread, cat("comes to ", id == 0 ? std::string("block_sync") : cat("named barrier ", id), " again before the other threads have: ", barrier.arrived, " of ", barrier.threads, " had; who should wait there does not"));
+  barrier.came[thread.index()] = true;
+  order_.reads_arrived(thread.actor);
+  order_.publish(thread.actor, barrier.gathering);
   if (barrier.arrived == 0) barrier.threads = threads;
   else if (barrier.threads != threads)
     fault(thread, cat("named barrier ", id, " for ", threads, " threads, but others came to it for ", barrier.threads));
   if (++barrier.arrived == threads) {
-    barrier.arrived = 0;
-    ++barrier.generation;
-    for (Thread* waiter : barrier.waiting) scheduler_.wake(*waiter);
-    barrier.waiting.clear();
-    return;
+    check_warps(thread, id, barrier);
+    return release(thread, barrier, wait != nullptr);
   }
   if (wait == nullptr) return;
   barrier.waiting.push_back(&thread);
   scheduler_.park(thread, *wait);
+}
+
+// The hardware counts warps.
+void NamedBarriers::check_warps(const Thread& thread, std::uint32_t id, const NamedBarrier& barrier) const {
+  for (unsigned first = 0; first < scheduler_.size(); first += scheduler_.warp_threads()) {
+    unsigned lanes = 0;
+    for (unsigned lane = 0; lane < scheduler_.warp_threads(); ++lane) lanes += barrier.came[first + lane] ? 1 : 0;
+    if (lanes != 0 && lanes != scheduler_.warp_threads())
+      fault(thread, cat("completes named barrier ", id, " of ", barrier.threads, " threads, to which ", lanes, " lanes of warp ", first / scheduler_.warp_threads(), " have come; whole warps count"));
+  }
+}
+
+void NamedBarriers::release(Thread& last, NamedBarrier& barrier, bool last_waits) {
+  barrier.arrived = 0;
+  ++barrier.generation;
+  barrier.came.assign(scheduler_.size(), false);
+  const Order::Known known = barrier.gathering.take();
+  if (last_waits) order_.observe(last.actor, known);
+  for (Thread* waiter : barrier.waiting) {
+    order_.observe(waiter->actor, known);
+    scheduler_.wake(*waiter);
+  }
+  barrier.waiting.clear();
+}
+
+void NamedBarriers::check_left() const {
+  for (std::uint32_t id = 0; id < kCount; ++id)
+    if (barriers_[id].arrived != 0)
+      fault(cat("block ", scheduler_.thread(0).self.block, " ends with named barrier ", id, " in use: ", barriers_[id].arrived, " of ", barriers_[id].threads, " threads have come to it, and nobody has waited there for them"));
 }
 
 }  // namespace tj::launch::model

@@ -13,12 +13,10 @@
 #include "launch/model_barrier.hpp"
 #include "launch/model_copy.hpp"
 #include "launch/model_matrix.hpp"
-#include "launch/model_races.hpp"
+#include "launch/model_monitor.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 #include "launch/model_store.hpp"
-#include "launch/model_tensor_matrix.hpp"
-#include "launch/model_tensor_memory.hpp"
 #include "launch/model_thread_copies.hpp"
 #include "launch/model_warp.hpp"
 
@@ -31,9 +29,13 @@ struct Launch {
   unsigned grid_blocks = 1, cluster = 1, threads = 0;
   std::size_t smem_bytes = 0;
   ModelOptions options;
-  std::vector<bool> disabled;  ///< by site id
+  const Notes* notes = nullptr;  ///< of the unit
+  bool waits_itself = false;   ///< for the grids before it: they may still run
+  std::vector<bool> disabled, weakened;  ///< by site id
 
-  bool off(int site) const { return site >= 0 && static_cast<std::size_t>(site) < disabled.size() && disabled[static_cast<std::size_t>(site)]; }
+  bool off(int site) const { return has(disabled, site); }
+  bool weak(int site) const { return has(weakened, site); }
+  static bool has(const std::vector<bool>& sites, int site) { return site >= 0 && static_cast<std::size_t>(site) < sites.size() && sites[static_cast<std::size_t>(site)]; }
 };
 
 class Cluster;
@@ -57,36 +59,32 @@ class Block {
   const unsigned rank;
   SharedMemory shared;
   Scheduler scheduler;
+  Monitor monitor;
   Mbarriers mbarriers;
   NamedBarriers named;
   CopyEngine copies;
   StoreEngine stores;
   std::vector<WarpUnit> warps;
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
-  TensorMemory tensor;
 
   MatrixUnit& matrix_of(const Thread& thread);
+  /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
+  void enter_node(Thread& thread, int call, int iteration);
   /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order that it had.
   ThreadCopies& thread_copies();
-  TensorMatrixUnit& tensor_matrix();  ///< as above
 
-  /// Where a thread's own load or store finds its bytes. Throws tj::Error(model_fault) when they are outside, misaligned, or
-  /// being copied to.
-  std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
-  /// The same where it matters which of the two it is: where nothing but syncs orders a block's threads, two that meet are a fault.
+  /// Where a thread's own load or store finds its bytes. Throw tj::Error(model_fault) when they are outside, misaligned, or when nothing
+  /// orders the access after one of another thread or unit.
   const std::byte* ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
   std::byte* ordinary_write(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
  private:
   void reset(unsigned index);
-
-  AsyncUnit& used(AsyncUnit& unit);
+  void check_left();
+  std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
   ThreadCopies thread_copies_;
-  TensorMatrixUnit tensor_matrix_;
-  Races races_;  ///< of units without barriers in shared memory
   std::vector<AsyncUnit*> units_;
-  std::size_t constant_units_ = 0;  ///< of units_: those that every block has
 };
 
 /// One line for each set of threads that waits for the same thing: warps, lanes, barrier, what is missing, since when.

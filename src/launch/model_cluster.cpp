@@ -14,12 +14,13 @@ using support::fail;
 
 }  // namespace
 
-Cluster::Cluster(const Launch& launch, StackPool& pool) : launch_(launch) {
+Cluster::Cluster(const Launch& launch, StackPool& pool) : order(launch.threads * launch.cluster), launch_(launch) {
   for (unsigned rank = 0; rank < launch.cluster; ++rank) blocks_.push_back(std::make_unique<Block>(launch, pool, *this, rank));
 }
 
 void Cluster::run(unsigned first_block) {
   waiting_.clear();
+  order.reset();
   current_ = nullptr;
   stuck_.assign(blocks_.size(), false);
   state_ = launch_.options.seed * 0xd1342543de82ef95ull + first_block;
@@ -97,6 +98,7 @@ std::size_t Cluster::threads() const noexcept {
 }
 
 void Cluster::release_all() {
+  for (const auto& block : blocks_) block->mbarriers.publish_all();
   for (Thread* waiter : waiting_) waiter->block->scheduler.wake(*waiter);
   waiting_.clear();
 }

@@ -21,6 +21,8 @@ class Cluster {
   /// all threads as log.
   void run(unsigned first_block);
 
+  Order order;  ///< of the threads of all blocks
+
   unsigned size() const noexcept { return static_cast<unsigned>(blocks_.size()); }
   /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have and for a block
   /// that has ended: its shared memory may be another's by now.

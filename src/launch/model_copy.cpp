@@ -49,28 +49,27 @@ void encode(const support::TensorMapDesc& desc, void* out) {
 }
 
 void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
-  Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}};
+  Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}, 0};
   check_first(thread, copy.map, coordinates[0], "copy_box");
   copy.bytes = box_bytes(copy.map);
   if (destination % kBoxAlignment != 0)
     fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kBoxAlignment));
   // A missing wait shows: until the copy is done its destination is neither the old nor the new content.
-  std::memset(shared_.at(thread, destination, copy.bytes, "copy_box: a destination"), SharedMemory::kPoison, copy.bytes);
-  barriers_.check(thread, barrier);
+  std::byte* to = shared_.at(thread, destination, copy.bytes, "copy_box: a destination");
+  barriers_.begin_copy(thread, barrier);
+  copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, copy.map.swizzle_bytes);
+  monitor_.write(thread, copy.access, destination, copy.bytes);
+  std::memset(to, SharedMemory::kPoison, copy.bytes);
   for (int d = 0; d < rank; ++d) copy.origin[static_cast<std::size_t>(d)] = coordinates[d];
   pending_.push_back(copy);
-}
-
-bool CopyEngine::under_way(std::uint32_t address, std::uint32_t bytes) const noexcept {
-  return std::any_of(pending_.begin(), pending_.end(),
-                     [&](const Copy& copy) { return address < copy.destination + copy.bytes && copy.destination < address + bytes; });
 }
 
 void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
   for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
-  barriers_.complete_bytes(copy.barrier, copy.bytes);
+  const auto [agent, time] = barriers_.complete_bytes(copy.barrier, copy.bytes);
+  monitor_.set_time(copy.access, agent, time);
 }
 
 void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origin, const std::function<void(const BoxRow&)>& work) {

@@ -56,14 +56,11 @@ void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origi
 
 class CopyEngine final : public AsyncUnit {
  public:
-  CopyEngine(SharedMemory& shared, Mbarriers& barriers) : shared_(shared), barriers_(barriers) {}
+  CopyEngine(SharedMemory& shared, Mbarriers& barriers, Monitor& monitor) : shared_(shared), barriers_(barriers), monitor_(monitor) {}
   void reset() { pending_.clear(); }
 
   /// Throws tj::Error(model_fault) for a bad map, rank, destination or barrier.
   void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
-
-  /// Is any of these bytes the destination of a copy that is not complete?
-  bool under_way(std::uint32_t address, std::uint32_t bytes) const noexcept;
 
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
@@ -73,11 +70,13 @@ class CopyEngine final : public AsyncUnit {
     TensorMap map;
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
+    Shadow::Id access;
   };
   void write_row(const Copy& copy, const BoxRow& row);
 
   SharedMemory& shared_;
   Mbarriers& barriers_;
+  Monitor& monitor_;
   std::vector<Copy> pending_;
 };
 

@@ -36,9 +36,10 @@ constexpr unsigned kSmCount = 4;
 
 class ModelKernel final : public Kernel {
  public:
-  ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), smem_bytes(smem) {}
+  ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), notes(model::Notes::parse(object.kernel().notes)), smem_bytes(smem) {}
   std::size_t params_bytes() const noexcept override { return object.kernel().params_bytes; }
   const model::Object object;
+  const model::Notes notes;
   const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device
 };
 
@@ -174,11 +175,10 @@ class Model final : public ModelDriver {
     launch.threads = config.threads;
     launch.smem_bytes = static_cast<std::size_t>(config.smem_bytes);
     launch.options = options();
-    for (int site : launch.options.disabled_sites) {
-      if (site < 0) continue;
-      if (static_cast<std::size_t>(site) >= launch.disabled.size()) launch.disabled.resize(static_cast<std::size_t>(site) + 1);
-      launch.disabled[static_cast<std::size_t>(site)] = true;
-    }
+    launch.notes = &loaded.notes;
+    launch.waits_itself = config.waits_itself;
+    launch.disabled = flags(launch.options.disabled_sites);
+    launch.weakened = flags(launch.options.weakened_sites);
     Grid(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));
   }
 
@@ -221,6 +221,15 @@ class Model final : public ModelDriver {
  private:
   static void check(int device) {
     if (device != 0) fail(Stage::argument, Code::invalid_argument, cat("device cpu:", device, " does not exist; the CPU model is cpu:0"));
+  }
+  static std::vector<bool> flags(const std::vector<int>& sites) {
+    std::vector<bool> set;
+    for (const int site : sites) {
+      if (site < 0) continue;
+      if (static_cast<std::size_t>(site) >= set.size()) set.resize(static_cast<std::size_t>(site) + 1);
+      set[static_cast<std::size_t>(site)] = true;
+    }
+    return set;
   }
   static unsigned workers(const ModelOptions& options) {
     return options.workers != 0 ? options.workers : std::clamp(std::thread::hardware_concurrency(), 1u, kMaxWorkers);

@@ -24,6 +24,7 @@ void mark_in_flight(float* d, int count) {
 }  // namespace
 
 void MatrixUnit::reset() {
+  agent_ = monitor_.order.add_agent();
   operations_.clear();
   first_ = executed_ = 0;
   for (ThreadState& state : threads_) state = {};
@@ -45,8 +46,9 @@ void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   const auto found = std::find_if(state.owned.rbegin(), state.owned.rend(), same_registers);
   const Owned* chain = found == state.owned.rend() ? nullptr : &*found;
   Operation& operation = operation_at(thread, instruction, chain);
+  check_order(thread, operation);
   take(thread, operation, instruction, chain != nullptr);
-  state.owned.push_back({state.issued, instruction.d, instruction.a});
+  state.owned.push_back({state.issued, instruction.d, instruction.a, thread.call, thread.iteration});
   ++state.issued;
 }
 
@@ -103,6 +105,49 @@ void MatrixUnit::take(const Thread& thread, Operation& operation, const tj_model
   if (!chained) mark_in_flight(instruction.d, count);
   if (instruction.a != nullptr) std::memcpy(operation.left[place].data(), instruction.a, sizeof(operation.left[place]));
   ++operation.issued;
+}
+
+// Each thread must know that what it reads is there: the warps of a group run their parts each for itself.
+void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
+  const void* known = monitor_.order.identity(thread.actor);
+  if (operation.access != 0) {
+    if (operation.known != known) monitor_.join(thread, operation.access, operation.read.writers);
+  } else {
+    const tj_model_matrix& instruction = operation.instruction;
+    operation.access = monitor_.begin(thread, Access::By::matrix, false, agent_, static_cast<Order::Time>(threads_[thread.in_group()].issued + 1));
+    if (!operation.left_in_registers) read_operand(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
+    read_operand(thread, operation, instruction.descriptor_b, instruction.columns, instruction.transpose_b != 0);
+  }
+  // What threads have written each one knows in its own way.
+  const auto by_thread = [&](Shadow::Id id) { return monitor_.at(id).by == Access::By::thread; };
+  operation.known = std::any_of(operation.read.writers.begin(), operation.read.writers.end(), by_thread) ? nullptr : known;
+}
+
+void MatrixUnit::read_operand(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major) {
+  const MatrixOperand operand = MatrixOperand::decode(descriptor);
+  struct Row {
+    std::uint32_t bytes = 0, unwritten = 0, address = 0;
+  };
+  std::array<Row, kMaxMatrixColumns> rows{};
+  std::uint32_t written = 0;
+  for_each_chunk(operand, operation.instruction.element, count, mn_major, [&](int at, std::uint32_t address, std::uint32_t bytes) {
+    shared_.at(thread, address, bytes, "a matrix operand's read");
+    operation.read.unwritten = 0;
+    monitor_.read(thread, operation.access, address, bytes, &operation.read);
+    Row& row = rows[static_cast<std::size_t>(at)];
+    row.bytes += bytes;
+    row.unwritten += operation.read.unwritten;
+    if (operation.read.unwritten > 0) row.address = address;
+    written += bytes - operation.read.unwritten;
+  });
+  // Rows outside the tensor need not be there: what they give is not stored. Parts of a row, or no row at all, are a fault.
+  for (const Row& row : rows)
+    if (row.unwritten > 0 && (row.unwritten < row.bytes || written == 0)) monitor_.unwritten(thread, operation.access, row.address, 16);
+  for (const Shadow::Id writer : operation.read.writers) {
+    const Access& access = monitor_.at(writer);
+    if (access.by == Access::By::bulk_copy && access.swizzle_bytes != operand.swizzle_bytes)
+      fault(thread, cat("matrix_multiply: the descriptor ", hex(descriptor), " says a swizzle of ", operand.swizzle_bytes, " bytes, the copy that brought the operand had one of ", int{access.swizzle_bytes}));
+  }
 }
 
 void MatrixUnit::commit(Thread& thread) {
@@ -178,6 +223,7 @@ void MatrixUnit::wait(Thread& thread, int site, int pending) {
   }
   state.groups.erase(state.groups.begin(), state.groups.begin() + static_cast<std::ptrdiff_t>(groups - keep));
   retire(thread, until);
+  monitor_.order.observe(thread.actor, agent_, static_cast<Order::Time>(until));
 }
 
 void MatrixUnit::retire(Thread& thread, std::uint64_t until) {
@@ -207,6 +253,11 @@ void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_
     const AccumulatorPlace from = accumulator_place(place, i);
     owned.d[i] = operation.sums->values[static_cast<std::size_t>(from.row * columns + from.column)];
   }
+}
+
+bool MatrixUnit::under_way(const Thread& thread, const std::string& node, int iteration) const {
+  const auto& owned = threads_[thread.in_group()].owned;
+  return std::any_of(owned.begin(), owned.end(), [&](const Owned& each) { return each.iteration == iteration && monitor_.node(each.call, thread) == node; });
 }
 
 void MatrixUnit::ended(const Thread& thread) const {

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "launch/model_matrix_math.hpp"
+#include "launch/model_monitor.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 
@@ -19,13 +21,15 @@ namespace tj::launch::model {
 
 class MatrixUnit final : public AsyncUnit {
  public:
-  MatrixUnit(Scheduler& scheduler, SharedMemory& shared, unsigned group) : scheduler_(scheduler), shared_(shared), group_(group) {}
+  MatrixUnit(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor, unsigned group) : scheduler_(scheduler), shared_(shared), monitor_(monitor), group_(group) {}
   void reset();
 
   /// All throw tj::Error(model_fault) for misuse.
   void issue(Thread& thread, const tj_model_matrix& instruction);
   void commit(Thread& thread);
   void wait(Thread& thread, int site, int pending);
+  /// Has the thread still to wait for what it issued in this node, for this iteration?
+  bool under_way(const Thread& thread, const std::string& node, int iteration) const;
   /// The thread has ended.
   void ended(const Thread& thread) const;
 
@@ -50,11 +54,15 @@ class MatrixUnit final : public AsyncUnit {
     std::shared_ptr<Accumulators> sums;
     std::vector<std::array<std::uint32_t, 4>> left;  ///< of each thread
     unsigned issued = 0, retired = 0;
+    Shadow::Id access = 0;             ///< its reads of shared memory
+    Shadow::Reading read;              ///< what its reads met
+    const void* known = nullptr;       ///< the knowledge that was found to suffice last
   };
   struct Owned {  ///< registers of one thread that an operation uses
     std::uint64_t operation;
     float* d;
     const unsigned* a;
+    int call, iteration;  ///< where it was issued
   };
   struct ThreadState {
     std::uint64_t issued = 0;
@@ -67,6 +75,8 @@ class MatrixUnit final : public AsyncUnit {
   void take(const Thread& thread, Operation& operation, const tj_model_matrix& instruction, bool chained);
   void retire(Thread& thread, std::uint64_t until);
   void retire_one(const Thread& thread, const Owned& owned, bool last_of_chain);
+  void read_operand(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major);
+  void check_order(const Thread& thread, Operation& operation);
   void load_operands(const Operation& operation);
   void load_left(const Operation& operation);
   void load_right(const Operation& operation);
@@ -75,7 +85,9 @@ class MatrixUnit final : public AsyncUnit {
 
   Scheduler& scheduler_;
   SharedMemory& shared_;
+  Monitor& monitor_;
   unsigned group_;
+  Order::Agent agent_ = 0;
   std::deque<Operation> operations_;
   std::uint64_t first_ = 0, executed_ = 0;
   std::array<ThreadState, kGroupThreads> threads_;

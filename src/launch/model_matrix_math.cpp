@@ -54,20 +54,25 @@ MatrixOperand MatrixOperand::decode(std::uint64_t descriptor) {
   return {field(0), field(16), field(32), kSwizzle[descriptor >> 62]};
 }
 
-void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
+namespace {
+
+// Calls visit(address without swizzle, row i, 8 or 16 elements from k on) for each 16 bytes of a K-major operand.
+template <class Visit>
+void visit_k_major(const MatrixOperand& operand, tj_model_element element, int count, Visit&& visit) {
   // Rows in groups of 8, a stride offset apart. With a swizzle a row is as long as the pattern and the 32 bytes lie in
   // it side by side; without, each 16 bytes are in a block of their own, a leading offset apart.
-  const int depth = matrix_depth(element), chunk = depth / 2;
+  const int chunk = matrix_depth(element) / 2;
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const std::uint32_t step = operand.swizzle_bytes == 0 ? operand.leading_bytes : 16;
   for (int i = 0; i < count; ++i) {
     const std::uint32_t row = operand.address + static_cast<std::uint32_t>(i / 8) * operand.stride_bytes + static_cast<std::uint32_t>(i % 8) * pitch;
-    for (int c = 0; c < 2; ++c)
-      load_chunk(shared, row + static_cast<std::uint32_t>(c) * step, operand.swizzle_bytes, element, out + i * depth + c * chunk);
+    for (int c = 0; c < 2; ++c) visit(row + static_cast<std::uint32_t>(c) * step, i, c * chunk);
   }
 }
 
-void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
+// The same of an MN-major one, where the 16 bytes are of columns from i on, of one k.
+template <class Visit>
+void visit_mn_major(const MatrixOperand& operand, int count, Visit&& visit) {
   // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a stride
   // offset apart. Without: blocks of 8 x 8, where the two offsets change their meaning.
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
@@ -76,10 +81,25 @@ void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_
   const std::uint32_t down = operand.swizzle_bytes == 0 ? operand.leading_bytes : operand.stride_bytes;
   for (int k = 0; k < kHalfDepth; ++k) {
     const std::uint32_t row = operand.address + static_cast<std::uint32_t>(k / 8) * down + static_cast<std::uint32_t>(k % 8) * pitch;
-    for (int i = 0; i < count; i += kChunk)
-      load_chunk(shared, row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kHalfBytes,
-                 operand.swizzle_bytes, element, out + k * count + i);
+    for (int i = 0; i < count; i += kChunk) visit(row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kHalfBytes, i, k);
   }
+}
+
+}  // namespace
+
+void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
+  const int depth = matrix_depth(element);
+  visit_k_major(operand, element, count, [&](std::uint32_t address, int i, int k) { load_chunk(shared, address, operand.swizzle_bytes, element, out + i * depth + k); });
+}
+
+void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
+  visit_mn_major(operand, count, [&](std::uint32_t address, int i, int k) { load_chunk(shared, address, operand.swizzle_bytes, element, out + k * count + i); });
+}
+
+void for_each_chunk(const MatrixOperand& operand, tj_model_element element, int count, bool mn_major, const std::function<void(int, std::uint32_t, std::uint32_t)>& visit) {
+  const auto swizzled_visit = [&](std::uint32_t address, int row, int) { visit(row, swizzled(address, operand.swizzle_bytes), kChunkBytes); };
+  if (mn_major) visit_mn_major(operand, count, swizzled_visit);
+  else visit_k_major(operand, element, count, swizzled_visit);
 }
 
 void load_fragments(const std::uint32_t (*registers)[4], tj_model_element element, float* out) {

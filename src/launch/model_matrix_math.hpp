@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "launch/model_shared.hpp"
 #include "model/abi.h"
@@ -30,6 +31,9 @@ struct MatrixOperand {
 void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out);
 /// out[k * count + i] = element (i, k) of an MN-major operand of 16-bit elements.
 void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out);
+/// Calls visit(row, address, bytes) for each place in shared memory that an instruction reads of an operand of `count` rows; what holds several
+/// rows (MN-major) names the first of them.
+void for_each_chunk(const MatrixOperand& operand, tj_model_element element, int count, bool mn_major, const std::function<void(int, std::uint32_t, std::uint32_t)>& visit);
 /// The left operand from registers, 16-bit elements: fragment of 128 threads, four registers each, out[i * 16 + k].
 void load_fragments(const std::uint32_t (*registers)[4], tj_model_element element, float* out);
 

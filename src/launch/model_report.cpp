@@ -13,8 +13,8 @@ using support::cat;
 
 std::string site_text(const Launch& launch, int site) {
   if (site == 0) return "";
-  const auto name = launch.options.site_names.find(site);
-  return cat(" (site ", site, name == launch.options.site_names.end() ? "" : ": " + name->second, ")");
+  const std::string name = launch.notes->site(site);
+  return cat(" (site ", site, name.empty() ? "" : ": " + name, ")");
 }
 
 std::string mbarrier_text(const Block& block, const Wait& wait) {
@@ -43,7 +43,6 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::cluster: return cat("cluster_sync: ", block.cluster.arrived());
     case WaitKind::matrix: return matrix_text(block, thread);
     case WaitKind::copies: return cat("its copies, at most ", wait.detail, " groups pending");
-    case WaitKind::tensor: return block.tensor.shortage(wait.object);
     case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }
   return "?";

@@ -12,22 +12,26 @@ using support::cat;
 
 void StoreEngine::reset() {
   pending_.clear();
-  groups_.assign(scheduler_.size(), 0);
+  issuers_.assign(scheduler_.size(), {});
 }
 
 void StoreEngine::issue(Thread& thread, const void* map, std::uint32_t source, const int* coordinates, int rank) {
-  Store store{read_map(thread, map, rank, "store_box"), source, {}, thread.index(), groups_[thread.index()]};
+  Issuer& own = issuers_[thread.index()];
+  Store store{read_map(thread, map, rank, "store_box"), source, {}, thread.index(), own.committed};
   check_first(thread, store.map, coordinates[0], "store_box");
   if (source % kBoxAlignment != 0) fault(thread, cat("store_box from shared address ", hex(source), "; it must be a multiple of ", kBoxAlignment));
   shared_.at(thread, source, box_bytes(store.map), "store_box: a source");
+  if (own.issued == 0) own.agent = monitor_.order.add_agent();
+  own.issued = own.committed + 1;
+  monitor_.read(thread, monitor_.begin(thread, Access::By::bulk_store, false, own.agent, static_cast<Order::Time>(own.issued)), source, box_bytes(store.map));
   for (int d = 0; d < rank; ++d) store.origin[static_cast<std::size_t>(d)] = coordinates[d];
   pending_.push_back(store);
 }
 
-void StoreEngine::commit(Thread& thread) { ++groups_[thread.index()]; }
+void StoreEngine::commit(Thread& thread) { ++issuers_[thread.index()].committed; }
 
 bool StoreEngine::passed(const Thread& thread, std::uint32_t pending) const {
-  const std::uint64_t committed = groups_[thread.index()];
+  const std::uint64_t committed = issuers_[thread.index()].committed;
   return std::none_of(pending_.begin(), pending_.end(),
                       [&](const Store& store) { return store.thread == thread.index() && store.group + pending < committed; });
 }
@@ -35,6 +39,18 @@ bool StoreEngine::passed(const Thread& thread, std::uint32_t pending) const {
 void StoreEngine::wait(Thread& thread, int site, int pending) {
   while (!passed(thread, static_cast<std::uint32_t>(pending)))
     scheduler_.park(thread, {WaitKind::store, site, 0, static_cast<std::uint32_t>(pending), 0});
+  Issuer& own = issuers_[thread.index()];
+  const auto keep = static_cast<std::uint64_t>(pending);
+  if (own.issued == 0 || own.committed <= keep) return;
+  own.observed = std::max(own.observed, own.committed - keep);
+  monitor_.order.observe(thread.actor, own.agent, static_cast<Order::Time>(own.observed));
+}
+
+void StoreEngine::ended(const Thread& thread) const {
+  const Issuer& own = issuers_[thread.index()];
+  if (own.issued > own.committed) fault(thread, "ends with bulk stores that it has not committed to a group");
+  if (own.issued > own.observed)
+    fault(thread, cat("ends while ", own.issued - own.observed, " groups of its bulk stores may have still to read the block's shared memory; it must wait for them (store_wait) before"));
 }
 
 void StoreEngine::complete(std::size_t which) {

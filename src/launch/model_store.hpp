@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch/model_copy.hpp"
+#include "launch/model_monitor.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 
@@ -17,7 +18,7 @@ namespace tj::launch::model {
 
 class StoreEngine final : public AsyncUnit {
  public:
-  StoreEngine(Scheduler& scheduler, SharedMemory& shared) : scheduler_(scheduler), shared_(shared) {}
+  StoreEngine(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor) : scheduler_(scheduler), shared_(shared), monitor_(monitor) {}
   void reset();
 
   /// Throws tj::Error(model_fault) for a bad map, rank or source.
@@ -26,6 +27,8 @@ class StoreEngine final : public AsyncUnit {
   void commit(Thread& thread);
   /// Until at most `pending` of the thread's newest groups have still to read.
   void wait(Thread& thread, int site, int pending);
+  /// The thread has ended: all that it issued must have been committed and waited for.
+  void ended(const Thread& thread) const;
 
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
@@ -38,13 +41,18 @@ class StoreEngine final : public AsyncUnit {
     unsigned thread;
     std::uint64_t group;  ///< counted for each thread
   };
+  struct Issuer {
+    Order::Agent agent = 0;
+    std::uint64_t committed = 0, issued = 0, observed = 0;  ///< groups; issued: the last one that has a store, counted from 1
+  };
   bool passed(const Thread& thread, std::uint32_t pending) const;
   void read_row(const Store& store, const BoxRow& row);
 
   Scheduler& scheduler_;
   SharedMemory& shared_;
+  Monitor& monitor_;
   std::vector<Store> pending_;
-  std::vector<std::uint64_t> groups_;  ///< committed, of each thread
+  std::vector<Issuer> issuers_;  ///< of each thread
 };
 
 }  // namespace tj::launch::model

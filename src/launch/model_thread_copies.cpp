@@ -7,45 +7,36 @@
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
-namespace {
-
 using support::cat;
-
-constexpr std::uint32_t kWordBytes = 4;  // the least that a copy brings, and what its place is a multiple of
-
-}  // namespace
 
 void ThreadCopies::reset() {
   batches_.clear();
   due_.clear();
   threads_.assign(scheduler_.size(), {});
-  writers_.clear();
 }
 
 void ThreadCopies::issue(Thread& thread, std::uint32_t destination, const void* source, std::uint32_t bytes, std::uint32_t present) {
   if (destination % bytes != 0) fault(thread, cat("copy_async of ", bytes, " bytes to shared address ", hex(destination), ", which is no multiple of ", bytes));
   if (present > bytes) fault(thread, cat("copy_async of ", bytes, " bytes, of which ", present, " are said to be present; at most ", bytes, " can be"));
-  std::memset(shared_.at(thread, destination, bytes, "copy_async: a destination"), SharedMemory::kPoison, bytes);
-  if (writers_.empty()) writers_.assign((shared_.size() + kWordBytes - 1) / kWordBytes, 0);
+  std::byte* to = shared_.at(thread, destination, bytes, "copy_async: a destination");
   PerThread& own = threads_[thread.index()];
   if (own.open == nullptr) {
-    batches_.push_back(std::make_unique<Batch>(Batch{thread.index(), own.committed, own.sequence++, {}}));
+    if (own.sequence == 0) own.agent = monitor_.order.add_agent();
+    const Shadow::Id access = monitor_.begin(thread, Access::By::thread_copy, true, own.agent, static_cast<Order::Time>(own.sequence + 1));
+    batches_.push_back(std::make_unique<Batch>(Batch{thread.index(), own.committed, own.sequence++, access, {}}));
     own.open = batches_.back().get();
     own.pending.push_back(own.committed);
   }
   own.open->pieces.push_back({destination, bytes, present, static_cast<const std::byte*>(source)});
-  mark(own.open->pieces.back(), 1);
-}
-
-void ThreadCopies::mark(const Piece& piece, int change) {
-  const std::uint32_t first = (piece.destination - SharedMemory::kBase) / kWordBytes;
-  for (std::uint32_t word = first; word < first + piece.bytes / kWordBytes; ++word) writers_[word] = static_cast<std::uint16_t>(writers_[word] + change);
+  monitor_.write(thread, own.open->access, destination, bytes);
+  std::memset(to, SharedMemory::kPoison, bytes);
 }
 
 void ThreadCopies::commit(Thread& thread) {
   PerThread& own = threads_[thread.index()];
   own.open = nullptr;
   ++own.committed;
+  own.group_ends.push_back(own.sequence);
 }
 
 bool ThreadCopies::passed(const Thread& thread, std::uint32_t pending) const {
@@ -56,29 +47,25 @@ bool ThreadCopies::passed(const Thread& thread, std::uint32_t pending) const {
 void ThreadCopies::wait(Thread& thread, int site, int pending) {
   while (!passed(thread, static_cast<std::uint32_t>(pending)))
     scheduler_.park(thread, {WaitKind::copies, site, 0, static_cast<std::uint32_t>(pending), 0});
+  const PerThread& own = threads_[thread.index()];
+  const auto keep = static_cast<std::size_t>(pending);
+  if (own.sequence > 0 && own.group_ends.size() > keep) monitor_.order.observe(thread.actor, own.agent, static_cast<Order::Time>(own.group_ends[own.group_ends.size() - keep - 1]));
 }
 
 void ThreadCopies::arrive(Thread& thread, std::uint32_t barrier) {
-  barriers_.check(thread, barrier);
+  if (barriers_.find(barrier) == nullptr) fault(thread, cat("copy_async_arrive at ", hex(barrier), ", where no mbarrier was initialised"));
   PerThread& own = threads_[thread.index()];
   own.open = nullptr;  // what comes after is not waited for
-  if (own.pending.empty()) due_.push_back({thread.index(), barrier});
-  else own.arrivals.push_back({barrier, own.sequence, own.pending.size()});
-}
-
-bool ThreadCopies::under_way(std::uint32_t address, std::uint32_t bytes) const noexcept {
-  if (batches_.empty()) return false;
-  const std::uint32_t from = address - SharedMemory::kBase;
-  for (std::uint32_t word = from / kWordBytes; word <= (from + bytes - 1) / kWordBytes; ++word)
-    if (writers_[word] != 0) return true;
-  return false;
+  const auto time = static_cast<Order::Time>(own.sequence);
+  if (own.pending.empty()) due_.push_back({thread.index(), barrier, time});
+  else own.arrivals.push_back({barrier, own.sequence, own.pending.size(), time});
 }
 
 void ThreadCopies::complete(std::size_t which) {
   if (which >= batches_.size()) {
     const Due due = due_[which - batches_.size()];
     due_.erase(due_.begin() + static_cast<std::ptrdiff_t>(which - batches_.size()));
-    barriers_.arrive(scheduler_.thread(due.thread), due.barrier);
+    barriers_.arrive_after(scheduler_.thread(due.thread), due.barrier, threads_[due.thread].agent, due.time);
     return;
   }
   const std::unique_ptr<Batch> batch = std::move(batches_[which]);
@@ -92,13 +79,12 @@ void ThreadCopies::finish(const Batch& batch) {
     std::byte* to = shared_.at(piece.destination, piece.bytes, "copy_async: a write");
     if (piece.present > 0) std::memcpy(to, piece.source, piece.present);
     std::memset(to + piece.present, 0, piece.bytes - piece.present);
-    mark(piece, -1);
   }
   PerThread& own = threads_[batch.thread];
   if (own.open == &batch) own.open = nullptr;
   own.pending.erase(std::find(own.pending.begin(), own.pending.end(), batch.group));
   for (Arrival& arrival : own.arrivals)
-    if (batch.sequence < arrival.sequence && --arrival.outstanding == 0) due_.push_back({batch.thread, arrival.barrier});
+    if (batch.sequence < arrival.sequence && --arrival.outstanding == 0) due_.push_back({batch.thread, arrival.barrier, arrival.time});
   std::erase_if(own.arrivals, [](const Arrival& arrival) { return arrival.outstanding == 0; });
   Thread& thread = scheduler_.thread(batch.thread);
   if (thread.state == ThreadState::waiting && thread.wait.kind == WaitKind::copies && passed(thread, thread.wait.detail)) scheduler_.wake(thread);

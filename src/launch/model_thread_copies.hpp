@@ -17,7 +17,7 @@ namespace tj::launch::model {
 
 class ThreadCopies final : public AsyncUnit {
  public:
-  ThreadCopies(Scheduler& scheduler, SharedMemory& shared, Mbarriers& barriers) : scheduler_(scheduler), shared_(shared), barriers_(barriers) {}
+  ThreadCopies(Scheduler& scheduler, SharedMemory& shared, Mbarriers& barriers, Monitor& monitor) : scheduler_(scheduler), shared_(shared), barriers_(barriers), monitor_(monitor) {}
   void reset();
 
   /// All throw tj::Error(model_fault) for misuse. The source is read when the copy is done; its first `present` bytes alone.
@@ -28,9 +28,6 @@ class ThreadCopies final : public AsyncUnit {
   void wait(Thread& thread, int site, int pending);
   /// One arrival once all that the thread has issued is done.
   void arrive(Thread& thread, std::uint32_t barrier);
-
-  /// Is any of these bytes the destination of a copy that is not done?
-  bool under_way(std::uint32_t address, std::uint32_t bytes) const noexcept;
 
   std::size_t ready() const override { return batches_.size() + due_.size(); }
   void complete(std::size_t which) override;
@@ -44,15 +41,19 @@ class ThreadCopies final : public AsyncUnit {
     unsigned thread;
     std::uint64_t group;     ///< counted for each thread
     std::uint64_t sequence;  ///< of the thread's batches
+    Shadow::Id access;
     std::vector<Piece> pieces;
   };
   struct Arrival {
     std::uint32_t barrier;
     std::uint64_t sequence;   ///< of the first batch that it does not wait for
     std::size_t outstanding;  ///< batches before it
+    Order::Time time;         ///< of the thread's agent
   };
   struct PerThread {
     std::uint64_t committed = 0, sequence = 0;
+    Order::Agent agent = 0;                         ///< of its batches; none before the first
+    std::vector<std::uint64_t> group_ends;          ///< sequence at each commit
     Batch* open = nullptr;
     std::vector<std::uint64_t> pending;  ///< the groups of its batches
     std::vector<Arrival> arrivals;
@@ -60,19 +61,19 @@ class ThreadCopies final : public AsyncUnit {
   struct Due {
     unsigned thread;
     std::uint32_t barrier;
+    Order::Time time;
   };
 
   bool passed(const Thread& thread, std::uint32_t pending) const;
   void finish(const Batch& batch);
-  void mark(const Piece& piece, int change);
 
   Scheduler& scheduler_;
   SharedMemory& shared_;
   Mbarriers& barriers_;
+  Monitor& monitor_;
   std::vector<std::unique_ptr<Batch>> batches_;
   std::vector<Due> due_;  ///< arrivals whose copies are done
   std::vector<PerThread> threads_;
-  std::vector<std::uint16_t> writers_;  ///< copies under way to each word of shared memory; empty while there has been none
 };
 
 }  // namespace tj::launch::model

@@ -1,6 +1,7 @@
 // See model_warp.hpp.
 #include "launch/model_warp.hpp"
 
+#include "launch/model_cluster.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -9,19 +10,13 @@ namespace {
 const char* name(WarpUnit::Kind kind) {
   switch (kind) {
     case WarpUnit::Kind::sync: return "warp_sync";
+    case WarpUnit::Kind::elect: return "elect_one";
     case WarpUnit::Kind::shuffle: return "shuffle";
     case WarpUnit::Kind::shuffle_xor: return "shuffle_xor";
     case WarpUnit::Kind::any: return "any_in_warp";
     case WarpUnit::Kind::load_matrices: return "load_matrices";
     case WarpUnit::Kind::mma: return "mma_m16n8k16";
     case WarpUnit::Kind::wave_mma: return "mma_m16n16k16";
-    case WarpUnit::Kind::tensor_allocate: return "tensor_allocate";
-    case WarpUnit::Kind::tensor_relinquish: return "tensor_relinquish";
-    case WarpUnit::Kind::tensor_free: return "tensor_free";
-    case WarpUnit::Kind::tensor_load: return "tensor_load";
-    case WarpUnit::Kind::tensor_store: return "tensor_store";
-    case WarpUnit::Kind::tensor_load_wait: return "tensor_load_wait";
-    case WarpUnit::Kind::tensor_store_wait: return "tensor_store_wait";
   }
   return "?";
 }
@@ -56,6 +51,7 @@ std::uint32_t WarpUnit::meet(Scheduler& scheduler, Thread& thread, Kind kind, st
   operand_[lane] = operand;
   if (last_to_come(scheduler, thread)) {
     finish(thread.warp_threads);
+    if (kind == Kind::sync) order_lanes(scheduler, thread);
     release(scheduler, thread);
   }
   return result_[lane];
@@ -69,8 +65,16 @@ void WarpUnit::meet_all(Scheduler& scheduler, Thread& thread, Kind kind, const v
   release(scheduler, thread);
 }
 
+void WarpUnit::order_lanes(Scheduler& scheduler, const Thread& thread) {
+  Order& order = thread.block->cluster.order;
+  const auto lane = [&](unsigned l) { return scheduler.thread(thread.warp() * thread.warp_threads + l).actor; };
+  Order::Gathering gathering;
+  for (unsigned l = 0; l < thread.warp_threads; ++l) order.publish(lane(l), gathering);
+  const Order::Known known = gathering.take();
+  for (unsigned l = 0; l < thread.warp_threads; ++l) order.observe(lane(l), known);
+}
+
 void WarpUnit::finish(unsigned lanes) {
-  syncs_ += kind_ == Kind::sync ? 1 : 0;
   std::uint32_t any = 0;
   for (unsigned lane = 0; lane < lanes; ++lane) any |= value_[lane] != 0 ? 1u : 0u;
   for (unsigned lane = 0; lane < lanes; ++lane)

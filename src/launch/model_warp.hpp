@@ -7,18 +7,17 @@
 #include <array>
 #include <cstdint>
 
+#include "launch/model_order.hpp"
 #include "launch/model_scheduler.hpp"
 
 namespace tj::launch::model {
 
 class WarpUnit {
  public:
-  enum class Kind { sync, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma, tensor_allocate, tensor_relinquish, tensor_free, tensor_load, tensor_store,
-                    tensor_load_wait, tensor_store_wait };
+  enum class Kind { sync, elect, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma };
   using Requests = std::array<const void*, kMaxWarpThreads>;  ///< of each lane, as it gave it
 
-  void reset() { arrived_ = 0, syncs_ = 0; }
-  std::uint64_t syncs() const noexcept { return syncs_; }  ///< of the warp so far
+  void reset() { arrived_ = 0; }
   /// Returns this lane's result once all lanes take part.
   std::uint32_t meet(Scheduler& scheduler, Thread& thread, Kind kind, std::uint32_t value, std::uint32_t operand);
   /// Returns once all lanes take part and the last one has called work(itself, requests), which may throw. A lane's request stays
@@ -31,8 +30,9 @@ class WarpUnit {
   void release(Scheduler& scheduler, const Thread& thread);
   void check(const Thread& thread, Kind kind);
   void finish(unsigned lanes);
+  void order_lanes(Scheduler& scheduler, const Thread& thread);
 
-  std::uint64_t arrived_ = 0, syncs_ = 0;
+  std::uint64_t arrived_ = 0;
   Kind kind_ = Kind::sync;
   std::array<std::uint32_t, kMaxWarpThreads> value_{}, operand_{}, result_{};
   Requests requests_{};

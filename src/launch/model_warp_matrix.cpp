@@ -32,7 +32,7 @@ void load_all(Thread& last, const Requests& requests) {
     std::array<std::array<std::uint16_t, kSide>, kSide> matrix;
     for (unsigned row = 0; row < kSide; ++row) {
       const unsigned lane = kSide * m + row;
-      std::memcpy(matrix[row].data(), last.block->ordinary_access(lane_of(last, lane), request(lane).address, kRowBytes, "load_matrices"), kRowBytes);
+      std::memcpy(matrix[row].data(), last.block->ordinary_read(lane_of(last, lane), request(lane).address, kRowBytes, "load_matrices"), kRowBytes);
     }
     for (unsigned lane = 0; lane < kWarpThreads; ++lane) {
       const unsigned line = lane / 4, place = lane % 4 * 2;

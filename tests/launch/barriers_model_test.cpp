@@ -113,6 +113,8 @@ TJ_KERNEL(kernel, 64, Params, p) {
   if (p.which >= 10) misuse(p, barrier);
 }
 
+TJ_NOTES(kernel, "{\"sites\": [{\"id\": 31, \"text\": \"role test: wait ring k full\"}]}")
+
 TJ_KERNEL(where, 96, Params, p) {
   const u32 at = block_index() * 96 + thread_index();
   p.out[at] = static_cast<int>(warp_index() * 1000 + lane_index() * 10 + grid_blocks() + (elect_one() ? 100000u : 0u));
@@ -182,7 +184,7 @@ TEST_CASE("a seed decides the order and repeats it") {
 }
 
 TEST_CASE("a deadlock names who waits, for what and since when") {
-  unit().options({1, {}, 1, {{31, "role test: wait ring k full"}}});
+  unit().options({1, {}, 1, {}});
   Run run;
   const Error e = error_of([&] { run(4); });
   CHECK(e.stage == Stage::model);

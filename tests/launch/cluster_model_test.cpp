@@ -82,6 +82,8 @@ TJ_KERNEL(kernel, 32, Params, p) {
   if (p.which == 4) p.out[thread_index()] = 1;
 }
 
+TJ_NOTES(kernel, "{\"sites\": [{\"id\": 41, \"text\": \"role test: wait ring k full\"}]}")
+
 // Who syncs knows that the others have written.
 TJ_KERNEL(meet, 64, Params, p) {
   for (int i = 0; i < p.count; ++i) {
@@ -195,7 +197,7 @@ TEST_CASE("a sync that is switched off shows: barriers that are not there yet, a
 }
 
 TEST_CASE("a deadlock names the cluster, and who waits in each of its blocks") {
-  unit().options({1, {}, 1, {{41, "role test: wait ring k full"}}});
+  unit().options({1, {}, 1, {}});
   Run run(6);
   const Error e = error_of([&] { run(4, 2); });
   CHECK(e.code == Code::deadlock);

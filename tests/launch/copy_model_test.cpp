@@ -22,11 +22,16 @@ struct Bench {
   StackPool stacks;
   SharedMemory shared;
   Scheduler scheduler{stacks, 32};
-  Mbarriers barriers{scheduler, shared};
-  CopyEngine copies{shared, barriers};
+  Order order{32};
+  Notes notes;
+  Monitor monitor{order, notes, 32, 32};
+  Mbarriers barriers{scheduler, shared, monitor};
+  CopyEngine copies{shared, barriers, monitor};
   Bench() {
     shared.reset(kSmemBytes);
+    monitor.reset(kSmemBytes);
     barriers.init(thread(), kBarrier, 1);
+    barriers.init_done(thread());
   }
   Thread& thread() { return scheduler.thread(0); }
 };

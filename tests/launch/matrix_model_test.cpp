@@ -288,7 +288,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
                         Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
                         Case{5, "groups", Code::model_fault, "have not been waited for"},
                         Case{6, "groups", Code::deadlock, "deadlock in block 0"},
-                        Case{7, "groups", Code::model_fault, "right operand: a matrix operand's read of 16 bytes at shared address"}}) {
+                        Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
     CAPTURE(c.which);
     Problem problem(64, false, false, 9);
     std::vector<float> seen(128 * 64);

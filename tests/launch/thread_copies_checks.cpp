@@ -35,7 +35,8 @@ static u32 sizes(const Params& p, u32 to) {
 }
 static void all_sizes(const Params& p, u32 base) {
   const u32 place = base + 1024 + 512 * thread_index();
-  sizes<4>(p, sizes<8>(p, sizes<16>(p, place)));
+  u32 end = sizes<4>(p, sizes<8>(p, sizes<16>(p, place)));
+  for (; end < place + 512; end += 4) store_shared(end, 0u);
   copy_async_commit<1>();
   copy_async_wait<2, 0>();
   for (u32 word = 0; word < 128; ++word) p.out[128 * thread_index() + word] = load_shared<u32>(place + 4 * word);
@@ -55,6 +56,7 @@ static void groups(const Params& p, u32 base) {
     warp_sync();
     const u32 neighbour = base + (i % 3) * 512 + 16 * ((lane_index() + 1) % 32);
     for (u32 word = 0; word < 4; ++word) p.out[128 * i + 4 * lane_index() + word] = load_shared<u32>(neighbour + 4 * word);
+    reads_arrived<20>();
     warp_sync();
   }
   copy_async_wait<5, 0>();
@@ -71,6 +73,7 @@ static void ring(const Params& p, u32 base) {
       wait_full<8, Ring>(base, i);
       const u32 neighbour = slot_address<Ring>(base, i) + 16 * ((lane_index() + 1) % 32);
       for (u32 word = 0; word < 4; ++word) p.out[128 * i + 4 * lane_index() + word] = load_shared<u32>(neighbour + 4 * word);
+      reads_arrived<21>();
       release<9, Ring>(base, i);
     }
   }

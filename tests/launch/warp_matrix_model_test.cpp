@@ -37,6 +37,8 @@ TJ_KERNEL(kernel, 32, Params, p) {
   const u32 base = shared_base();
   u32 four[4] = {}, two[2];
   float d[4] = {};
+  store_shared(base + 16 * lane_index(), four);
+  warp_sync();
   switch (p.which) {
     case 0: load_matrices(base + 16 * lane_index() + (lane_index() == 19 ? 8 : 0), four); break;
     case 1: load_matrices(base + (lane_index() == 5 ? 65536 : 0), four); break;

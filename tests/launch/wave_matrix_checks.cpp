@@ -103,6 +103,9 @@ struct Params { u32* out; int turns; };
 TJ_KERNEL(kernel, 256, Params, p) {
   const u32 base = shared_base(), mine = thread_index(), next = (mine + kWave) % 256, neighbour = mine ^ 1u;
   u32 wrong = 0;
+  store_shared(base + 4 * mine, 0u);
+  store_shared(base + 1024 + 4 * mine, 0u);
+  block_sync();
   for (u32 turn = 0; turn < static_cast<u32>(p.turns); ++turn) {
     store_shared(base + 4 * mine, 1000 * turn + mine);
     store_shared(base + 1024 + 4 * mine, 1000 * turn + mine);

@@ -35,7 +35,7 @@ THIRD_PARTY = {
     r"nvrtc\.h": {"compile"},
     r"hip/.*": {"compile", "launch"},
     r"boost/.*": {"launch"},
-    r"nlohmann/.*": {"support", "graph", "sched", "arch", "tools", ""},
+    r"nlohmann/.*": {"support", "graph", "sched", "arch", "launch", "tools", ""},
 }
 
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}

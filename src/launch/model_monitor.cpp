@@ -1,0 +1,125 @@
+// See model_monitor.hpp.
+#include "launch/model_monitor.hpp"
+
+#include "launch/model_barrier.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+const char* does(const Access& access, bool past) {
+  switch (access.by) {
+    case Access::By::thread: return access.write ? (past ? "wrote" : "writes") : past ? "read" : "reads";
+    case Access::By::thread_copy: return past ? "had written by a copy_async" : "has written by a copy_async";
+    case Access::By::bulk_copy: return past ? "had written by a bulk copy" : "has written by a bulk copy";
+    case Access::By::bulk_store: return past ? "had read by a bulk store" : "has read by a bulk store";
+    case Access::By::matrix: return past ? "had read by a matrix instruction" : "has read by a matrix instruction";
+  }
+  return "?";
+}
+
+}  // namespace
+
+void Monitor::reset(std::size_t bytes) {
+  shadow_.reset(bytes, SharedMemory::kBase);
+  current_.assign(block_threads_, {});
+}
+
+Shadow::Id Monitor::ordinary(const Thread& thread, bool write) {
+  Current& current = current_[thread.index()];
+  const Order::Time now = order.now(thread.actor);
+  if (current.time != now || current.call != thread.call || current.iteration != thread.iteration) current = {now, thread.call, thread.iteration, 0, 0};
+  Shadow::Id& id = write ? current.write : current.read;
+  if (id == 0) id = shadow_.add({Access::By::thread, write, 0, thread.actor, 0, now, thread.call, thread.iteration});
+  return id;
+}
+
+void Monitor::read(const Thread& thread, std::uint32_t address, std::uint32_t bytes) { read(thread, ordinary(thread, false), address, bytes); }
+void Monitor::write(const Thread& thread, std::uint32_t address, std::uint32_t bytes) { write(thread, ordinary(thread, true), address, bytes); }
+
+Shadow::Id Monitor::begin(const Thread& thread, Access::By by, bool write, Order::Agent agent, Order::Time time, std::uint8_t swizzle_bytes) {
+  return shadow_.add({by, write, swizzle_bytes, thread.actor, agent, time, thread.call, thread.iteration});
+}
+
+void Monitor::read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading) {
+  if (const auto conflict = shadow_.read(id, address, bytes, reading)) report(thread, id, *conflict);
+}
+
+void Monitor::write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) {
+  if (const auto conflict = shadow_.write(id, address, bytes)) report(thread, id, *conflict);
+}
+
+void Monitor::set_time(Shadow::Id id, Order::Agent agent, Order::Time time) {
+  shadow_.at(id).agent = agent;
+  shadow_.at(id).time = time;
+}
+
+void Monitor::unwritten(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
+  report(thread, id, {Shadow::kNever, address, bytes, false, false});
+}
+
+void Monitor::join(const Thread& thread, Shadow::Id id, const std::vector<Shadow::Id>& writers) {
+  for (const Shadow::Id writer : writers)
+    if (const auto conflict = shadow_.after(shadow_.at(id), thread.actor, writer)) report(thread, id, *conflict);
+}
+
+// ---- reports ------------------------------------------------------------------------------------------------------------
+
+std::string Monitor::place(std::uint32_t address) const {
+  const std::uint32_t offset = address - SharedMemory::kBase;
+  if (const auto slot = notes_.slot_at(offset)) {
+    const std::string member = slot->ring->members > 1 ? cat(" of member ", slot->member) : std::string();
+    return cat("ring ", slot->ring->value, member, ", slot ", slot->slot, " of ", slot->ring->slots);
+  }
+  if (const auto barrier = notes_.barrier_at(offset))
+    return cat(barrier->full ? "full" : "empty", " barrier of ring ", barrier->ring->value, barrier->ring->members > 1 ? cat(" of member ", barrier->member) : std::string(), ", slot ", barrier->slot);
+  return {};
+}
+
+std::string Monitor::who(const Access& access) const {
+  const unsigned index = access.thread % block_threads_, warp = index / warp_threads();
+  const Notes::Role* role = notes_.role_of(warp);
+  const std::string node = notes_.node(access.call, warp);
+  std::string text = role != nullptr ? cat("role ", role->name, " (warp ", warp, ", lane ", index % warp_threads(), ")") : cat("warp ", warp, ", lane ", index % warp_threads());
+  if (!node.empty()) text += cat(", node ", node, ", iteration ", access.iteration);
+  return text;
+}
+
+// The other thread's part is named as the thread whose report it is.
+void Monitor::report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const {
+  Access access = shadow_.at(id);
+  access.thread = thread.actor;
+  const std::string where = place(conflict.address), range = cat(conflict.bytes, " bytes at shared address ", hex(conflict.address), where.empty() ? "" : cat(" (", where, ")"));
+  const std::string kernel = notes_.name.empty() ? std::string() : cat("kernel ", notes_.name, ", ");
+  const std::string begin = cat(kernel, "block ", thread.self.block, ": ", who(access), " ", does(access, false), " ", range);
+  if (conflict.prior == Shadow::kNever) fault(cat(begin, ", which nobody has written"));
+  if (conflict.prior == Shadow::kBarrier) fault(cat(begin, ", where an mbarrier lies"));
+  const Access& prior = shadow_.at(conflict.prior);
+  const bool other_block = prior.thread / block_threads_ != thread.actor / block_threads_;
+  fault(cat(begin, ", which ", other_block ? cat("the block of rank ", prior.thread / block_threads_, ", ") : "", who(prior), " ", does(prior, true), "; ", missing(thread, access, conflict)));
+}
+
+std::string Monitor::missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const {
+  const Access& prior = shadow_.at(conflict.prior);
+  if (conflict.proxy) return "a proxy_fence is missing between the two: asynchronous units do not see what ordinary stores wrote without one";
+  if (conflict.overtaken) return "reads_arrived is missing after the read and before the slot is handed back: an arrival may overtake loads, and what is written asynchronously then comes too early";
+  const auto slot = notes_.slot_at(conflict.address - SharedMemory::kBase);
+  if (slot && slot->ring->barriers) {
+    // A filling must be waited for by who reads it, and handed back by all readers before it is replaced.
+    const bool fills = later.write;
+    const std::uint32_t barrier = SharedMemory::kBase + (fills ? slot->ring->empty : slot->ring->full) + slot->member * slot->ring->slots * 16 + slot->slot * 8;
+    const Mbarrier* found = barriers_ == nullptr ? nullptr : barriers_->find(barrier);
+    const std::string name = cat(fills ? "empty" : "full", " barrier ", hex(barrier), " of ring ", slot->ring->value, ", slot ", slot->slot);
+    if (found == nullptr || found->phase == 0 || !order.knows(thread.actor, found->agent, static_cast<Order::Time>(found->phase)))
+      return cat("nothing orders the two: ", fills ? "who fills the slot" : "who reads the slot", " has not waited for the ", name, found == nullptr ? "" : cat(", which is in phase ", found->phase));
+    return cat("nothing orders the two: the ", name, " let this thread pass, but ", fills ? "the reader arrived there before it was done" : "the writer announced the filling before it was done",
+               prior.by == Access::By::matrix ? " (a group wait is missing before its arrival)" : "");
+  }
+  if (later.thread / warp_threads() == prior.thread / warp_threads() && prior.by == Access::By::thread && later.by == Access::By::thread) return "nothing says who comes first: a warp_sync is missing between the two";
+  if (prior.by == Access::By::thread) return "nothing says who comes first: a block_sync, or a barrier that one arrives at and the other waits for, is missing between the two";
+  return "nothing orders the two: nobody has told this thread that it is done";
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,70 @@
+// Every access to a block's shared memory, held against what its thread may rely on.
+//
+// Decides what a faulty access is told as: who, where, after what, and which barrier is missing. What order there is decides Order, what was
+// done to a byte Shadow. Invariant: knows accesses and syncs alone, never values; what it finds does not depend on the order of events.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/model_notes.hpp"
+#include "launch/model_shadow.hpp"
+#include "launch/model_shared.hpp"
+#include "launch/model_thread.hpp"
+
+namespace tj::launch::model {
+
+class Mbarriers;
+
+class Monitor {
+ public:
+  Monitor(Order& order_of_cluster, const Notes& notes, unsigned block_threads, unsigned warp_threads)
+      : order(order_of_cluster), notes_(notes), block_threads_(block_threads), warp_threads_(warp_threads), shadow_(order_of_cluster, warp_threads) {}
+  void reset(std::size_t bytes);
+  void set_barriers(const Mbarriers& barriers) { barriers_ = &barriers; }  ///< for reports
+
+  /// Ordinary accesses inside shared memory. Throw tj::Error(model_fault), as all others do.
+  void read(const Thread& thread, std::uint32_t address, std::uint32_t bytes);
+  void write(const Thread& thread, std::uint32_t address, std::uint32_t bytes);
+
+  /// Something asynchronous that the thread issues; the agent's time may be set later, when it is known.
+  Shadow::Id begin(const Thread& thread, Access::By by, bool write, Order::Agent agent, Order::Time time, std::uint8_t swizzle_bytes = 0);
+  void read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading = nullptr);
+  void write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes);
+  void set_time(Shadow::Id id, Order::Agent agent, Order::Time time);
+  const Access& at(Shadow::Id id) const { return shadow_.at(id); }
+  /// Another thread takes part in a read that found these writers.
+  [[noreturn]] void unwritten(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
+  void join(const Thread& thread, Shadow::Id id, const std::vector<Shadow::Id>& writers);
+  void set_barrier(std::uint32_t address, std::uint32_t bytes) { shadow_.set_barrier(address, bytes); }
+
+  /// "ring k, slot 1", "0x1c00"; where notes say nothing, the address alone.
+  std::string place(std::uint32_t address) const;
+
+  std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
+
+  Order& order;
+
+ private:
+  Shadow::Id ordinary(const Thread& thread, bool write);
+  [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
+  std::string who(const Access& access) const;
+  std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
+
+  struct Current {  ///< of one thread: its accesses since its time or its node changed
+    Order::Time time = 0;
+    int call = 0, iteration = 0;
+    Shadow::Id read = 0, write = 0;
+  };
+
+  const Notes& notes_;
+  const unsigned block_threads_, warp_threads_;
+  unsigned warp_threads() const { return warp_threads_; }
+
+  const Mbarriers* barriers_ = nullptr;
+  Shadow shadow_;
+  std::vector<Current> current_;  ///< of each thread of the block
+};
+
+}  // namespace tj::launch::model
