@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 11u
+#define TJ_MODEL_ABI_VERSION 12u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -57,6 +57,20 @@ typedef struct tj_model_wave_mma {
   const unsigned* a; /* its words of the left operand */
   const unsigned* b; /* and of the right one */
 } tj_model_wave_mma;
+
+/* One matrix instruction on tensor memory, 16 of K, by the thread that issues it. */
+typedef struct tj_model_tensor_matrix {
+  unsigned sums;        /* address in tensor memory */
+  unsigned instruction; /* its descriptor: kernel_templates/matrix_sm100.cuh */
+  int accumulate;       /* 0: the sums are overwritten */
+  int left_in_tensor;   /* 1: the left operand is at a_tensor, else where descriptor_a says in shared memory */
+  unsigned a_tensor;
+  unsigned long long descriptor_a, descriptor_b;
+  int blocks;           /* 1, or 2: of a pair of blocks */
+} tj_model_tensor_matrix;
+
+/* Which cells of tensor memory a warp's registers are: kernel_templates/arch/sm100_tensor.cuh, tensor_load and tensor_load_fragment. */
+enum tj_model_tensor_shape { TJ_MODEL_ROWS = 0, TJ_MODEL_FRAGMENT = 1 };
 
 typedef struct tj_model_api {
   unsigned version;
@@ -115,6 +129,19 @@ typedef struct tj_model_api {
   void (*reads_arrived)(int site); /* what the thread has read of shared memory is there */
   void (*grids_before)(int site);  /* returns once the grids before are done; 0 where the unit gave none */
   int (*elect)(void);              /* true in one lane of the warp, all of which take part */
+
+  /* Tensor memory: 128 lanes of 512 columns of 32 bits, an address is lane << 16 | column. All lanes of a warp take part in all of this but
+   * the fence and the last two. `blocks`: 1, or 2 where a pair of blocks does it together. Waits are for the warp's loads or stores. */
+  void (*tensor_allocate)(unsigned place, unsigned columns, int blocks); /* the address is written to shared memory, at `place` */
+  void (*tensor_relinquish)(int blocks);
+  void (*tensor_free)(unsigned tensor, unsigned columns, int blocks);
+  void (*tensor_load)(unsigned tensor, unsigned* words, int count, enum tj_model_tensor_shape shape); /* arrive at the wait */
+  void (*tensor_store)(unsigned tensor, const unsigned* words, int count, enum tj_model_tensor_shape shape);
+  void (*tensor_wait)(int site, int stores);
+  void (*tensor_fence)(int site, int after); /* 0: before a sync, 1: after one */
+  void (*tensor_multiply)(const tj_model_tensor_matrix* instruction);
+  /* One arrival, once what the thread has issued is done, on the barrier at this address in every block of the mask; ~0: in this block alone. */
+  void (*tensor_commit)(int site, unsigned barrier, unsigned mask, int blocks);
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */

@@ -118,6 +118,35 @@ void check_global(const Thread& thread, const void* address, unsigned bytes) {
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
 }
+void one_block(const Thread& thread, int blocks) {
+  if (blocks != 1) fault(thread, support::cat("tensor memory of ", blocks, " blocks together; the model knows that of one"));
+}
+void tensor_allocate(unsigned place, unsigned columns, int blocks) {
+  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.allocate(t, place, columns); });
+}
+void tensor_relinquish(int blocks) {
+  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.relinquish(t); });
+}
+void tensor_free(unsigned tensor, unsigned columns, int blocks) {
+  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.free(t, tensor, columns); });
+}
+void tensor_load(unsigned tensor, unsigned* words, int count, tj_model_tensor_shape shape) {
+  guarded([=](Thread& t, Block& b) { b.tensor.load(t, tensor, words, count, shape); });
+}
+void tensor_store(unsigned tensor, const unsigned* words, int count, tj_model_tensor_shape shape) {
+  guarded([=](Thread& t, Block& b) { b.tensor.store(t, tensor, words, count, shape); });
+}
+void tensor_wait(int site, int stores) {
+  at_site(site, [=](Thread& t, Block& b) { b.tensor.wait(t, stores != 0); });
+}
+void tensor_fence(int, int) {}
+void tensor_multiply(const tj_model_tensor_matrix* instruction) {
+  guarded([=](Thread& t, Block& b) { one_block(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
+}
+void tensor_commit(int site, unsigned barrier, unsigned mask, int blocks) {
+  at_site(site, [=](Thread& t, Block& b) { one_block(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
+}
+
 void global_access(const void* address, unsigned bytes, int) {
   guarded([=](Thread& t, Block&) { check_global(t, address, bytes); });
 }
@@ -174,7 +203,8 @@ const tj_model_api& api() {
       &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &global_access,
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
       &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
-      &at_node, &reads_arrived, &grids_before, &elect};
+      &at_node, &reads_arrived, &grids_before, &elect,
+      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit};
   return kApi;
 }
 

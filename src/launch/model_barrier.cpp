@@ -52,8 +52,12 @@ std::string Mbarriers::name(std::uint32_t address) const {
   return cat("mbarrier at ", hex(address), place.empty() ? "" : cat(" (", place, ")"));
 }
 
-void Mbarriers::begin_copy(const Thread& thread, std::uint32_t address) {
+void Mbarriers::check(const Thread& thread, std::uint32_t address) const {
   if (find(address) == nullptr) fault(thread, cat("copy reports to ", hex(address), ", where no mbarrier was initialised"));
+}
+
+void Mbarriers::begin_copy(const Thread& thread, std::uint32_t address) {
+  check(thread, address);
   Mbarrier& barrier = at(thread, address, "a copy's report");
   if (!barrier.announced) fault(thread, cat("a copy reports to the ", name(address), ", whose initialisation the copy engine need not see: mbarrier_init_done is missing"));
   ++barrier.copies;

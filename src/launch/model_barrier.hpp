@@ -51,6 +51,7 @@ class Mbarriers {
   /// exact: `phase` is the number of the phase that is meant, counted from 0, and its predecessor's where all bits are set; else its parity.
   void wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact);
   /// A copy that `thread` issues will report to this barrier.
+  void check(const Thread& thread, std::uint32_t address) const;
   void begin_copy(const Thread& thread, std::uint32_t address);
   /// The bytes are there: of which phase of which agent.
   std::pair<Order::Agent, Order::Time> complete_bytes(std::uint32_t address, std::uint32_t bytes);

@@ -1,6 +1,8 @@
 // See model_block.hpp.
 #include "launch/model_cluster.hpp"
 
+#include <algorithm>
+
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -20,7 +22,7 @@ Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads),
       monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order),
       copies(shared, mbarriers, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
-      thread_copies_(scheduler, shared, mbarriers, monitor) {
+      tensor(scheduler, common.threads / common.kernel->warp_threads), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
   monitor.set_barriers(mbarriers);
   units_.push_back(&copies);
   units_.push_back(&stores);
@@ -28,12 +30,18 @@ Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     matrix.push_back(std::make_unique<MatrixUnit>(scheduler, shared, monitor, group));
     units_.push_back(matrix.back().get());
   }
+  constant_units_ = units_.size();
 }
 
 MatrixUnit& Block::matrix_of(const Thread& thread) {
   if (thread.group() >= matrix.size())
     fault(thread, cat("matrix instruction in an incomplete warpgroup; the block has ", scheduler.size(), " threads, groups have ", kGroupThreads));
   return *matrix[thread.group()];
+}
+
+AsyncUnit& Block::used(AsyncUnit& unit) {
+  if (std::find(units_.begin(), units_.end(), &unit) == units_.end()) units_.push_back(&unit);
+  return unit;
 }
 
 void Block::enter_node(Thread& thread, int call, int iteration) {
@@ -48,8 +56,13 @@ void Block::enter_node(Thread& thread, int call, int iteration) {
 }
 
 ThreadCopies& Block::thread_copies() {
-  if (units_.back() != &thread_copies_) units_.push_back(&thread_copies_);
+  used(thread_copies_);
   return thread_copies_;
+}
+
+TensorMatrixUnit& Block::tensor_matrix() {
+  used(tensor_matrix_);
+  return tensor_matrix_;
 }
 
 std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
@@ -77,7 +90,9 @@ void Block::reset(unsigned index) {
   copies.reset();
   stores.reset();
   thread_copies_.reset();
-  if (units_.back() == &thread_copies_) units_.pop_back();
+  tensor.reset();
+  tensor_matrix_.reset();
+  units_.resize(constant_units_);
   for (WarpUnit& warp : warps) warp.reset();
   for (auto& unit : matrix) unit->reset();
   for (unsigned i = 0; i < scheduler.size(); ++i) {
@@ -98,6 +113,7 @@ void Block::start(unsigned index) {
 bool Block::step() {
   const bool moved = scheduler.step(units_, [this](Thread& thread) {
     if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
+    tensor.ended(thread);
     stores.ended(thread);
     cluster.ended();
   });
@@ -110,6 +126,9 @@ void Block::check_left() {
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
   if (thread_copies_.ready() != 0)
     fault(cat(name(), " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the barriers, before the end"));
+  if (tensor_matrix_.ready() != 0)
+    fault(cat(name(), " ends while matrix instructions on tensor memory or commits are under way; wait on a barrier that a matrix_commit after them arrives at before the end"));
+  tensor.ended();
   mbarriers.check_left();
   named.check_left();
 }

@@ -17,6 +17,8 @@
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 #include "launch/model_store.hpp"
+#include "launch/model_tensor_matrix.hpp"
+#include "launch/model_tensor_memory.hpp"
 #include "launch/model_thread_copies.hpp"
 #include "launch/model_warp.hpp"
 
@@ -66,12 +68,14 @@ class Block {
   StoreEngine stores;
   std::vector<WarpUnit> warps;
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
+  TensorMemory tensor;
 
   MatrixUnit& matrix_of(const Thread& thread);
   /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
   void enter_node(Thread& thread, int call, int iteration);
   /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order that it had.
   ThreadCopies& thread_copies();
+  TensorMatrixUnit& tensor_matrix();  ///< as above
 
   /// Where a thread's own load or store finds its bytes. Throw tj::Error(model_fault) when they are outside, misaligned, or when nothing
   /// orders the access after one of another thread or unit.
@@ -83,8 +87,12 @@ class Block {
   void check_left();
   std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
+  AsyncUnit& used(AsyncUnit& unit);
+
   ThreadCopies thread_copies_;
+  TensorMatrixUnit tensor_matrix_;
   std::vector<AsyncUnit*> units_;
+  std::size_t constant_units_ = 0;  ///< of units_: those that every block has
 };
 
 /// One line for each set of threads that waits for the same thing: warps, lanes, barrier, what is missing, since when.

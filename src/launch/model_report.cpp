@@ -43,6 +43,7 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::cluster: return cat("cluster_sync: ", block.cluster.arrived());
     case WaitKind::matrix: return matrix_text(block, thread);
     case WaitKind::copies: return cat("its copies, at most ", wait.detail, " groups pending");
+    case WaitKind::tensor: return block.tensor.shortage(wait.object);
     case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }
   return "?";

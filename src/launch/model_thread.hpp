@@ -17,13 +17,13 @@ inline constexpr unsigned kGroupWarps = 4;
 inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
 inline constexpr unsigned kMaxThreads = 1024;
 
-enum class WaitKind { none, block, warp, named, mbarrier, matrix, store, copies, cluster };
+enum class WaitKind { none, block, warp, named, mbarrier, matrix, store, copies, cluster, tensor };
 
 /// Why a thread does not run. Which numbers count depends on the kind.
 struct Wait {
   WaitKind kind = WaitKind::none;
   int site = 0;
-  std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup
+  std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup; tensor: columns
   std::uint32_t detail = 0;  ///< named: threads; mbarrier: parity; matrix, store, copies: groups that may stay pending
   std::uint64_t since = 0;   ///< scheduler step
 };

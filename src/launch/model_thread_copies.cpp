@@ -53,7 +53,7 @@ void ThreadCopies::wait(Thread& thread, int site, int pending) {
 }
 
 void ThreadCopies::arrive(Thread& thread, std::uint32_t barrier) {
-  if (barriers_.find(barrier) == nullptr) fault(thread, cat("copy_async_arrive at ", hex(barrier), ", where no mbarrier was initialised"));
+  barriers_.check(thread, barrier);
   PerThread& own = threads_[thread.index()];
   own.open = nullptr;  // what comes after is not waited for
   const auto time = static_cast<Order::Time>(own.sequence);

@@ -17,6 +17,13 @@ const char* name(WarpUnit::Kind kind) {
     case WarpUnit::Kind::load_matrices: return "load_matrices";
     case WarpUnit::Kind::mma: return "mma_m16n8k16";
     case WarpUnit::Kind::wave_mma: return "mma_m16n16k16";
+    case WarpUnit::Kind::tensor_allocate: return "tensor_allocate";
+    case WarpUnit::Kind::tensor_relinquish: return "tensor_relinquish";
+    case WarpUnit::Kind::tensor_free: return "tensor_free";
+    case WarpUnit::Kind::tensor_load: return "tensor_load";
+    case WarpUnit::Kind::tensor_store: return "tensor_store";
+    case WarpUnit::Kind::tensor_load_wait: return "tensor_load_wait";
+    case WarpUnit::Kind::tensor_store_wait: return "tensor_store_wait";
   }
   return "?";
 }

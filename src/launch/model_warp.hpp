@@ -14,7 +14,8 @@ namespace tj::launch::model {
 
 class WarpUnit {
  public:
-  enum class Kind { sync, elect, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma };
+  enum class Kind { sync, elect, shuffle, shuffle_xor, any, load_matrices, mma, wave_mma, tensor_allocate, tensor_relinquish, tensor_free, tensor_load, tensor_store,
+                    tensor_load_wait, tensor_store_wait };
   using Requests = std::array<const void*, kMaxWarpThreads>;  ///< of each lane, as it gave it
 
   void reset() { arrived_ = 0; }

@@ -1,0 +1,173 @@
+// See model_tensor_matrix.hpp.
+#include "launch/model_tensor_matrix.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "launch/model_cluster.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+constexpr unsigned kRows = 128;  ///< of a block
+
+template <class Decode>
+auto decoded(const Thread& thread, const char* what, Decode&& decode) {
+  try {
+    return decode();
+  } catch (const Error& e) {
+    fault(thread, cat("matrix_multiply, ", what, ": ", e.message));
+  }
+}
+
+void transpose(const float* from, unsigned rows, unsigned columns, float* to) {
+  for (unsigned i = 0; i < rows; ++i)
+    for (unsigned j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
+}
+
+}  // namespace
+
+TensorInstruction TensorInstruction::decode(std::uint32_t descriptor, unsigned blocks) {
+  const auto field = [&](int bit, int bits) { return descriptor >> bit & ((1u << bits) - 1u); };
+  // Not known: sparsity (0-2), saturation (3), negation (13, 14), shift (30-31); 6, 23 and 29 are reserved.
+  constexpr std::uint32_t kKnown = 3u << 4 | 7u << 7 | 7u << 10 | 3u << 15 | 0x3fu << 17 | 0x1fu << 24;
+  if ((descriptor & ~kKnown) != 0) fault(cat("the descriptor ", hex(descriptor), " has bits set that the model does not know: ", hex(descriptor & ~kKnown)));
+  if (field(4, 2) != 1) fault(cat("the descriptor ", hex(descriptor), " has sums of type ", field(4, 2), "; allowed is 1, f32"));
+  if (field(7, 3) > 1 || field(10, 3) != field(7, 3)) fault(cat("the descriptor ", hex(descriptor), " has operands of types ", field(7, 3), " and ", field(10, 3), "; allowed are two of 0, f16, or two of 1, bf16"));
+  const unsigned rows = field(24, 5) << 4, columns = field(17, 6) << 3, step = 16 * blocks;
+  if (rows != kRows * blocks) fault(cat("the descriptor ", hex(descriptor), " has ", rows, " rows; allowed are ", kRows * blocks, " for ", blocks == 1 ? "one block" : "a pair of blocks"));
+  if (columns == 0 || columns > static_cast<unsigned>(kMaxMatrixColumns) || columns % step != 0)
+    fault(cat("the descriptor ", hex(descriptor), " has ", columns, " columns; allowed are multiples of ", step, " up to ", kMaxMatrixColumns));
+  return {field(7, 3) == 0 ? TJ_MODEL_F16 : TJ_MODEL_BF16, field(15, 1) != 0, field(16, 1) != 0, rows, columns};
+}
+
+MatrixOperand decode_tensor_operand(std::uint64_t descriptor) {
+  const auto field = [&](int bit) { return static_cast<std::uint32_t>(descriptor >> bit & 0x3fffu) << 4; };
+  // Bits 49-51 are a base offset, needed only where a swizzle pattern does not begin at a multiple of its size; 52 makes the leading offset
+  // an address, which is for 48 bytes of K.
+  constexpr std::uint64_t kKnown = 0x3fffull | 0x3fffull << 16 | 0x3fffull << 32 | 7ull << 46 | 7ull << 61;
+  if ((descriptor & ~kKnown) != 0) fault(cat("the descriptor ", hex(descriptor), " has bits set that the model does not know: ", hex(descriptor & ~kKnown)));
+  if ((descriptor >> 46 & 7u) != 1) fault(cat("the descriptor ", hex(descriptor), " has ", descriptor >> 46 & 7u, " in bits 46 to 48; allowed is 1, which tells it from sm_90's"));
+  const auto mode = static_cast<unsigned>(descriptor >> 61);
+  std::uint32_t swizzle = 0;
+  switch (mode) {
+    case 0: break;
+    case 2: swizzle = 128; break;
+    case 4: swizzle = 64; break;
+    case 6: swizzle = 32; break;
+    default: fault(cat("the descriptor ", hex(descriptor), " has swizzle mode ", mode, "; allowed are 0 (none), 2 (128 bytes), 4 (64) and 6 (32)"));
+  }
+  return {field(0), field(16), field(32), swizzle};
+}
+
+TensorMatrixUnit::TensorMatrixUnit(Block& block) : block_(block), scheduler_(block.scheduler), shared_(block.shared), tensor_(block.tensor) {}
+
+// ---- issue ------------------------------------------------------------------------------------------------------------------
+
+TensorMatrixUnit::Queue& TensorMatrixUnit::queue_of(const Thread& thread) {
+  const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.thread == thread.index(); });
+  if (found != queues_.end()) return *found;
+  queues_.push_back({thread.index(), 0, {}});
+  return queues_.back();
+}
+
+void TensorMatrixUnit::issue(Thread& thread, const tj_model_tensor_matrix& instruction) {
+  const auto blocks = static_cast<unsigned>(instruction.blocks);
+  Work product;
+  product.instruction = decoded(thread, "instruction", [&] { return TensorInstruction::decode(instruction.instruction, blocks); });
+  product.right = decoded(thread, "right operand", [&] { return decode_tensor_operand(instruction.descriptor_b); });
+  product.left_in_tensor = instruction.left_in_tensor != 0;
+  product.accumulate = instruction.accumulate != 0;
+  product.sums = tensor_.range(thread, instruction.sums, kRows, product.instruction.columns, "matrix_multiply's sums");
+  if (product.left_in_tensor) {
+    if (product.instruction.transpose_a) fault(thread, "matrix_multiply with a left operand in tensor memory that is MN-major; allowed is K-major");
+    product.left_tensor = tensor_.range(thread, instruction.a_tensor, kRows, kLeftColumns, "matrix_multiply's left operand");
+  } else {
+    product.left = decoded(thread, "left operand", [&] { return decode_tensor_operand(instruction.descriptor_a); });
+  }
+  queue_of(thread).work.push_back(product);
+}
+
+void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask) {
+  if (mask != kThisBlock && (mask == 0 || mask >> block_.cluster.size() != 0))
+    fault(thread, cat("matrix_commit_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << block_.cluster.size()) - 1), ", a bit for each block of the cluster"));
+  if (mask == kThisBlock) block_.mbarriers.check(thread, barrier);
+  Work work;
+  work.commits = true;
+  work.barrier = barrier;
+  work.mask = mask;
+  queue_of(thread).work.push_back(work);
+}
+
+// ---- execution --------------------------------------------------------------------------------------------------------------
+
+std::size_t TensorMatrixUnit::ready() const {
+  return static_cast<std::size_t>(std::count_if(queues_.begin(), queues_.end(), [](const Queue& queue) { return !queue.work.empty(); }));
+}
+
+void TensorMatrixUnit::complete(std::size_t which) {
+  for (Queue& queue : queues_) {
+    if (queue.work.empty() || which-- != 0) continue;
+    const Work work = queue.work.front();
+    queue.work.pop_front();
+    if (work.commits) return arrive(queue, work);
+    multiply(queue, work);
+    ++queue.done;
+    return;
+  }
+}
+
+void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
+  Thread& thread = scheduler_.thread(queue.thread);
+  if (commit.mask == kThisBlock) return block_.mbarriers.arrive(thread, commit.barrier);
+  for (unsigned rank = 0; rank < block_.cluster.size(); ++rank)
+    if ((commit.mask >> rank & 1u) != 0) block_.cluster.peer(thread, rank, "matrix_commit_multicast").mbarriers.arrive(thread, commit.barrier);
+}
+
+void TensorMatrixUnit::load_left(const Work& product) {
+  const tj_model_element element = product.instruction.element;
+  left_.resize(kRows * kDepth);
+  if (product.left_in_tensor) {
+    for (unsigned i = 0; i < kRows; ++i) {
+      const std::uint32_t* words = tensor_.row(i) + product.left_tensor.column;
+      for (unsigned k = 0; k < kDepth; ++k) left_[i * kDepth + k] = to_float(static_cast<std::uint16_t>(words[k / 2] >> (k % 2 * 16)), element);
+    }
+    return;
+  }
+  if (!product.instruction.transpose_a) return load_k_major(shared_, product.left, element, kRows, left_.data());
+  transposed_.resize(kRows * kDepth);
+  load_mn_major(shared_, product.left, element, kRows, transposed_.data());
+  transpose(transposed_.data(), kDepth, kRows, left_.data());
+}
+
+void TensorMatrixUnit::load_right(const Work& product) {
+  const unsigned columns = product.instruction.columns;
+  right_.resize(columns * kDepth);
+  if (product.instruction.transpose_b) return load_mn_major(shared_, product.right, product.instruction.element, static_cast<int>(columns), right_.data());
+  transposed_.resize(columns * kDepth);
+  load_k_major(shared_, product.right, product.instruction.element, static_cast<int>(columns), transposed_.data());
+  transpose(transposed_.data(), columns, kDepth, right_.data());
+}
+
+void TensorMatrixUnit::multiply(const Queue& queue, const Work& product) {
+  const char* side = "left";
+  try {
+    load_left(product);
+    side = "right";
+    load_right(product);
+  } catch (const Error& e) {
+    fault(cat("block ", scheduler_.thread(0).self.block, ", matrix_multiply ", queue.done, " of ", name_of(scheduler_.thread(queue.thread)), ", ", side, " operand: ", e.message));
+  }
+  const unsigned columns = product.instruction.columns;
+  sums_.assign(std::size_t{kRows} * columns, 0.0f);
+  const std::size_t bytes = columns * sizeof(float);
+  if (product.accumulate)
+    for (unsigned i = 0; i < kRows; ++i) std::memcpy(sums_.data() + std::size_t{i} * columns, tensor_.row(i) + product.sums.column, bytes);
+  multiply_rows(left_.data(), right_.data(), sums_.data(), static_cast<int>(columns), kRows);
+  for (unsigned i = 0; i < kRows; ++i) std::memcpy(tensor_.row(i) + product.sums.column, sums_.data() + std::size_t{i} * columns, bytes);
+}
+
+}  // namespace tj::launch::model

@@ -1,0 +1,75 @@
+// The matrix unit that works on tensor memory: products and commits are issued by single threads, and run later.
+//
+// Decides what a product's descriptors say, and that it runs after those which the same thread issued before; those of different threads
+// run in any order. A commit is an arrival when all that its thread issued before it has run. Invariant: operands are found through the
+// descriptors' bits alone, as the hardware does; sums are f32, by fused multiply-adds.
+// Source: PTX ISA 9.0, "tcgen05.mma", "tcgen05.commit", "Shared memory descriptor", "Instruction descriptor", "Pipelined tcgen05 Instructions".
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "launch/model_matrix_math.hpp"
+#include "launch/model_scheduler.hpp"
+#include "launch/model_tensor_memory.hpp"
+
+namespace tj::launch::model {
+
+/// A 32-bit instruction descriptor, unpacked.
+struct TensorInstruction {
+  tj_model_element element = TJ_MODEL_F16;
+  bool transpose_a = false, transpose_b = false;
+  unsigned rows = 0, columns = 0;
+  /// Throws tj::Error(model_fault) for bits that this model does not know and shapes that the instruction does not have.
+  static TensorInstruction decode(std::uint32_t descriptor, unsigned blocks);
+};
+/// As MatrixOperand::decode, of a descriptor of sm_100.
+MatrixOperand decode_tensor_operand(std::uint64_t descriptor);
+
+class TensorMatrixUnit final : public AsyncUnit {
+ public:
+  static constexpr unsigned kDepth = 16, kLeftColumns = kDepth / 2;  ///< of K; of a left operand in tensor memory
+  static constexpr std::uint32_t kThisBlock = ~0u;
+
+  explicit TensorMatrixUnit(Block& block);
+  void reset() { queues_.clear(); }
+
+  /// Both throw tj::Error(model_fault) for misuse.
+  void issue(Thread& thread, const tj_model_tensor_matrix& instruction);
+  /// mask: of the cluster's blocks; kThisBlock: this one alone.
+  void commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask);
+
+  std::size_t ready() const override;
+  void complete(std::size_t which) override;
+
+ private:
+  struct Work {
+    bool commits = false;
+    std::uint32_t barrier = 0, mask = 0;
+    TensorInstruction instruction;
+    MatrixOperand left, right;
+    bool left_in_tensor = false, accumulate = false;
+    TensorRange sums, left_tensor;
+  };
+  struct Queue {
+    unsigned thread = 0;
+    std::uint64_t done = 0;  ///< products
+    std::deque<Work> work;
+  };
+
+  Queue& queue_of(const Thread& thread);
+  void arrive(const Queue& queue, const Work& commit);
+  void multiply(const Queue& queue, const Work& product);
+  void load_left(const Work& product);
+  void load_right(const Work& product);
+
+  Block& block_;
+  Scheduler& scheduler_;
+  SharedMemory& shared_;
+  TensorMemory& tensor_;
+  std::vector<Queue> queues_;
+  std::vector<float> left_, right_, transposed_, sums_;
+};
+
+}  // namespace tj::launch::model
