@@ -29,7 +29,10 @@ auto guarded(Work&& work) -> std::invoke_result_t<Work, Thread&, Block&> {
 
 template <class Work>
 void at_site(int site, Work&& work) {
-  if (!current_thread()->block->launch.off(site)) guarded(work);
+  Block& block = *current_thread()->block;
+  if (block.launch.off(site)) return;
+  block.count(site);
+  guarded(work);
 }
 
 // A wait for groups that is weakened leaves one more under way.
@@ -44,7 +47,10 @@ void block_sync(int site) {
   at_site(site, [=](Thread& t, Block& b) { b.named.sync_block(t, site); });
 }
 void warp_sync(int site) {
-  if (!current_thread()->block->launch.off(site)) meet_warp(WarpUnit::Kind::sync, 0, 0);
+  Block& block = *current_thread()->block;
+  if (block.launch.off(site)) return;
+  block.count(site);
+  meet_warp(WarpUnit::Kind::sync, 0, 0);
 }
 unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
 unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
@@ -75,7 +81,9 @@ void proxy_fence(int site) {
 void reads_arrived(int site) {
   at_site(site, [](Thread& t, Block& b) { b.monitor.order.reads_arrived(t.actor); });
 }
-void registers(int, int, int) {}
+void registers(int site, int registers, int grow) {
+  at_site(site, [=](Thread& t, Block& b) { b.registers.set(t, site, registers, grow != 0); });
+}
 void grids_before(int site) {
   at_site(site, [](Thread& t, Block&) { t.grids_waited_for = true; });
 }
@@ -172,7 +180,9 @@ void shared_store(unsigned address, const void* from, unsigned bytes) {
   guarded([=](Thread& t, Block& b) { std::memcpy(b.ordinary_write(t, address, bytes, "store_shared"), from, bytes); });
 }
 
-void matrix_fence(int) {}
+void matrix_fence(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).fence(t); });
+}
 void matrix_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).commit(t); });
 }

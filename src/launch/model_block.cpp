@@ -20,7 +20,7 @@ void enter(void* argument) {
 
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads),
-      monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order),
+      monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order), registers(scheduler),
       copies(shared, mbarriers, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
       tensor(scheduler, common.threads / common.kernel->warp_threads), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
   monitor.set_barriers(mbarriers);
@@ -85,8 +85,10 @@ std::byte* Block::ordinary_write(const Thread& thread, std::uint32_t address, st
 void Block::reset(unsigned index) {
   shared.reset(launch.smem_bytes);
   monitor.reset(launch.smem_bytes);
+  executed.clear();
   mbarriers.reset();
   named.reset();
+  registers.reset(launch.notes->entry_registers);
   copies.reset();
   stores.reset();
   thread_copies_.reset();
@@ -121,6 +123,17 @@ bool Block::step() {
   return moved;
 }
 
+// Every filling of a ring's slot must have been handed back by all of its readers.
+void Block::check_rings() const {
+  for (const Notes::Ring& ring : launch.notes->rings)
+    for (std::uint32_t at = 0; ring.barriers && !ring.filled_once && at < ring.members * ring.slots; ++at) {
+      const std::uint32_t first = SharedMemory::kBase + at / ring.slots * ring.slots * 16 + at % ring.slots * 8;
+      const Mbarrier *full = mbarriers.find(first + ring.full), *empty = mbarriers.find(first + ring.empty);
+      if (full != nullptr && empty != nullptr && full->phase != empty->phase)
+        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing"));
+    }
+}
+
 void Block::check_left() {
   if (copies.ready() != 0)
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
@@ -131,6 +144,8 @@ void Block::check_left() {
   tensor.ended();
   mbarriers.check_left();
   named.check_left();
+  registers.check_left();
+  check_rings();
 }
 
 std::string Block::name() const { return cat("block ", index()); }

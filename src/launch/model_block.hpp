@@ -14,6 +14,7 @@
 #include "launch/model_copy.hpp"
 #include "launch/model_matrix.hpp"
 #include "launch/model_monitor.hpp"
+#include "launch/model_registers.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_shared.hpp"
 #include "launch/model_store.hpp"
@@ -59,17 +60,24 @@ class Block {
   const Launch& launch;
   Cluster& cluster;
   const unsigned rank;
+  std::vector<std::uint32_t> executed;  ///< by site: how often, by all threads
   SharedMemory shared;
   Scheduler scheduler;
   Monitor monitor;
   Mbarriers mbarriers;
   NamedBarriers named;
+  RegisterPool registers;
   CopyEngine copies;
   StoreEngine stores;
   std::vector<WarpUnit> warps;
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
   TensorMemory tensor;
 
+  void count(int site) {
+    if (site < 0) return;
+    if (static_cast<std::size_t>(site) >= executed.size()) executed.resize(static_cast<std::size_t>(site) + 1);
+    ++executed[static_cast<std::size_t>(site)];
+  }
   MatrixUnit& matrix_of(const Thread& thread);
   /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
   void enter_node(Thread& thread, int call, int iteration);
@@ -85,6 +93,7 @@ class Block {
  private:
   void reset(unsigned index);
   void check_left();
+  void check_rings() const;
   std::byte* ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
   AsyncUnit& used(AsyncUnit& unit);
@@ -97,6 +106,8 @@ class Block {
 
 /// One line for each set of threads that waits for the same thing: warps, lanes, barrier, what is missing, since when.
 std::string waiting_report(const Block& block);
+/// Which role waits for which, on what, who could end that and has not; "" where the notes know no roles.
+std::string wait_graph(const Block& block);
 
 /// The calls that a unit makes; the table serves every block of every thread.
 const tj_model_api& api();

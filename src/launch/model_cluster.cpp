@@ -112,7 +112,7 @@ std::string Cluster::name() const {
 
 std::string Cluster::report() const {
   std::string text;
-  for (const auto& block : blocks_) text += waiting_report(*block);
+  for (const auto& block : blocks_) text += waiting_report(*block) + wait_graph(*block);
   return text;
 }
 

@@ -11,14 +11,27 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint32_t kInFlight = 0x7fc0dead;  // a NaN that says where it comes from
+// What is in flight holds, in turns, a NaN, so that who reads it early has NaNs, and a number, so that what is added to it shows.
+constexpr std::uint32_t kInFlight[2] = {0x7fc0dead, 0x4580dead};
 
 bool in_flight(const float* d, int count) {
-  return std::all_of(d, d + count, [](const float& value) { return std::memcmp(&value, &kInFlight, sizeof(value)) == 0; });
+  for (int i = 0; i < count; ++i)
+    if (std::memcmp(d + i, &kInFlight[i % 2], sizeof(float)) != 0) return false;
+  return true;
 }
 
 void mark_in_flight(float* d, int count) {
-  for (int i = 0; i < count; ++i) std::memcpy(d + i, &kInFlight, sizeof(float));
+  for (int i = 0; i < count; ++i) std::memcpy(d + i, &kInFlight[i % 2], sizeof(float));
+}
+
+std::uint64_t content_of(const void* registers, std::size_t bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (std::size_t at = 0; at + 4 <= bytes; at += 4) {
+    std::uint32_t word;
+    std::memcpy(&word, static_cast<const std::byte*>(registers) + at, sizeof(word));
+    hash = (hash ^ word) * 0x100000001b3ull;
+  }
+  return hash;
 }
 
 }  // namespace
@@ -46,6 +59,8 @@ void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   const auto found = std::find_if(state.owned.rbegin(), state.owned.rend(), same_registers);
   const Owned* chain = found == state.owned.rend() ? nullptr : &*found;
   Operation& operation = operation_at(thread, instruction, chain);
+  if (chain == nullptr) check_fence(thread, instruction.d, sizeof(float) * static_cast<std::size_t>(instruction.columns / 2));
+  if (instruction.a != nullptr) check_fence(thread, instruction.a, 4 * sizeof(unsigned));
   check_order(thread, operation);
   take(thread, operation, instruction, chain != nullptr);
   state.owned.push_back({state.issued, instruction.d, instruction.a, thread.call, thread.iteration});
@@ -105,6 +120,29 @@ void MatrixUnit::take(const Thread& thread, Operation& operation, const tj_model
   if (!chained) mark_in_flight(instruction.d, count);
   if (instruction.a != nullptr) std::memcpy(operation.left[place].data(), instruction.a, sizeof(operation.left[place]));
   ++operation.issued;
+}
+
+void MatrixUnit::fence(const Thread& thread) {
+  ThreadState& state = threads_[thread.in_group()];
+  state.fenced = true;
+  for (Registers& each : state.registers) {
+    each.handed_back = false;
+    each.fenced = true;
+    each.content = content_of(each.at, each.bytes);
+  }
+}
+
+// What a thread does to registers is ordered before the matrix unit's work on them by a fence alone.
+void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::size_t bytes) {
+  ThreadState& state = threads_[thread.in_group()];
+  const auto found = std::find_if(state.registers.begin(), state.registers.end(), [&](const Registers& each) { return each.at == registers && each.bytes == bytes; });
+  const char* lacks = nullptr;
+  if (!state.fenced) lacks = "that no matrix_fence has preceded";
+  else if (found != state.registers.end() && found->handed_back) lacks = "that a matrix_wait has handed back, with no matrix_fence since";
+  else if (found != state.registers.end() && found->fenced && found->content != content_of(registers, bytes)) lacks = "that have changed since the last matrix_fence";
+  if (lacks != nullptr)
+    fault(thread, cat(monitor_.where(thread), "matrix_multiply is given registers ", lacks));
+  if (found == state.registers.end()) state.registers.push_back({registers, bytes});
 }
 
 // Each thread must know that what it reads is there: the warps of a group run their parts each for itself.
@@ -247,6 +285,8 @@ void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_
   if (owned.a != nullptr && std::memcmp(operation.left[place].data(), owned.a, sizeof(operation.left[place])) != 0)
     fault(thread, "registers of a matrix instruction's left operand changed between its issue and its wait");
   if (!last_of_chain) return;
+  for (Registers& each : threads_[place].registers)
+    if (each.at == owned.d) each.handed_back = true;
   const int columns = operation.instruction.columns;
   if (!in_flight(owned.d, columns / 2)) fault(thread, "accumulators of a matrix instruction changed between its issue and its wait");
   for (int i = 0; i < columns / 2; ++i) {

@@ -26,6 +26,7 @@ class MatrixUnit final : public AsyncUnit {
 
   /// All throw tj::Error(model_fault) for misuse.
   void issue(Thread& thread, const tj_model_matrix& instruction);
+  void fence(const Thread& thread);
   void commit(Thread& thread);
   void wait(Thread& thread, int site, int pending);
   /// Has the thread still to wait for what it issued in this node, for this iteration?
@@ -64,7 +65,17 @@ class MatrixUnit final : public AsyncUnit {
     const unsigned* a;
     int call, iteration;  ///< where it was issued
   };
+  /// Registers that instructions have been given: a fence must follow what the thread does with them, before they are given again.
+  struct Registers {
+    const void* at;
+    std::size_t bytes;
+    bool handed_back = false;     ///< by a wait, since the last fence
+    bool fenced = false;          ///< since they are known
+    std::uint64_t content = 0;    ///< a hash, at the last fence
+  };
   struct ThreadState {
+    bool fenced = false;  ///< ever
+    std::vector<Registers> registers;
     std::uint64_t issued = 0;
     std::deque<std::uint64_t> groups;  ///< issued instructions at each commit
     std::deque<Owned> owned;
@@ -75,6 +86,7 @@ class MatrixUnit final : public AsyncUnit {
   void take(const Thread& thread, Operation& operation, const tj_model_matrix& instruction, bool chained);
   void retire(Thread& thread, std::uint64_t until);
   void retire_one(const Thread& thread, const Owned& owned, bool last_of_chain);
+  void check_fence(const Thread& thread, const void* registers, std::size_t bytes);
   void read_operand(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major);
   void check_order(const Thread& thread, Operation& operation);
   void load_operands(const Operation& operation);

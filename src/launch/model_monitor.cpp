@@ -78,6 +78,11 @@ std::string Monitor::place(std::uint32_t address) const {
   return {};
 }
 
+std::string Monitor::where(const Thread& thread) const {
+  const std::string name = node(thread.call, thread);
+  return name.empty() ? name : cat("node ", name, ", iteration ", thread.iteration, ": ");
+}
+
 std::string Monitor::who(const Access& access) const {
   const unsigned index = access.thread % block_threads_, warp = index / warp_threads();
   const Notes::Role* role = notes_.role_of(warp);

@@ -43,6 +43,7 @@ class Monitor {
   std::string place(std::uint32_t address) const;
 
   std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
+  std::string where(const Thread& thread) const;  ///< "node qk.0, iteration 3: ", or nothing
 
   Order& order;
 

@@ -34,7 +34,7 @@ Notes read(const json& from) {
   Notes notes;
   notes.name = from.value("name", "");
   notes.entry_registers = from.value("entry_registers", 0);
-  for (const json& site : from.value("sites", json::array())) notes.sites[site.at("id")] = {site.value("kind", ""), site.value("text", "")};
+  for (const json& site : from.value("sites", json::array())) notes.sites[site.at("id")] = {site.value("kind", ""), site.value("text", ""), site.value("node", ""), site.value("role", std::vector<int>{}), site.value("ring", -1)};
   for (const json& role : from.value("roles", json::array()))
     notes.roles.push_back({role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
   for (const json& ring : from.value("rings", json::array())) notes.rings.push_back(ring_of(ring));

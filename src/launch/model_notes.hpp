@@ -15,7 +15,9 @@ namespace tj::launch::model {
 
 struct Notes {
   struct Site {
-    std::string kind, text;
+    std::string kind, text, node;
+    std::vector<int> roles;
+    int ring = -1;  ///< of rings
   };
   struct Role {
     std::string name;

@@ -55,7 +55,9 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
   patience_.clear();
   alive_ = size();
   runnable_warps_ = 0;
-  starved_ = random() % 4 != 0 ? 0 : 1u << random() % runnable_lanes_.size();
+  manner_.clear();
+  const std::uint64_t starve = random() % 4, which = random() % runnable_lanes_.size();
+  starved_ = starve == 0 ? 1u << which : starve == 1 ? 0xfu << which / kGroupWarps * kGroupWarps : 0;
   for (unsigned i = 0; i < size(); ++i) {
     threads_[i]->fiber.prepare(entry, threads_[i].get());
     wake(*threads_[i]);
@@ -65,7 +67,10 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
 bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
   // From at once to only when nothing else can happen: late copies and late products show different missing waits.
   static constexpr std::uint64_t kPatience[] = {1, 4, 32, 256, kNever, kNever};
-  while (patience_.size() < units.size()) patience_.push_back(kPatience[random() % std::size(kPatience)]);
+  while (patience_.size() < units.size()) {
+    patience_.push_back(kPatience[random() % std::size(kPatience)]);
+    manner_.push_back(static_cast<Manner>(random() % 3));
+  }
   ++step_;
   if (complete_one(units, runnable_warps_ == 0)) return true;
   if (runnable_warps_ == 0) return false;
@@ -78,6 +83,7 @@ bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<v
 
 bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled) {
   AsyncUnit* chosen = nullptr;
+  Manner manner = Manner::random;
   std::uint64_t least = kNever, seen = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u]->ready() == 0) continue;
@@ -86,11 +92,19 @@ bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled)
     if (patience_[u] > least) continue;
     seen = patience_[u] < least ? 1 : seen + 1;
     least = patience_[u];
-    if (random() % seen == 0) chosen = units[u];
+    if (random() % seen != 0) continue;
+    chosen = units[u];
+    manner = manner_[u];
   }
   if (chosen == nullptr) return false;
-  chosen->complete(random() % chosen->ready());
+  chosen->complete(choose(chosen->ready(), manner));
   return true;
+}
+
+// Units keep what is under way in the order of its issue, where they promise none for its end.
+std::size_t Scheduler::choose(std::size_t ready, Manner manner) {
+  if (manner == Manner::random) return random() % ready;
+  return manner == Manner::oldest ? 0 : ready - 1;
 }
 
 void Scheduler::run_warp(unsigned warp, const std::function<void(Thread&)>& ended) {

@@ -63,10 +63,13 @@ class Scheduler {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::uint64_t> runnable_lanes_;  // of each warp
   std::uint32_t runnable_warps_ = 0;
-  std::uint32_t starved_ = 0;  // a warp that hardly runs while others can, in one launch of four
+  std::uint32_t starved_ = 0;  // warps that hardly run while others can: one in a launch of four, a warpgroup in another of four
   unsigned alive_ = 0;
   std::uint64_t state_ = 0, step_ = 0;
+  enum class Manner { random, oldest, newest };
+  std::size_t choose(std::size_t ready, Manner manner);
   std::vector<std::uint64_t> patience_;  // of each unit: how many steps its completions lag behind, on average
+  std::vector<Manner> manner_;           // and which of its works ends first
   std::exception_ptr error_;
 };
 

@@ -1,0 +1,110 @@
+// Who waits for whom: the roles of a block as a graph, for the report of a deadlock. Decides nothing.
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "launch/model_cluster.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch::model {
+namespace {
+
+using support::cat;
+
+struct Waits {
+  std::vector<std::string> on;  ///< roles that could end it
+  std::string text;
+};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += cat(text.empty() ? "" : ", ", name);
+  return text.empty() ? "nobody" : text;
+}
+
+const Thread* waiting_thread(const Block& block, const Notes::Role& role) {
+  for (unsigned i = role.first_warp * block.scheduler.warp_threads(); i < (role.first_warp + role.warps) * block.scheduler.warp_threads() && i < block.scheduler.size(); ++i)
+    if (block.scheduler.thread(i).state == ThreadState::waiting) return &block.scheduler.thread(i);
+  return nullptr;
+}
+
+// "site 31: role mma.0, steady: release ring k, done 0 times by all threads".
+std::string givers(const Block& block, const Notes& notes, const Notes::Place& place) {
+  std::string text;
+  for (const auto& [id, site] : notes.sites) {
+    const bool arrives = site.kind == "arrive" || site.kind == "expect";
+    if (!arrives || site.ring < 0 || static_cast<std::size_t>(site.ring) >= notes.rings.size() || &notes.rings[static_cast<std::size_t>(site.ring)] != place.ring) continue;
+    const std::vector<std::string>& of = place.full ? place.ring->producers : place.ring->consumers;
+    const auto gives = [&](int role) { return std::find(of.begin(), of.end(), notes.roles[static_cast<std::size_t>(role)].name) != of.end(); };
+    if (std::none_of(site.roles.begin(), site.roles.end(), gives)) continue;
+    const std::uint32_t done = static_cast<std::size_t>(id) < block.executed.size() ? block.executed[static_cast<std::size_t>(id)] : 0;
+    text += cat("      arrives by site ", id, ": ", site.text, block.launch.off(id) ? ", switched off" : cat(", executed ", done, " times by all threads"), "\n");
+  }
+  return text;
+}
+
+Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
+  const Wait& wait = thread.wait;
+  const std::string node = notes.node(thread.call, thread.warp()), at = node.empty() ? std::string() : cat(" after node ", node, ", iteration ", thread.iteration);
+  if (wait.kind == WaitKind::mbarrier) {
+    const Mbarrier* barrier = block.mbarriers.find(wait.object);
+    if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr)
+      return {place->full ? place->ring->producers : place->ring->consumers,
+              cat(place->full ? "full" : "empty", " barrier ", hex(wait.object), " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " lacks ", barrier->pending, " of ",
+                  barrier->arrivals, " arrivals and ", barrier->bytes, " bytes\n", givers(block, notes, *place))};
+  }
+  switch (wait.kind) {
+    case WaitKind::named: return {{}, cat("named barrier ", wait.object, at, ", to which ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come\n")};
+    case WaitKind::matrix: return {{}, cat("its matrix instructions", at, ", which not all 128 threads have issued\n")};
+    case WaitKind::block: return {{}, "all threads of the block\n"};
+    case WaitKind::cluster: return {{}, "all threads of the cluster\n"};
+    default: return {{}, cat("itself", at, "\n")};
+  }
+}
+
+// A way from `name` to itself, "" where there is none.
+std::string cycle_from(const std::string& name, const std::map<std::string, Waits>& waits) {
+  std::vector<std::string> path{name};
+  std::map<std::string, bool> seen;
+  for (;;) {
+    const auto at = waits.find(path.back());
+    if (at == waits.end()) return {};
+    const auto next = std::find_if(at->second.on.begin(), at->second.on.end(), [&](const std::string& other) { return waits.contains(other) && (other == name || !seen[other]); });
+    if (next == at->second.on.end()) return {};
+    path.push_back(*next);
+    seen[*next] = true;
+    if (*next == name) break;
+  }
+  std::string text;
+  for (const std::string& each : path) text += cat(text.empty() ? "" : " -> ", each);
+  return text;
+}
+
+}  // namespace
+
+std::string wait_graph(const Block& block) {
+  const Notes& notes = *block.launch.notes;
+  std::map<std::string, Waits> waits;
+  std::ostringstream out;
+  if (!notes.roles.empty()) out << "who waits for whom in " << block.name() << (notes.name.empty() ? "" : ", kernel " + notes.name) << ":\n";
+  for (const Notes::Role& role : notes.roles) {
+    const Thread* thread = waiting_thread(block, role);
+    if (thread == nullptr) {
+      out << "  role " << role.name << " has ended\n";
+      continue;
+    }
+    const Waits& of = waits[role.name] = waits_of(block, notes, *thread);
+    out << "  role " << role.name << " waits for " << (of.on.empty() ? "" : "role " + joined(of.on) + ": ") << of.text;
+  }
+  for (const Notes::Role& role : notes.roles) {
+    const std::string cycle = cycle_from(role.name, waits);
+    if (cycle.empty()) continue;
+    out << "  cycle: " << cycle << '\n';
+    break;
+  }
+  return out.str();
+}
+
+}  // namespace tj::launch::model
