@@ -1,10 +1,10 @@
 # Tools and samples.
 #
 # src/tools/<tool>_main.cpp -> tj-<tool>, over the internal archive, because they show what the public headers do not;
-# the other files of src/tools/ are shared by them and by the tests. samples/<dir>/main.cpp -> <dir>, over the shared
+# the other files of src/tools/, and src/check/, are shared by them and by the tests. samples/<dir>/main.cpp -> <dir>, over the shared
 # library, as a user would link it.
 file(GLOB tool_mains CONFIGURE_DEPENDS src/tools/*_main.cpp)
-file(GLOB tool_sources CONFIGURE_DEPENDS src/tools/*.cpp)
+file(GLOB tool_sources CONFIGURE_DEPENDS src/tools/*.cpp src/check/*.cpp)
 list(REMOVE_ITEM tool_sources "" ${tool_mains})
 set(tj_installed_tools "")
 set(tj_installed_samples "")

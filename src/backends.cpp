@@ -1,6 +1,7 @@
 // See backends.hpp.
 #include "backends.hpp"
 
+#include "model_reports.hpp"
 #include "support/fail.hpp"
 
 namespace tj {
@@ -8,7 +9,7 @@ namespace tj {
 using support::cat;
 using support::fail;
 
-Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.hip_compiler) {
+Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.hip_compiler), model_settings_(settings.model) {
   if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
 }
 
@@ -21,7 +22,7 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
   };
   switch (kind) {
     case DeviceKind::cpu:
-      if (!model_) model_ = launch::open_model();
+      if (!model_) model_ = model_settings_.given() ? open_reporting_model(model_settings_) : launch::open_model();
       return model_;
     case DeviceKind::cuda: return once(cuda_, launch::open_cuda);
     case DeviceKind::hip: return once(hip_, launch::open_hip);

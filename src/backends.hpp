@@ -53,6 +53,7 @@ class Backends {
   using KnownArchs = std::array<std::atomic<const arch::Arch*>, kKnownDevices>;  ///< by index, null until asked for
   KnownArchs cuda_archs_{}, hip_archs_{};
   std::string hip_compiler_;
+  const support::ModelSettings model_settings_;
   std::unique_ptr<arch::Target> forced_;
   std::mutex mutex_;
   std::shared_ptr<launch::Driver> model_;

@@ -44,6 +44,11 @@ struct Options {
   std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
   bool use_disk_cache = true;                        ///< false: neither read nor write the disk
   std::optional<bool> use_tuning;                    ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
+  // Of the CPU model alone (kernel_templates/model/README.md); tj-check sets these variables for the programs that it runs.
+  std::optional<std::uint64_t> model_seed;           ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
+  std::optional<std::string> model_disable;          ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a number alone is of every kernel
+  std::optional<std::string> model_weaken;           ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
+  std::optional<std::string> model_report;           ///< TJ_MODEL_REPORT: a file to which a line of JSON is appended for each kernel that is launched and for each report
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };

@@ -7,7 +7,9 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -110,7 +112,42 @@ bool parse_switch(const std::string& name, const std::string& text) {
   refuse(name, text, "on, off");
 }
 
+std::uint64_t parse_seed(const std::string& name, const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) refuse(name, text, "a number from 0 to 2^64 - 1");
+  return value;
+}
+
+ModelSettings resolve_model(const Options& options) {
+  ModelSettings model;
+  if (options.model_seed) model.seed = *options.model_seed;
+  else if (const auto seed = environment_variable("TJ_MODEL_SEED")) model.seed = parse_seed("TJ_MODEL_SEED", *seed);
+  const auto sites = [](const std::optional<std::string>& option, const char* field, const char* variable) {
+    if (option) return option->empty() ? std::vector<SiteName>() : parse_sites(field, *option);
+    const auto text = environment_variable(variable);
+    return text ? parse_sites(variable, *text) : std::vector<SiteName>();
+  };
+  model.disabled = sites(options.model_disable, "Options::model_disable", "TJ_MODEL_DISABLE");
+  model.weakened = sites(options.model_weaken, "Options::model_weaken", "TJ_MODEL_WEAKEN");
+  const std::string report = options.model_report ? *options.model_report : environment_variable("TJ_MODEL_REPORT").value_or("");
+  if (!report.empty()) model.report = absolute(report);
+  return model;
+}
+
 }  // namespace
+
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> all;
+  for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const auto is_changed = [&](const auto& change) { return text.compare(0, change.first.size() + 1, change.first + "=") == 0; };
+    if (std::none_of(changes.begin(), changes.end(), is_changed)) all.push_back(text);
+  }
+  for (const auto& [name, value] : changes)
+    if (!value.empty()) all.push_back(name + "=" + value);
+  return all;
+}
 
 std::optional<std::string> environment_variable(const char* name) {
   // Nothing from the environment may steer a set-user-id program.
@@ -153,6 +190,7 @@ Settings resolve_settings(const Options& options) {
   } else if (const auto choice = environment_variable("TJ_HIP_COMPILER")) {
     settings.hip_compiler = checked_hip_compiler("TJ_HIP_COMPILER", *choice);
   }
+  settings.model = resolve_model(options);
   return settings;
 }
 

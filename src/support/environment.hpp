@@ -7,8 +7,20 @@
 #include <optional>
 #include <string>
 #include <tilejit/runtime.hpp>
+#include <utility>
+#include <vector>
+
+#include "support/sites.hpp"
 
 namespace tj::support {
+
+/// What only checkers set, of the CPU model.
+struct ModelSettings {
+  std::uint64_t seed = 1;
+  std::vector<SiteName> disabled, weakened;
+  std::string report;  ///< absolute; empty: none
+  bool given() const { return seed != 1 || !disabled.empty() || !weakened.empty() || !report.empty(); }
+};
 
 struct Settings {
   std::string cache_dir;  ///< absolute; empty when there is no place for one (memory only)
@@ -19,6 +31,7 @@ struct Settings {
   std::string hip_compiler = "auto";
   bool use_disk_cache = true;
   bool use_tuning = true;
+  ModelSettings model;
 };
 
 /// Throws tj::Error(argument) naming the variable or field, its value and what is allowed.
@@ -26,5 +39,8 @@ Settings resolve_settings(const Options& options);
 
 /// A variable that is set and not empty.
 std::optional<std::string> environment_variable(const char* name);
+
+/// "NAME=value" of this process, as a program that it starts would see them, with these set, or taken away where the value is empty.
+std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes);
 
 }  // namespace tj::support

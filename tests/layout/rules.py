@@ -20,7 +20,8 @@ ARROWS = {
     "launch": {"support", "templates"},
     "cache": {"support"},
     "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache"},
-    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", ""},
+    "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", ""},
+    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", "", "check"},
 }
 
 # What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
@@ -35,7 +36,7 @@ THIRD_PARTY = {
     r"nvrtc\.h": {"compile"},
     r"hip/.*": {"compile", "launch"},
     r"boost/.*": {"launch"},
-    r"nlohmann/.*": {"support", "graph", "sched", "arch", "launch", "tools", ""},
+    r"nlohmann/.*": {"support", "graph", "sched", "arch", "launch", "check", "tools", ""},
 }
 
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}

@@ -1,0 +1,23 @@
+// Mutants that no checker can find, as the kernel stays right without them: each with the reason, in terms of what happens before what.
+//
+// Decides which mutants are excused. Invariant: an entry names one reason, and what it matches by kernel and words of the mutant.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tj::check {
+
+struct Equivalent {
+  const char* kernels;   ///< beginning of the kernel's name; "" for all
+  const char* mutant;    ///< part of the mutant's text
+  const char* argument;  ///< why no execution differs
+};
+
+std::span<const Equivalent> equivalents();
+
+/// Null when the mutant is none of them.
+const Equivalent* equivalent_of(std::string_view kernel, std::string_view mutant);
+
+}  // namespace tj::check

@@ -1,0 +1,75 @@
+// The list; see full_set.hpp.
+#include "check/full_set.hpp"
+
+#include <algorithm>
+
+namespace tj::check {
+namespace {
+
+struct Entry {
+  const char* op;
+  std::vector<const char*> archs;
+  const char* flags;
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<const char*> kWarpgroup = {"sm_90a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
+                                        kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
+  static const std::vector<Entry> list = {
+      {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
+      {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
+      {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --step basic,exp2,transposed_k,latency,occupancy,division"},
+      // Of wgmma: what is usual, one consumer, clusters that share b, a and both, sums that are promoted.
+      {"gemm", kWarpgroup, "--dtype f16"},
+      {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},
+      {"gemm", kWarpgroup, "--dtype e4m3 --out bf16 --tile 128x128x128,64x64x256"},
+      {"gemm", kWarpgroup, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2"},
+      {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64 --d-aligned false --out f32"},
+      {"gemm", kWarpgroup, "--dtype f16 --tile 64x64x128 --parts true"},
+      {"gemm", kWarpgroup, "--dtype f16 --m 100 --n 70 --k 321"},
+      {"gemm", kWarpgroup, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
+      {"gemm", kWarp, "--dtype f16"},
+      {"gemm", kWarp, "--dtype bf16 --a-major m --b-major n --bias true --add-c true --activation silu"},
+      {"gemm", kWarp, "--dtype f16 --parts true"},
+      {"gemm", kAmd, "--dtype f16"},
+      {"gemm", kAmd, "--dtype bf16 --a-major m --b-major n --bias true --add-c true"},
+      {"gemm", kAmd, "--dtype f16 --parts true"},
+      {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
+      {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
+      {"chunk_indices", {"sm_90a", "sm_80"}, ""},
+      {"copy_rows", kAll, ""},
+      {"sum_parts", kAll, "--out f16,f32"},
+  };
+  return list;
+}
+
+}  // namespace
+
+ops::Flags flags_of(const std::string& text) {
+  ops::Flags flags;
+  std::vector<std::string>* values = nullptr;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.rfind("--", 0) == 0) {
+      values = &flags[word.substr(2)];
+      continue;
+    }
+    for (std::size_t at = 0; values != nullptr && at <= word.size();) {
+      const std::size_t comma = std::min(word.find(',', at), word.size());
+      values->push_back(word.substr(at, comma - at));
+      at = comma + 1;
+    }
+  }
+  return flags;
+}
+
+std::vector<Case> full_set() {
+  std::vector<Case> cases;
+  for (const Entry& entry : entries())
+    for (const char* arch : entry.archs) cases.push_back({entry.op, std::string("model:") + arch, flags_of(entry.flags)});
+  return cases;
+}
+
+}  // namespace tj::check

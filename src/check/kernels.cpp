@@ -1,0 +1,77 @@
+// See kernels.hpp.
+#include "check/kernels.hpp"
+
+#include "support/fail.hpp"
+
+namespace tj::check {
+namespace {
+
+/// Of a unit that says nothing of itself.
+std::vector<Site> sites_of(const codegen::Unit& unit) {
+  std::vector<Site> sites;
+  for (const codegen::Site& site : unit.sites) sites.push_back({site.id, "", site.what});
+  return sites;
+}
+
+}  // namespace
+
+Kernels::Kernels(const support::Settings& settings, arch::Target target, support::Log log)
+    : settings_(settings), target_(target), log_(std::move(log)), compiler_(compile::make_compiler("host", {})) {
+  if (settings_.use_disk_cache)
+    store_ = std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes, [this](LogLevel level, std::string_view text) { log_(level, text); });
+}
+
+Artifact Kernels::artifact_of(const ops::Op& op, const ops::Request& request) {
+  const cache::Key key = key_of(request, target_, *compiler_);
+  if (store_ != nullptr)
+    if (const auto entry = store_->load(key))
+      if (auto artifact = from_entry(*entry)) return std::move(*artifact);
+  Artifact made = make(op, request, target_, *compiler_, settings_, log_);
+  if (store_ != nullptr) store_->store(key, to_entry(made));
+  return made;
+}
+
+const Kernel& Kernels::get(const ops::Op& op, const ops::Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = kernels_.find(request.name); found != kernels_.end()) return found->second;
+  const Artifact artifact = artifact_of(op, request);
+  Kernel kernel;
+  kernel.name = request.name;
+  kernel.op = &op;
+  kernel.request = request;
+  kernel.loaded = driver_->load(0, artifact.binary, artifact.symbol, artifact.smem_bytes);
+  kernel.threads = artifact.threads;
+  kernel.cluster = artifact.cluster;
+  kernel.smem_bytes = artifact.smem_bytes;
+  kernel.symbol = artifact.symbol;
+  for (const auto& [name, value] : artifact.geometry) kernel.geometry.push_back(value);
+  kernel.sites = sites_of(kernel.loaded->notes());
+  if (kernel.sites.empty()) kernel.sites = sites_of(emit(kernel));
+  return kernels_.emplace(request.name, std::move(kernel)).first->second;
+}
+
+const Choice& Kernels::choice_of(const Kernel& kernel) {
+  const std::lock_guard lock(choices_mutex_);
+  auto& kept = choices_[kernel.name];
+  if (!kept) kept = std::make_unique<Choice>(choose(*kernel.op, kernel.request, *target_.arch));
+  return *kept;
+}
+
+codegen::Unit Kernels::emit(const Kernel& kernel) {
+  const Choice& choice = choice_of(kernel);
+  return codegen::emit(choice.candidate.graph, choice.schedule, target_.arch->primitives);
+}
+
+std::string Kernels::text_of(const Kernel& kernel) { return emit(kernel).text; }
+
+std::shared_ptr<launch::Kernel> Kernels::compile(const Kernel& kernel, const std::string& text) {
+  compile::Job job;
+  job.name = kernel.name + ".cpp";
+  job.text = text;
+  job.headers = headers_for(target_, kernel.op);
+  job.arch = target_.arch->compiler_name();
+  for (const std::string& definition : choice_of(kernel).candidate.definitions) job.options.push_back("-D" + definition);
+  return driver_->load(0, compiler_->compile(job).bytes, kernel.symbol, kernel.smem_bytes);
+}
+
+}  // namespace tj::check

@@ -1,0 +1,70 @@
+// The kernels of a target, made by the ordinary pipeline and loaded on the CPU model.
+//
+// Decides that a kernel comes from the cache where it is there, and how a changed text of its unit is compiled. Runs nothing.
+// Invariant: one kernel of a request, which lives as long as this.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "cache/cache.hpp"
+#include "check/notes.hpp"
+#include "codegen/emit.hpp"
+#include "compile/compiler.hpp"
+#include "launch/model.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+#include "support/environment.hpp"
+#include "support/log.hpp"
+
+namespace tj::check {
+
+struct Kernel {
+  std::string name;
+  const ops::Op* op = nullptr;
+  ops::Request request;
+  std::shared_ptr<launch::Kernel> loaded;
+  unsigned threads = 0, cluster = 1;
+  std::int64_t smem_bytes = 0;
+  std::string symbol;
+  std::vector<std::int64_t> geometry;  ///< values in the order of their names
+  std::vector<Site> sites;
+};
+
+/// Thread safe.
+class Kernels {
+ public:
+  /// target: of the model. Opens no driver and compiles nothing yet.
+  Kernels(const support::Settings& settings, arch::Target target, support::Log log);
+
+  const arch::Target& target() const { return target_; }
+  /// Throws tj::Error of any stage of the pipeline.
+  const Kernel& get(const ops::Op& op, const ops::Request& request);
+  /// The text that it was made from.
+  std::string text_of(const Kernel& kernel);
+  /// Another text in its place: same entry point, same launch. Throws tj::Error.
+  std::shared_ptr<launch::Kernel> compile(const Kernel& kernel, const std::string& text);
+
+ private:
+  Artifact artifact_of(const ops::Op& op, const ops::Request& request);
+  const Choice& choice_of(const Kernel& kernel);
+  codegen::Unit emit(const Kernel& kernel);
+
+  const support::Settings settings_;
+  const arch::Target target_;
+  const support::Log log_;
+  std::unique_ptr<cache::Store> store_;  ///< null: the disk is not wanted
+  std::unique_ptr<compile::Compiler> compiler_;
+  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::mutex mutex_, choices_mutex_;
+  std::map<std::string, Kernel> kernels_;              ///< by name
+  std::map<std::string, std::unique_ptr<Choice>> choices_;  ///< likewise, once asked for
+};
+
+}  // namespace tj::check

@@ -1,0 +1,85 @@
+// See mutants.hpp.
+#include "check/mutants.hpp"
+
+#include <utility>
+
+#include "check/equivalents.hpp"
+#include "check/rings_text.hpp"
+#include "support/fail.hpp"
+
+namespace tj::check {
+namespace {
+
+using support::cat;
+
+Change change_of(const Mutant& mutant, Kernels& kernels) {
+  Change change;
+  change.kernel = mutant.kernel;
+  if (mutant.disabled != 0) change.disabled = {mutant.disabled};
+  if (mutant.weakened != 0) change.weakened = {mutant.weakened};
+  if (!mutant.text.empty()) change.instead = kernels.compile(*mutant.kernel, mutant.text);
+  return change;
+}
+
+Judged judge_one(Run& run, const std::string& wanted, Mutant mutant, Kernels& kernels, const Seeds& seeds) {
+  Judged judged;
+  const std::vector<Change> changes = {change_of(mutant, kernels)};
+  for (std::uint64_t i = 0; i < seeds.count && judged.verdict != Verdict::caught; ++i) {
+    const Outcome outcome = run(seeds.first + i, changes);
+    if (outcome.fault) {
+      judged.verdict = Verdict::caught;
+      judged.seed = seeds.first + i;
+      judged.message = outcome.fault->message;
+    } else if (outcome.results != wanted) {
+      judged.results_differ = true;
+    }
+  }
+  if (judged.verdict != Verdict::caught && !judged.results_differ)
+    if (const Equivalent* known = equivalent_of(mutant.kernel->name, mutant.what)) {
+      judged.verdict = Verdict::equivalent;
+      judged.argument = known->argument;
+    }
+  mutant.text.clear();
+  judged.mutant = std::move(mutant);
+  return judged;
+}
+
+}  // namespace
+
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::caught: return "caught";
+    case Verdict::equivalent: return "equivalent";
+    case Verdict::survived: return "survived";
+  }
+  return "?";
+}
+
+std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
+  std::vector<Mutant> mutants;
+  for (const Kernel* kernel : subject.kernels) {
+    for (const Site& site : kernel->sites) {
+      mutants.push_back({kernel, cat("site ", site.id, " off: ", site.text), site.id, 0, {}});
+      if (can_be_weakened(site)) mutants.push_back({kernel, cat("site ", site.id, " weakened: ", site.text), 0, site.id, {}});
+    }
+    for (RingText& ring : ring_mutants(kernels.text_of(*kernel))) mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
+  }
+  return mutants;
+}
+
+std::vector<Judged> judge(const Subject& subject, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done) {
+  const Outcome whole = Run(subject, seeds.data)(seeds.first, {});
+  if (whole.fault)
+    support::fail(Stage::model, whole.fault->code, cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message, "; check it without --mutate first"), whole.fault->log);
+  const int threads = threads_for(seeds.threads, mutants.size());
+  std::vector<std::unique_ptr<Run>> runs(static_cast<std::size_t>(threads));
+  std::vector<Judged> judged(mutants.size());
+  in_threads(threads, mutants.size(), [&](std::size_t thread, std::size_t index) {
+    if (!runs[thread]) runs[thread] = std::make_unique<Run>(subject, seeds.data);
+    judged[index] = judge_one(*runs[thread], whole.results, std::move(mutants[index]), kernels, seeds);
+    if (done) done();
+  });
+  return judged;
+}
+
+}  // namespace tj::check

@@ -1,0 +1,131 @@
+// See program.hpp.
+#include "check/program.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compile/host_process.hpp"
+#include "support/atomic_file.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "support/file_descriptor.hpp"
+
+namespace tj::check {
+namespace {
+
+using support::cat;
+
+constexpr std::size_t kTailBytes = 4000;  // of what it printed: the end tells why it failed
+
+struct Ended {
+  int status = 0;  ///< of the process, or -signal
+  std::string output;
+};
+
+std::string joined(const std::vector<support::SiteName>& sites) {
+  std::string text;
+  for (const support::SiteName& site : sites) text += (text.empty() ? "" : ",") + support::to_string(site);
+  return text;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+/// Standard input empty; output and error read until both are closed.
+Ended run(std::vector<std::string> words, std::vector<std::string> environment) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) support::fail(Stage::model, Code::io, cat("pipe: ", support::errno_text(errno)));
+  const support::FileDescriptor from(ends[0]);
+  support::FileDescriptor into(ends[1]);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDERR_FILENO);
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) support::fail(Stage::argument, Code::invalid_argument, cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
+  into = support::FileDescriptor();
+  Ended ended;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(from.get(), buffer, sizeof buffer)) != 0;) {
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) ended.output.append(buffer, static_cast<std::size_t>(got));
+    if (ended.output.size() > 2 * kTailBytes) ended.output.erase(0, ended.output.size() - kTailBytes);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return ended;
+}
+
+/// What one run appended.
+struct Lines {
+  std::vector<LaunchedKernel> kernels;
+  std::vector<Fault> faults;
+};
+Lines read_lines(const std::string& path) {
+  Lines lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (line.is_object() && line.contains("kernel")) lines.kernels.push_back({line.value("kernel", std::string()), sites_of(text)});
+    if (line.is_object() && line.contains("finding"))
+      lines.faults.push_back({line.value("finding", std::string()), line.value("code", std::string()) == to_string(Code::deadlock) ? Code::deadlock : Code::model_fault,
+                              line.value("message", std::string()), line.value("log", std::string())});
+  }
+  return lines;
+}
+
+void add_finding(std::vector<Finding>& findings, std::vector<std::string>& known, Fault fault, std::uint64_t seed) {
+  const std::string plain = cat(fault.kernel, ": ", without_numbers(fault.message));
+  const auto found = std::find(known.begin(), known.end(), plain);
+  if (found != known.end()) {
+    ++findings[static_cast<std::size_t>(found - known.begin())].seeds;
+    return;
+  }
+  known.push_back(plain);
+  findings.push_back({std::move(fault), seed, 1});
+}
+
+}  // namespace
+
+ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done) {
+  const compile::PrivateDirectory directory;
+  ProgramReport report;
+  std::vector<std::string> known;
+  for (std::uint64_t i = 0; i < seeds.count; ++i) {
+    const std::uint64_t seed = seeds.first + i;
+    const std::string path = cat(directory.path(), "/", seed);
+    const Ended ended = run(program.words, support::environment_with({{"TJ_TARGET", program.target}, {"TJ_MODEL_SEED", cat(seed)}, {"TJ_MODEL_REPORT", path},
+                                                                       {"TJ_MODEL_DISABLE", joined(program.disabled)}, {"TJ_MODEL_WEAKEN", joined(program.weakened)}}));
+    Lines lines = read_lines(path);
+    for (LaunchedKernel& kernel : lines.kernels)
+      if (std::none_of(report.kernels.begin(), report.kernels.end(), [&](const LaunchedKernel& each) { return each.name == kernel.name; })) report.kernels.push_back(std::move(kernel));
+    if (report.kernels.empty())
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat("the program is '", program.words.front(), "', which ", ended.status == 0 ? "ended well" : cat("ended with status ", ended.status), " and launched no kernel on ", program.target,
+                        "; allowed: one that leaves the target to TJ_TARGET and has its tensors in host memory"), ended.output);
+    const bool silent = lines.faults.empty() && ended.status != 0;
+    for (Fault& fault : lines.faults) add_finding(report.findings, known, std::move(fault), seed);
+    if (silent)
+      add_finding(report.findings, known, {program.words.front(), Code::model_fault, cat("ended with ", ended.status < 0 ? "signal " : "status ", std::abs(ended.status), ", and the model reported nothing"), ended.output}, seed);
+    if (done) done();
+  }
+  return report;
+}
+
+}  // namespace tj::check

@@ -1,0 +1,159 @@
+// See run.hpp.
+#include "check/run.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "random_values.hpp"
+#include "support/fail.hpp"
+#include "support/hash.hpp"
+
+namespace tj::check {
+namespace {
+
+using support::cat;
+
+constexpr Device kHost{DeviceKind::cpu, 0};
+constexpr std::size_t kGuardBytes = 1024, kAlignment = 256;
+constexpr std::byte kPoison{0xff};  // a NaN in every type that has some
+
+/// Stands for memory that nobody looks at.
+void* nowhere() {
+  alignas(kAlignment) static std::byte place[kAlignment];
+  return place;
+}
+
+/// args of the trial over made-up memory.
+void with_args(const ops::Trial& trial, const std::function<void(const void*)>& use) {
+  std::vector<void*> places;
+  for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+  trial.with_args(kHost, places, use);
+}
+
+}  // namespace
+
+const Kernel& Subject::own() const {
+  for (auto kernel = kernels.rbegin(); kernel != kernels.rend(); ++kernel)
+    if ((*kernel)->request.op == op->name()) return **kernel;
+  return *kernels.back();
+}
+
+Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels) {
+  Subject subject;
+  subject.op = &op;
+  subject.trial = std::move(trial);
+  subject.target = kernels.target().name();
+  const arch::Arch& arch = *kernels.target().arch;
+  with_args(subject.trial, [&](const void* args) {
+    op.validate(args, true);
+    op.steps(args, subject.trial.choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
+      const bool own = &step == &op && op.tunable() != nullptr;
+      subject.launches.push_back(&kernels.get(step, own ? op.tunable()->request_of(step_args, subject.trial.choice) : step.request_of(step_args, arch)));
+    });
+  });
+  for (const Kernel* kernel : subject.launches)
+    if (std::find(subject.kernels.begin(), subject.kernels.end(), kernel) == subject.kernels.end()) subject.kernels.push_back(kernel);
+  return subject;
+}
+
+Run::Memory Run::room(std::size_t size) {
+  Memory memory;
+  memory.bytes.resize(size + 2 * kGuardBytes + kAlignment);
+  const auto base = reinterpret_cast<std::uintptr_t>(memory.bytes.data());
+  memory.begin = (base + kGuardBytes + kAlignment - 1) / kAlignment * kAlignment - base;
+  memory.size = size;
+  memory.filled.assign(memory.bytes.size(), kPoison);
+  return memory;
+}
+
+Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
+  for (const ops::TrialTensor& tensor : subject.trial.tensors) {
+    Memory memory = room(tensor.bytes());
+    std::byte* inside = memory.filled.data() + memory.begin;
+    if (!tensor.numbers.empty()) {
+      std::memcpy(inside, tensor.numbers.data(), tensor.numbers.size() * sizeof(std::int32_t));
+    } else if (!tensor.written) {
+      const std::string values = normal_values(tensor.operand.dtype, tensor.elements(), data_seed + tensors_.size());
+      std::memcpy(inside, values.data(), values.size());
+    }
+    tensors_.push_back(std::move(memory));
+  }
+}
+
+void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed, const std::vector<Change>& changes) {
+  launch::ModelOptions options;
+  options.seed = seed;
+  options.workers = 1;  // several runs go on beside each other
+  const launch::Kernel* loaded = kernel.loaded.get();
+  for (const Change& change : changes) {
+    if (change.kernel != &kernel) continue;
+    options.disabled_sites = change.disabled;
+    options.weakened_sites = change.weakened;
+    if (change.instead != nullptr) loaded = change.instead.get();
+  }
+  driver_->set_options(std::move(options));
+  ops::LaunchPlan plan;
+  plan.sm_count = kernel.cluster;  // few blocks, so that each does several tiles
+  plan.blocks_per_sm = 1;
+  op.plan(args, kernel.geometry, plan);
+  std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
+  for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
+  if (plan.map_count > 0) driver_->encode_tensor_maps(0, {maps.data(), plan.map_count});
+  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, false, kernel.cluster}, plan.params.data(), plan.params_bytes, {});
+}
+
+Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {
+  std::vector<void*> places;
+  for (Memory& memory : tensors_) {
+    std::memcpy(memory.bytes.data(), memory.filled.data(), memory.bytes.size());
+    places.push_back(memory.place());
+  }
+  Outcome outcome;
+  const Kernel* current = subject_.launches.front();
+  try {
+    subject_.trial.with_args(kHost, places, [&](const void* args) {
+      const std::size_t scratch_bytes = subject_.op->scratch_bytes(args, subject_.trial.choice);
+      const auto scratch = driver_->allocate(0, scratch_bytes);
+      std::memset(scratch.get(), static_cast<int>(kPoison), scratch_bytes);
+      std::size_t next = 0;
+      subject_.op->steps(args, subject_.trial.choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
+        current = subject_.launches[next++];
+        launch(*current, step, step_args, seed, changes);
+      });
+    });
+  } catch (const Error& e) {
+    if (e.stage != Stage::model) throw;
+    outcome.fault = Fault{current->name, e.code, e.message, e.log};
+    return outcome;
+  }
+  if (const std::string problem = beside(); !problem.empty()) outcome.fault = Fault{current->name, Code::model_fault, problem, {}};
+  else outcome.results = results();
+  return outcome;
+}
+
+std::string Run::beside() const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Memory& memory = tensors_[i];
+    const bool written = subject_.trial.tensors[i].written;
+    for (std::size_t b = 0; b < memory.bytes.size(); ++b) {
+      const bool inside = b >= memory.begin && b < memory.begin + memory.size;
+      if (memory.bytes[b] == memory.filled[b] || (inside && written)) continue;
+      const std::string& name = subject_.trial.tensors[i].name;
+      if (inside) return cat("byte ", b - memory.begin, " of ", name, " was written, which is only to be read");
+      return b < memory.begin ? cat("the byte ", memory.begin - b, " before ", name, " was written") : cat("the byte ", b - memory.begin - memory.size, " behind the end of ", name, " was written");
+    }
+  }
+  return {};
+}
+
+std::string Run::results() const {
+  support::FieldHash hash;
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (subject_.trial.tensors[i].written)
+      hash.field(subject_.trial.tensors[i].name, std::string_view(reinterpret_cast<const char*>(tensors_[i].bytes.data()) + tensors_[i].begin, tensors_[i].size));
+  return support::to_hex(hash.finish());
+}
+
+}  // namespace tj::check

@@ -1,0 +1,79 @@
+// One trial, run again and again on the CPU model.
+//
+// Decides how its tensors lie in memory, which values they hold, and what of a run is a fault: what the model reports, and bytes that
+// change beside tensors. Does not decide which seeds, nor what is switched off.
+// Invariant: equal trials, data seeds, seeds and changes give equal outcomes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "check/kernels.hpp"
+#include "launch/model.hpp"
+#include "ops/trial.hpp"
+
+namespace tj::check {
+
+/// A trial and the kernels that serve it. Constant once made; shared by threads.
+struct Subject {
+  const ops::Op* op = nullptr;
+  ops::Trial trial;
+  std::vector<const Kernel*> launches;  ///< in order; a kernel may serve several
+  std::vector<const Kernel*> kernels;   ///< each once
+  std::string target;                   ///< "model:sm_90a"
+
+  /// The one that bears the op's name, which sites are meant by without another name: the last of those.
+  const Kernel& own() const;
+};
+/// Makes the kernels. Throws tj::Error, unsupported where the target does not serve the trial.
+Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels);
+
+/// What is switched off or done by another binary, in one kernel; the others stay as they are.
+struct Change {
+  const Kernel* kernel = nullptr;  ///< null: none
+  std::vector<int> disabled, weakened;
+  std::shared_ptr<launch::Kernel> instead;
+};
+
+struct Fault {
+  std::string kernel;
+  Code code = Code::model_fault;
+  std::string message, log;
+};
+
+struct Outcome {
+  std::optional<Fault> fault;
+  std::string results;  ///< of all bytes that were to be written; empty after a fault
+};
+
+/// Memory of its own and a model of its own: one for each thread.
+class Run {
+ public:
+  Run(const Subject& subject, std::uint64_t data_seed);
+  /// Throws tj::Error of other stages than the model's.
+  Outcome operator()(std::uint64_t seed, const std::vector<Change>& changes);
+
+ private:
+  struct Memory {
+    std::vector<std::byte> bytes, filled;  ///< guards before and behind; what it holds before each run
+    std::size_t begin = 0, size = 0;
+    void* place() { return bytes.data() + begin; }
+  };
+  static Memory room(std::size_t size);
+  void launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed, const std::vector<Change>& changes);
+  /// "" or which tensor something was written beside.
+  std::string beside() const;
+  std::string results() const;
+
+  const Subject& subject_;
+  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::vector<Memory> tensors_;
+};
+
+}  // namespace tj::check

@@ -1,0 +1,188 @@
+// tj-check: options, and which of its ways of working they ask for.
+//
+// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op, which names what it
+// allows. So a new op needs no change in this file.
+#include "tools/check.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <ostream>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "tools/options.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+
+constexpr std::uint64_t kUsualSeeds = 20;
+constexpr std::uint64_t kMostSeeds = 1000000;
+
+constexpr const char* kFooter =
+    "With --op, further flags select kernels and sizes and belong to the op; several values are separated by commas, and all combinations are\n"
+    "checked. Of a flag that is left out the first value is taken, of a size one in which each ring's slots come round.\n"
+    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k\n"
+    "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile the one that is predicted\n"
+    "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
+    "  chunk_indices: --lengths   copy_rows: --batch --rows --columns   sum_parts: --out --m --n --parts\n"
+    "Behind \"--\" a program of your own: a graph and node bodies of yours are checked by the program that launches them. It is run once for\n"
+    "each seed, with TJ_TARGET set to the target, TJ_MODEL_SEED to the seed, TJ_MODEL_DISABLE and TJ_MODEL_WEAKEN to the sites, and TJ_MODEL_REPORT to a\n"
+    "file that the library appends to. It must use tensors in host memory, and end with status 0 when all is well.\n"
+    "  tj-check --seeds 50 --target model:sm_90a -- build/release/samples/05_custom_gemm --m 300\n"
+    "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot be made, 2 bad use.";
+
+void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string>& off, std::vector<std::string>& weak) {
+  auto* op = app.add_option("--op", settings.op, "fmha, gemm, chunk_o, ...")->check(no_flag);
+  auto* all = app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
+  app.add_option("--target", settings.target, "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: TJ_TARGET, else the first known one)")->check(no_flag)->excludes(all);
+  app.add_option("--seeds", settings.seeds.count, "orders of events that are tried (default: 20)")->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
+  app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)");
+  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)");
+  app.add_option("--disable-site", off, "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")->check(no_flag)->delimiter(',');
+  app.add_option("--weaken-site", weak, "a site that does less: a wait for groups leaves one more under way, an announcement says half the bytes, a turn is passed on without a wait")->check(no_flag)->delimiter(',');
+  auto* list = app.add_flag("--list-sites", settings.list_sites, "list the sites, run nothing: number, kind and text, a line each, separated by tabs");
+  app.add_flag("--mutate", settings.mutate, "switch off or weaken each site in turn, change ring depths, and expect each to be found")->excludes(list);
+  app.add_option("--jobs", settings.seeds.threads, "runs at a time (default: one a core)")->check(CLI::Range(1, 256));
+  app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
+  app.add_flag("--json", settings.json, "print one JSON document and nothing else");
+  app.allow_extras();
+  app.footer(kFooter);
+}
+
+/// The arch's model, whether or not that was said.
+std::string model_of(const std::string& given) {
+  std::string name = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
+  if (name.empty()) name = arch::all().front()->name;
+  arch::Target target = arch::parse_target(name);
+  target.model = true;
+  return target.name();
+}
+
+void check_use(const CheckSettings& settings) {
+  const int given = !settings.op.empty() + settings.all + !settings.program.empty();
+  if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
+  const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
+  if (settings.op.empty() && !settings.op_flags.empty()) bad_use(cat("--", settings.op_flags.begin()->first, " belongs to no op; give --op, or leave it out"));
+  if (settings.mutate && !settings.program.empty()) bad_use("--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by --disable-site");
+  if (sites && (settings.mutate || settings.all || settings.list_sites)) bad_use("--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a program");
+}
+
+/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& settings, std::ostream& out, std::ostream& err) {
+  const auto behind = std::find(words.begin(), words.end(), "--");
+  if (behind != words.end()) {
+    settings.program.assign(behind + 1, words.end());
+    if (settings.program.empty()) bad_use("-- is followed by nothing; give a program and its arguments behind it");
+  }
+  settings.seeds.count = 0;
+  std::vector<std::string> own(words.begin(), behind), off, weak;
+  CLI::App app("Looks for deadlocks, races and misuse of barriers in kernels, on the CPU model of an architecture. Needs no GPU.", "tj-check");
+  add_options(app, settings, off, weak);
+  try {
+    app.parse(std::vector<std::string>(own.rbegin(), own.rend()));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
+  }
+  if (settings.seeds.count == 0) settings.seeds.count = kUsualSeeds;
+  for (const OpFlag& flag : read_op_flags(app.remaining())) {
+    auto& values = settings.op_flags[flag.name];
+    if (flag.values.empty()) values.emplace_back("true");
+    values.insert(values.end(), flag.values.begin(), flag.values.end());
+  }
+  for (const std::string& text : off) settings.disabled.push_back(support::parse_site("--disable-site", text));
+  for (const std::string& text : weak) settings.weakened.push_back(support::parse_site("--weaken-site", text));
+  check_use(settings);
+  settings.target = model_of(settings.target);
+  return std::nullopt;
+}
+
+}  // namespace
+
+struct CheckProgress::State {
+  std::ostream& err;
+  const bool terminal;
+  std::string what;
+  std::size_t done = 0, total = 0;
+  bool dirty = false;
+  std::mutex mutex;
+};
+CheckProgress::CheckProgress(std::ostream& err, bool terminal) : state_(new State{err, terminal, {}, 0, 0, false, {}}) {}
+CheckProgress::~CheckProgress() { end(); }
+void CheckProgress::begin(const std::string& what, std::size_t total) {
+  const std::lock_guard lock(state_->mutex);
+  state_->what = what;
+  state_->done = 0;
+  state_->total = total;
+}
+void CheckProgress::step() {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->done;
+  if (!state_->terminal) return;
+  state_->err << "\r\x1b[K" << state_->what << ": " << state_->done << " of " << state_->total << std::flush;
+  state_->dirty = true;
+}
+void CheckProgress::end() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->dirty) state_->err << "\r\x1b[K" << std::flush;
+  state_->dirty = false;
+}
+
+struct CheckKernels::State {
+  support::Settings settings;
+  std::map<std::string, std::unique_ptr<check::Kernels>> kernels;
+};
+CheckKernels::CheckKernels(const CheckSettings& settings) : state_(std::make_unique<State>()) {
+  Options options;
+  if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
+  options.target = "";  // each case has its own
+  state_->settings = support::resolve_settings(options);
+}
+CheckKernels::~CheckKernels() = default;
+check::Kernels& CheckKernels::of(const std::string& target) {
+  auto& kept = state_->kernels[target];
+  if (!kept) kept = std::make_unique<check::Kernels>(state_->settings, arch::parse_target(target), support::Log(state_->settings.log_level, {}));
+  return *kept;
+}
+
+std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels) {
+  const std::vector<check::Case> cases = settings.all ? check::full_set() : std::vector<check::Case>{{settings.op, settings.target, settings.op_flags}};
+  std::vector<CheckCase> made;
+  for (const check::Case& each : cases) {
+    const ops::Op& op = find_op(each.op);
+    check::Kernels& maker = kernels.of(each.target);
+    for (ops::Trial& trial : op.trials(each.flags, *maker.target().arch)) {
+      std::string command = cat("tj-check --op ", each.op, " --target ", each.target, trial.flags.empty() ? "" : " ", trial.flags);
+      made.push_back({check::make_subject(op, std::move(trial), maker), &maker, std::move(command)});
+    }
+  }
+  return made;
+}
+
+int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+  try {
+    CheckSettings settings;
+    if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
+    CheckProgress progress(err, terminal);
+    if (!settings.program.empty()) return check_program(settings, progress, out);
+    CheckKernels kernels(settings);
+    const std::vector<CheckCase> cases = check_cases(settings, kernels);
+    if (settings.list_sites) return list_sites(cases, settings.json, out);
+    return settings.mutate ? check_mutants(settings, cases, progress, out) : check_seeds(settings, cases, progress, out);
+  } catch (const Error& error) {
+    err << "tj-check: " << error.what() << '\n' << error.log;
+    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
+  } catch (const std::exception& error) {
+    err << "tj-check: " << error.what() << '\n';
+    return kExitFailures;
+  }
+}
+
+}  // namespace tj::tools
