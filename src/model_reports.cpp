@@ -24,7 +24,7 @@ using support::cat;
 class Noted final : public launch::Kernel {
  public:
   explicit Noted(std::shared_ptr<launch::Kernel> inner) : inner_(std::move(inner)) {
-    const std::string_view text = inner_->notes();
+    const std::string_view text = inner_->notes_text();
     if (text.empty()) return;
     const Json notes = Json::parse(text, nullptr, false);
     if (!notes.is_object()) return;
@@ -32,7 +32,7 @@ class Noted final : public launch::Kernel {
     for (const auto& site : notes.value("sites", Json::array())) sites.push_back({{"id", site.value("id", 0)}, {"kind", site.value("kind", std::string())}, {"text", site.value("text", std::string())}});
   }
   std::size_t params_bytes() const noexcept override { return inner_->params_bytes(); }
-  std::string_view notes() const noexcept override { return inner_->notes(); }
+  std::string_view notes_text() const noexcept override { return inner_->notes_text(); }
   const launch::Kernel& inner() const { return *inner_; }
 
   std::string name;

@@ -45,7 +45,7 @@ const Kernel& Kernels::get(const ops::Op& op, const ops::Request& request) {
   kernel.smem_bytes = artifact.smem_bytes;
   kernel.symbol = artifact.symbol;
   for (const auto& [name, value] : artifact.geometry) kernel.geometry.push_back(value);
-  kernel.sites = sites_of(kernel.loaded->notes());
+  kernel.sites = sites_of(kernel.loaded->notes_text());
   if (kernel.sites.empty()) kernel.sites = sites_of(emit(kernel));
   return kernels_.emplace(request.name, std::move(kernel)).first->second;
 }

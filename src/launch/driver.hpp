@@ -47,7 +47,7 @@ class Kernel {
   /// Size of its one parameter; 0 when the driver cannot tell.
   virtual std::size_t params_bytes() const noexcept { return 0; }
   /// What the unit says of itself, as JSON (kernel_templates/README.md); empty where it says nothing, and on devices.
-  virtual std::string_view notes() const noexcept { return {}; }
+  virtual std::string_view notes_text() const noexcept { return {}; }
 };
 
 /// Launches that were recorded to be run again, all of them with one submission. Thread safe.

@@ -38,7 +38,7 @@ class ModelKernel final : public Kernel {
  public:
   ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), notes(model::Notes::parse(object.kernel().notes)), smem_bytes(smem) {}
   std::size_t params_bytes() const noexcept override { return object.kernel().params_bytes; }
-  std::string_view notes() const noexcept override { return object.kernel().notes == nullptr ? std::string_view() : object.kernel().notes; }
+  std::string_view notes_text() const noexcept override { return object.kernel().notes == nullptr ? std::string_view() : object.kernel().notes; }
   const model::Object object;
   const model::Notes notes;
   const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device

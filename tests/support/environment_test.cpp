@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <pwd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -12,7 +13,8 @@
 namespace {
 
 constexpr const char* kNames[] = {"TJ_CACHE_DIR", "TJ_CACHE_MAX_SIZE", "TJ_TARGET",      "TJ_DUMP_DIR",
-                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "TJ_TUNE", "XDG_CACHE_HOME", "HOME"};
+                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "TJ_TUNE", "XDG_CACHE_HOME", "HOME",
+                                  "TJ_MODEL_SEED", "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN", "TJ_MODEL_REPORT"};
 
 /// Only the given variables are set while it lives.
 class Variables {
@@ -146,4 +148,38 @@ TEST_CASE("measured choices are used unless TJ_TUNE or the option says otherwise
   options.use_tuning = false;
   CHECK_FALSE(settings({}, options).use_tuning);
   CHECK(refusal({{"TJ_TUNE", "yes"}}) == "TJ_TUNE is 'yes'; allowed: on, off. Correct it or leave it unset.");
+}
+
+TEST_CASE("what only checkers set: a seed, sites and a report, by option or variable") {
+  CHECK(!settings({{"HOME", "/h"}}).model.given());
+  const auto by_variable = settings({{"TJ_MODEL_SEED", "18446744073709551615"}, {"TJ_MODEL_DISABLE", "3,fmha:4"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r//x"}}).model;
+  CHECK(by_variable.given());
+  CHECK(by_variable.seed == 18446744073709551615u);
+  REQUIRE(by_variable.disabled.size() == 2);
+  CHECK(by_variable.disabled[1].kernel == "fmha");
+  CHECK(by_variable.disabled[1].id == 4);
+  CHECK(by_variable.weakened.size() == 1);
+  CHECK(by_variable.report == "/r/x");
+  tj::Options options;
+  options.model_seed = 7;
+  options.model_disable = "";
+  options.model_weaken = "x:1";
+  options.model_report = "";
+  const auto by_option = settings({{"TJ_MODEL_SEED", "x"}, {"TJ_MODEL_DISABLE", "3"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r"}}, options).model;
+  CHECK(by_option.seed == 7);
+  CHECK(by_option.disabled.empty());
+  CHECK(by_option.weakened.at(0).kernel == "x");
+  CHECK(by_option.report.empty());
+  CHECK(refusal({{"TJ_MODEL_SEED", "-1"}}).find("TJ_MODEL_SEED is '-1'; allowed: ") == 0);
+  CHECK(refusal({{"TJ_MODEL_DISABLE", "a,b"}}).find("TJ_MODEL_DISABLE is 'a'; allowed: ") == 0);
+}
+
+TEST_CASE("the environment of a program that is started") {
+  const Variables variables({{"TJ_TARGET", "sm_80"}, {"TJ_DUMP_DIR", "/d"}});
+  const auto all = tj::support::environment_with({{"TJ_TARGET", "model:sm_90a"}, {"TJ_DUMP_DIR", ""}, {"TJ_MODEL_SEED", "3"}});
+  const auto count = [&](const std::string& text) { return std::count(all.begin(), all.end(), text); };
+  CHECK(count("TJ_TARGET=model:sm_90a") == 1);
+  CHECK(count("TJ_MODEL_SEED=3") == 1);
+  CHECK(count("TJ_TARGET=sm_80") == 0);
+  CHECK(count("TJ_DUMP_DIR=/d") == 0);
 }

@@ -1,0 +1,115 @@
+// Protects what tj-check makes of texts: which reports are one finding, which lines of a unit belong to a role, what units say of their
+// sites, and how sites are written.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "check/equivalents.hpp"
+#include "check/full_set.hpp"
+#include "check/notes.hpp"
+#include "check/rings_text.hpp"
+#include "check/seeds.hpp"
+#include "support/sites.hpp"
+
+using namespace tj;
+
+namespace {
+
+const std::string kUnit = R"(namespace {
+  struct RingA {
+    static constexpr unsigned kSlots = 2, kSlotBytes = 64;
+    static constexpr unsigned kData = 0;
+  };
+  struct RingAb {
+    static constexpr unsigned kSlots = 1, kSlotBytes = 64;
+    static constexpr unsigned kData = 128;
+  };
+}  // namespace
+
+TJ_KERNEL(tj_kernel, 384, Params, params) {
+  dev::ring_init<RingA>(shared);
+  if (warp < 4) {
+    // roles load, store
+    dev::registers_shrink<1, 24>();
+    if (warp == 0 && dev::elect_one()) {
+      dev::wait_empty<2, RingA>(shared, s);
+    }
+    if (warp == 1 && dev::elect_one()) {
+      dev::wait_full<3, RingAb>(shared, s);
+    }
+  } else {
+    // roles compute0, compute1
+    dev::wait_full<4, RingA>(shared, s);
+    dev::publish<5, RingAb>(shared, s);
+  }
+}
+)";
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("reports that differ in numbers alone are one, but not those of other sites or nodes") {
+  CHECK(check::without_numbers("block 3, warp 12 waits for 0x38408 (site 15): qk.1 of compute0") == "block #, warp # waits for # (site 15): qk.1 of compute0");
+  CHECK(check::without_numbers("") == "");
+  CHECK(check::without_numbers("7") == "#");
+}
+
+TEST_CASE("work is spread over threads, each index once, and an exception is let through") {
+  std::vector<int> seen(100);
+  check::in_threads(4, seen.size(), [&](std::size_t, std::size_t index) { ++seen[index]; });
+  CHECK(std::all_of(seen.begin(), seen.end(), [](int count) { return count == 1; }));
+  CHECK_THROWS_AS(check::in_threads(4, 100, [](std::size_t, std::size_t index) { if (index == 7) throw Error(Stage::model, Code::internal, "seven"); }), Error);
+}
+
+TEST_CASE("each ring is counted otherwise by each role that uses it, and has a slot more for all") {
+  const std::vector<check::RingText> mutants = check::ring_mutants(kUnit);
+  std::vector<std::string> names;
+  for (const check::RingText& mutant : mutants) names.push_back(mutant.what);
+  CHECK(names == std::vector<std::string>{"ring RingA of 2 slots counted as 3 by load", "ring RingA of 2 slots counted as 1 by load", "ring RingA of 2 slots counted as 3 by compute0, compute1",
+                                          "ring RingA of 2 slots counted as 1 by compute0, compute1", "ring RingA of 2 slots used with 3 in the same layout", "ring RingAb of 1 slots counted as 2 by store",
+                                          "ring RingAb of 1 slots counted as 2 by compute0, compute1", "ring RingAb of 1 slots used with 2 in the same layout"});
+  CHECK(has(mutants[0].text, "struct RingAOtherDepth : RingA { static constexpr unsigned kSlots = 3; };"));
+  CHECK(has(mutants[0].text, "wait_empty<2, RingAOtherDepth>"));
+  CHECK(has(mutants[0].text, "wait_full<4, RingA>"));
+  CHECK(has(mutants[0].text, "ring_init<RingA>"));
+  CHECK(has(mutants[4].text, "kSlots = 3, kSlotBytes = 64"));
+  CHECK(has(mutants[4].text, "kData = 128"));
+  CHECK(check::ring_mutants("int main() {}\n").empty());
+}
+
+TEST_CASE("a unit's notes give its sites; what is no such JSON is refused") {
+  const auto sites = check::sites_of(R"({"name": "x", "sites": [{"id": 3, "kind": "group_wait", "text": "wait"}, {"id": 4, "kind": "wait", "text": "other"}]})");
+  REQUIRE(sites.size() == 2);
+  CHECK(sites[0].id == 3);
+  CHECK(check::can_be_weakened(sites[0]));
+  CHECK(!check::can_be_weakened(sites[1]));
+  CHECK(check::sites_of("").empty());
+  CHECK_THROWS_AS(check::sites_of("{"), Error);
+  CHECK_THROWS_AS(check::sites_of(R"({"sites": [{"id": "three"}]})"), Error);
+}
+
+TEST_CASE("sites are a number, or a kernel and a number") {
+  CHECK(support::parse_site("x", "12").id == 12);
+  CHECK(support::parse_site("x", "fmha:3").kernel == "fmha");
+  CHECK(support::parse_sites("x", "1,a:2").size() == 2);
+  CHECK(support::to_string(support::parse_site("x", "fmha:3")) == "fmha:3");
+  for (const char* text : {"", "0", "-1", "x", "fmha:", ":3", "3x", "1,2"}) {
+    CAPTURE(std::string(text));
+    CHECK_THROWS_AS(support::parse_site("x", text), Error);
+  }
+  CHECK_THROWS_AS(support::parse_sites("x", "1,"), Error);
+}
+
+TEST_CASE("the full set names every op and every family, and each equivalent has an argument") {
+  const std::vector<check::Case> cases = check::full_set();
+  for (const char* op : {"fmha", "gemm", "chunk_o", "chunk_indices", "copy_rows", "sum_parts"}) CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.op == op; }));
+  for (const char* arch : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"})
+    CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.target == std::string("model:") + arch; }));
+  CHECK(check::flags_of("--a x,y --b z") == ops::Flags{{"a", {"x", "y"}}, {"b", {"z"}}});
+  for (const check::Equivalent& each : check::equivalents()) CHECK(std::string(each.argument).size() > 20);
+}

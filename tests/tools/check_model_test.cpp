@@ -1,0 +1,148 @@
+// Protects tj-check as a user runs it on ops: exit codes, what it says of a kernel with a barrier less, JSON alone with --json, and
+// mistakes named.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/scratch.hpp"
+#include "tools/check.hpp"
+#include "tools/options.hpp"
+
+using namespace tj;
+
+namespace {
+
+struct Done {
+  int code = 0;
+  std::string out, err;
+};
+
+Done run(const std::string& line, bool terminal = false) {
+  std::istringstream split(line);
+  std::vector<std::string> words;
+  for (std::string word; split >> word;) words.push_back(word);
+  std::ostringstream out, err;
+  Done done;
+  done.code = tools::check(words, out, err, terminal);
+  done.out = out.str();
+  done.err = err.str();
+  return done;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const std::string kGemm = "--op gemm --tile 64x32x128 --target model:sm_90a ";
+
+/// The number of the first site whose text has all of these parts.
+std::string site_with(const std::string& listing, const std::vector<std::string>& parts) {
+  std::istringstream lines(listing);
+  for (std::string line; std::getline(lines, line);)
+    if (std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return has(line, part); })) return line.substr(0, line.find('\t'));
+  FAIL("no site has ", parts.front());
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a kernel without a fault is clean, for an architecture as for its model") {
+  for (const char* target : {"sm_90a", "model:sm_90a"}) {
+    const Done done = run("--op gemm --tile 64x32x128 --seeds 3 --target " + std::string(target));
+    CHECK(done.code == tools::kExitOk);
+    CHECK(has(done.out, "clean: gemm_f16_kk_64x32x128 on model:sm_90a, M 128 N 64 K 640"));
+    CHECK(has(done.out, "1 problem, 3 seeds from 1, values of seed 1: clean"));
+    CHECK(done.err == "");
+  }
+}
+
+TEST_CASE("sites are listed a line each, and one that is switched off is found, named, and shown again by the command that is printed") {
+  const Done listed = run(kGemm + "--list-sites");
+  CHECK(listed.code == tools::kExitOk);
+  const std::string release = site_with(listed.out, {"release ring a"});
+  const Done broken = run(kGemm + "--seeds 4 --disable-site " + release);
+  CHECK(broken.code == tools::kExitFailures);
+  CHECK(has(broken.out, "finding 1 of "));
+  CHECK(has(broken.out, "gemm_f16_kk_64x32x128: "));
+  CHECK(has(broken.out, "waits since step"));
+  const std::string mark = "again:\n  tj-check ";
+  REQUIRE(has(broken.out, mark));
+  const std::size_t begin = broken.out.find(mark) + mark.size();
+  const Done again = run(broken.out.substr(begin, broken.out.find('\n', begin) - begin));
+  CHECK(again.code == tools::kExitFailures);
+  // All but the counts of seeds is the same.
+  const auto message = [](const std::string& text) { return text.substr(text.find("gemm_f16_kk_64x32x128: "), text.find("threads have ended") - text.find("gemm_f16_kk_64x32x128: ")); };
+  CHECK(message(again.out) == message(broken.out));
+}
+
+TEST_CASE("--json prints one document, whatever was found") {
+  const auto sites = nlohmann::json::parse(run(kGemm + "--list-sites --json").out);
+  REQUIRE(sites.size() == 1);
+  REQUIRE(!sites[0]["sites"].empty());
+  CHECK(sites[0]["kernel"] == "gemm_f16_kk_64x32x128");
+  const auto clean = nlohmann::json::parse(run(kGemm + "--seeds 1 --json").out);
+  CHECK(clean["findings"] == 0);
+  const std::string release = site_with(run(kGemm + "--list-sites").out, {"release ring b"});
+  const Done broken = run(kGemm + "--seeds 2 --json --disable-site " + release, true);
+  CHECK(broken.code == tools::kExitFailures);
+  const auto document = nlohmann::json::parse(broken.out);
+  CHECK(document["findings"].get<int>() >= 1);
+  for (const char* field : {"kernel", "code", "message", "log", "first_seed", "seeds", "command"}) CHECK(document["cases"][0]["findings"][0].contains(field));
+}
+
+TEST_CASE("the kernels of a call that is served in steps are named, and their sites with them") {
+  const std::string parts = "--op gemm --dtype f16 --tile 64x64x128 --parts true --target model:sm_90a ";
+  CHECK(run(parts + "--seeds 1").code == tools::kExitOk);
+  const Done listed = run(parts + "--list-sites");
+  CHECK(has(listed.out, "_parts:1\t"));
+  const std::string release = site_with(listed.out, {"release ring a"});
+  CHECK(has(release, "gemm_f16_f32_kk_64x64x128_parts:"));
+  CHECK(run(parts + "--seeds 4 --disable-site " + release).code == tools::kExitFailures);
+}
+
+TEST_CASE("mutants: a table with a score, and an exit code that tells whether one survived") {
+  const Done done = run("--op copy_rows --target model:sm_90a --mutate --seeds 2 --json");
+  const auto document = nlohmann::json::parse(done.out);
+  CHECK(document["all"]["mutants"].get<int>() == document["all"]["caught"].get<int>() + document["all"]["equivalent"].get<int>() + document["all"]["survived"].get<int>());
+  CHECK(done.code == (document["all"]["survived"] == 0 ? tools::kExitOk : tools::kExitFailures));
+  CHECK(has(run("--op copy_rows --target model:sm_90a --mutate --seeds 2").out, " mutants  caught  equivalent  survived    score"));
+}
+
+TEST_CASE("progress is for terminals") {
+  CHECK(has(run(kGemm + "--seeds 2", true).err, "1 of 2"));
+  CHECK(run(kGemm + "--seeds 2", false).err == "");
+}
+
+TEST_CASE("bad use: the argument, its value, what is allowed, exit code 2") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "--op, --all"},
+      {"--op gem", "allowed: fmha, gemm"},
+      {"--op fmha --seq-q zero", "--seq-q is 'zero'"},
+      {"--op fmha --target sm_1", "sm_1"},
+      {"--op fmha --seeds 0", "--seeds"},
+      {"--op fmha --colour red", "--colour means nothing to fmha"},
+      {"--op chunk_o --target sm_80", "sm_80"},
+      {"--all --seq-q 3", "--seq-q belongs to no op"},
+      {kGemm + "--disable-site x", "--disable-site is 'x'"},
+      {kGemm + "--disable-site 9999", "has the sites 1 to "},
+      {kGemm + "--disable-site other:1", "the kernels are gemm_f16_kk_64x32x128"},
+      {kGemm + "--disable-site 1 --mutate", "--disable-site and --weaken-site are given with --mutate"},
+      {"--", "-- is followed by nothing"},
+      {"--mutate -- true", "--mutate is given with a program"},
+      {"-- /nowhere/at/all", "/nowhere/at/all"},
+      {"-- true", "launched no kernel"},
+  };
+  for (const auto& [line, part] : cases) {
+    CAPTURE(std::string(line));
+    const Done done = run(line);
+    CHECK(done.code == tools::kExitBadUse);
+    CHECK(done.out == "");
+    CHECK_MESSAGE(has(done.err, part), done.err);
+  }
+  const Done help = run("--help");
+  CHECK(help.code == tools::kExitOk);
+  for (const char* part : {"--list-sites", "--mutate", "TJ_MODEL_SEED", "Exit codes"}) CHECK(has(help.out, part));
+}
