@@ -67,17 +67,24 @@ def files(root, folder, suffixes=frozenset({".cpp", ".hpp", ".h", ".cuh"})):
     return sorted(p for p in (root / folder).rglob("*") if p.is_file() and p.suffix in suffixes)
 
 
+@functools.lru_cache(maxsize=None)
+def places(text, pattern):
+    """(line, what matches) of each match within one line."""
+    return [(number, match.group(0).strip())
+            for number, line in enumerate(text.split("\n"), 1) for match in re.finditer(pattern, line)]
+
+
 def find(root, path, text, pattern, message):
-    for number, line in enumerate(text.split("\n"), 1):
-        for match in re.finditer(pattern, line):
-            yield f"{path.relative_to(root)}:{number}: {message.format(match.group(0).strip())}"
+    for number, found in places(text, pattern):
+        yield f"{path.relative_to(root)}:{number}: {message.format(found)}"
 
 
+@functools.lru_cache(maxsize=None)
 def includes(text):
-    for number, line in enumerate(strip(text).split("\n"), 1):
-        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
-        if match:
-            yield number, match.group(1), match.group(2)
+    """(line, quote or bracket, what is included) of each include."""
+    matches = ((number, re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line))
+               for number, line in enumerate(strip(text).split("\n"), 1))
+    return [(number, match.group(1), match.group(2)) for number, match in matches if match]
 
 
 def folder_of(root, path):
