@@ -147,7 +147,9 @@ void tensor_store(unsigned tensor, const unsigned* words, int count, tj_model_te
 void tensor_wait(int site, int stores) {
   at_site(site, [=](Thread& t, Block& b) { b.tensor.wait(t, stores != 0); });
 }
-void tensor_fence(int, int) {}
+void tensor_fence(int site, int after) {
+  at_site(site, [=](Thread& t, Block& b) { b.tensor_order.fence(t, after != 0); });
+}
 void tensor_multiply(const tj_model_tensor_matrix* instruction) {
   guarded([=](Thread& t, Block& b) { one_block(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
 }

@@ -86,8 +86,8 @@ void Mbarriers::arrive(Thread& thread, std::uint32_t address, bool from_outside)
   count_arrival(thread, address, barrier);
 }
 
-void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time) {
-  Mbarrier& barrier = at(thread, address, "copy_async_arrive");
+void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what) {
+  Mbarrier& barrier = at(thread, address, what);
   monitor_.order.add(barrier.arrived, agent, time);
   count_arrival(thread, address, barrier);
 }

@@ -22,7 +22,7 @@ Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads),
       monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order), registers(scheduler),
       copies(shared, mbarriers, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
-      tensor(scheduler, common.threads / common.kernel->warp_threads), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
+      tensor(scheduler, common.threads / common.kernel->warp_threads), tensor_order(monitor, scheduler), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
   monitor.set_barriers(mbarriers);
   units_.push_back(&copies);
   units_.push_back(&stores);
@@ -93,6 +93,7 @@ void Block::reset(unsigned index) {
   stores.reset();
   thread_copies_.reset();
   tensor.reset();
+  tensor_order.reset();
   tensor_matrix_.reset();
   units_.resize(constant_units_);
   for (WarpUnit& warp : warps) warp.reset();

@@ -20,6 +20,7 @@
 #include "launch/model_store.hpp"
 #include "launch/model_tensor_matrix.hpp"
 #include "launch/model_tensor_memory.hpp"
+#include "launch/model_tensor_order.hpp"
 #include "launch/model_thread_copies.hpp"
 #include "launch/model_warp.hpp"
 
@@ -72,6 +73,7 @@ class Block {
   std::vector<WarpUnit> warps;
   std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
   TensorMemory tensor;
+  TensorOrder tensor_order;
 
   void count(int site) {
     if (site < 0) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "launch/model_operand.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -153,39 +154,16 @@ void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
   } else {
     const tj_model_matrix& instruction = operation.instruction;
     operation.access = monitor_.begin(thread, Access::By::matrix, false, agent_, static_cast<Order::Time>(threads_[thread.in_group()].issued + 1));
-    if (!operation.left_in_registers) read_operand(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
-    read_operand(thread, operation, instruction.descriptor_b, instruction.columns, instruction.transpose_b != 0);
+    if (!operation.left_in_registers) read(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
+    read(thread, operation, instruction.descriptor_b, instruction.columns, instruction.transpose_b != 0);
   }
   // What threads have written each one knows in its own way.
   const auto by_thread = [&](Shadow::Id id) { return monitor_.at(id).by == Access::By::thread; };
   operation.known = std::any_of(operation.read.writers.begin(), operation.read.writers.end(), by_thread) ? nullptr : known;
 }
 
-void MatrixUnit::read_operand(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major) {
-  const MatrixOperand operand = MatrixOperand::decode(descriptor);
-  struct Row {
-    std::uint32_t bytes = 0, unwritten = 0, address = 0;
-  };
-  std::array<Row, kMaxMatrixColumns> rows{};
-  std::uint32_t written = 0;
-  for_each_chunk(operand, operation.instruction.element, count, mn_major, [&](int at, std::uint32_t address, std::uint32_t bytes) {
-    shared_.at(thread, address, bytes, "a matrix operand's read");
-    operation.read.unwritten = 0;
-    monitor_.read(thread, operation.access, address, bytes, &operation.read);
-    Row& row = rows[static_cast<std::size_t>(at)];
-    row.bytes += bytes;
-    row.unwritten += operation.read.unwritten;
-    if (operation.read.unwritten > 0) row.address = address;
-    written += bytes - operation.read.unwritten;
-  });
-  // Rows outside the tensor need not be there: what they give is not stored. Parts of a row, or no row at all, are a fault.
-  for (const Row& row : rows)
-    if (row.unwritten > 0 && (row.unwritten < row.bytes || written == 0)) monitor_.unwritten(thread, operation.access, row.address, 16);
-  for (const Shadow::Id writer : operation.read.writers) {
-    const Access& access = monitor_.at(writer);
-    if (access.by == Access::By::bulk_copy && access.swizzle_bytes != operand.swizzle_bytes)
-      fault(thread, cat("matrix_multiply: the descriptor ", hex(descriptor), " says a swizzle of ", operand.swizzle_bytes, " bytes, the copy that brought the operand had one of ", int{access.swizzle_bytes}));
-  }
+void MatrixUnit::read(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major) {
+  read_operand(monitor_, shared_, thread, operation.access, {MatrixOperand::decode(descriptor), descriptor, operation.instruction.element, count, mn_major}, operation.read);
 }
 
 void MatrixUnit::commit(Thread& thread) {

@@ -87,7 +87,7 @@ class MatrixUnit final : public AsyncUnit {
   void retire(Thread& thread, std::uint64_t until);
   void retire_one(const Thread& thread, const Owned& owned, bool last_of_chain);
   void check_fence(const Thread& thread, const void* registers, std::size_t bytes);
-  void read_operand(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major);
+  void read(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major);
   void check_order(const Thread& thread, Operation& operation);
   void load_operands(const Operation& operation);
   void load_left(const Operation& operation);

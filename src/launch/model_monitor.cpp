@@ -83,12 +83,15 @@ std::string Monitor::where(const Thread& thread) const {
   return name.empty() ? name : cat("node ", name, ", iteration ", thread.iteration, ": ");
 }
 
-std::string Monitor::who(const Access& access) const {
-  const unsigned index = access.thread % block_threads_, warp = index / warp_threads();
+std::string Monitor::kernel() const { return notes_.name.empty() ? std::string() : cat("kernel ", notes_.name, ", "); }
+
+std::string Monitor::who(unsigned actor, int call, int iteration, bool together) const {
+  const unsigned index = actor % block_threads_, warp = index / warp_threads();
   const Notes::Role* role = notes_.role_of(warp);
-  const std::string node = notes_.node(access.call, warp);
-  std::string text = role != nullptr ? cat("role ", role->name, " (warp ", warp, ", lane ", index % warp_threads(), ")") : cat("warp ", warp, ", lane ", index % warp_threads());
-  if (!node.empty()) text += cat(", node ", node, ", iteration ", access.iteration);
+  const std::string node = notes_.node(call, warp);
+  const std::string place = cat("warp ", warp, together ? std::string() : cat(", lane ", index % warp_threads()));
+  std::string text = role != nullptr ? cat("role ", role->name, " (", place, ")") : place;
+  if (!node.empty()) text += cat(", node ", node, ", iteration ", iteration);
   return text;
 }
 
@@ -97,13 +100,13 @@ void Monitor::report(const Thread& thread, Shadow::Id id, const Shadow::Conflict
   Access access = shadow_.at(id);
   access.thread = thread.actor;
   const std::string where = place(conflict.address), range = cat(conflict.bytes, " bytes at shared address ", hex(conflict.address), where.empty() ? "" : cat(" (", where, ")"));
-  const std::string kernel = notes_.name.empty() ? std::string() : cat("kernel ", notes_.name, ", ");
-  const std::string begin = cat(kernel, "block ", thread.self.block, ": ", who(access), " ", does(access, false), " ", range);
+  const auto of = [&](const Access& by) { return who(by.thread, by.call, by.iteration); };
+  const std::string begin = cat(kernel(), "block ", thread.self.block, ": ", of(access), " ", does(access, false), " ", range);
   if (conflict.prior == Shadow::kNever) fault(cat(begin, ", which nobody has written"));
   if (conflict.prior == Shadow::kBarrier) fault(cat(begin, ", where an mbarrier lies"));
   const Access& prior = shadow_.at(conflict.prior);
   const bool other_block = prior.thread / block_threads_ != thread.actor / block_threads_;
-  fault(cat(begin, ", which ", other_block ? cat("the block of rank ", prior.thread / block_threads_, ", ") : "", who(prior), " ", does(prior, true), "; ", missing(thread, access, conflict)));
+  fault(cat(begin, ", which ", other_block ? cat("the block of rank ", prior.thread / block_threads_, ", ") : "", of(prior), " ", does(prior, true), "; ", missing(thread, access, conflict)));
 }
 
 std::string Monitor::missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const {
@@ -120,7 +123,7 @@ std::string Monitor::missing(const Thread& thread, const Access& later, const Sh
     if (found == nullptr || found->phase == 0 || !order.knows(thread.actor, found->agent, static_cast<Order::Time>(found->phase)))
       return cat("nothing orders the two: ", fills ? "who fills the slot" : "who reads the slot", " has not waited for the ", name, found == nullptr ? "" : cat(", which is in phase ", found->phase));
     return cat("nothing orders the two: the ", name, " let this thread pass, but ", fills ? "the reader arrived there before it was done" : "the writer announced the filling before it was done",
-               prior.by == Access::By::matrix ? " (a group wait is missing before its arrival)" : "");
+               prior.by == Access::By::matrix ? " (a group wait is missing before its arrival, or a matrix_commit in its place)" : "");
   }
   if (later.thread / warp_threads() == prior.thread / warp_threads() && prior.by == Access::By::thread && later.by == Access::By::thread) return "nothing says who comes first: a warp_sync is missing between the two";
   if (prior.by == Access::By::thread) return "nothing says who comes first: a block_sync, or a barrier that one arrives at and the other waits for, is missing between the two";

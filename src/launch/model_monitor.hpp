@@ -42,6 +42,10 @@ class Monitor {
   /// "ring k, slot 1", "0x1c00"; where notes say nothing, the address alone.
   std::string place(std::uint32_t address) const;
 
+  /// "kernel x, ", or nothing where notes say nothing.
+  std::string kernel() const;
+  /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster; without its lane where its warp did it together.
+  std::string who(unsigned actor, int call, int iteration, bool together = false) const;
   std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
   std::string where(const Thread& thread) const;  ///< "node qk.0, iteration 3: ", or nothing
 
@@ -50,7 +54,6 @@ class Monitor {
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
-  std::string who(const Access& access) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
   struct Current {  ///< of one thread: its accesses since its time or its node changed

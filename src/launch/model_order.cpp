@@ -130,8 +130,7 @@ bool Order::knows(unsigned thread, Section section, unsigned of, Time time) cons
 }
 
 bool Order::knows(unsigned thread, Agent agent, Time time) const {
-  const Clock& known = *own_[thread].known;
-  return place(agent) < known.size() && known[place(agent)] >= time;
+  return knows(own_[thread].known, agent, time);
 }
 
 }  // namespace tj::launch::model

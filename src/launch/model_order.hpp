@@ -60,6 +60,9 @@ class Order {
 
   bool knows(unsigned thread, Section section, unsigned of, Time time) const;
   bool knows(unsigned thread, Agent agent, Time time) const;
+  /// What the thread knows of others now, to be asked later.
+  const Known& known(unsigned thread) const { return own_[thread].known; }
+  bool knows(const Known& known, Agent agent, Time time) const { return known != nullptr && place(agent) < known->size() && (*known)[place(agent)] >= time; }
   /// Equal for two threads: what they know of all others is the same.
   const void* identity(unsigned thread) const { return own_[thread].known.get(); }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "launch/model_cluster.hpp"
+#include "launch/model_operand.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -70,7 +71,7 @@ TensorMatrixUnit::TensorMatrixUnit(Block& block) : block_(block), scheduler_(blo
 TensorMatrixUnit::Queue& TensorMatrixUnit::queue_of(const Thread& thread) {
   const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.thread == thread.index(); });
   if (found != queues_.end()) return *found;
-  queues_.push_back({thread.index(), 0, {}});
+  queues_.push_back({thread.index(), {}});
   return queues_.back();
 }
 
@@ -88,17 +89,29 @@ void TensorMatrixUnit::issue(Thread& thread, const tj_model_tensor_matrix& instr
   } else {
     product.left = decoded(thread, "left operand", [&] { return decode_tensor_operand(instruction.descriptor_a); });
   }
+  check_operands(thread, product, instruction);
   queue_of(thread).work.push_back(product);
+}
+
+void TensorMatrixUnit::check_operands(const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction) {
+  const TensorInstruction& of = product.instruction;
+  const TensorOrder::Done done = block_.tensor_order.product(thread, product.sums, product.accumulate, product.left_in_tensor ? &product.left_tensor : nullptr);
+  const Shadow::Id access = block_.monitor.begin(thread, Access::By::matrix, false, done.agent, done.time);
+  Shadow::Reading met;
+  if (!product.left_in_tensor) read_operand(block_.monitor, shared_, thread, access, {product.left, instruction.descriptor_a, of.element, static_cast<int>(kRows), of.transpose_a}, met);
+  met = {};
+  read_operand(block_.monitor, shared_, thread, access, {product.right, instruction.descriptor_b, of.element, static_cast<int>(of.columns), of.transpose_b}, met);
 }
 
 void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask) {
   if (mask != kThisBlock && (mask == 0 || mask >> block_.cluster.size() != 0))
     fault(thread, cat("matrix_commit_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << block_.cluster.size()) - 1), ", a bit for each block of the cluster"));
-  if (mask == kThisBlock) block_.mbarriers.check(thread, barrier);
+  if (mask == kThisBlock && block_.mbarriers.find(barrier) == nullptr) fault(thread, cat("matrix_commit to ", hex(barrier), ", where no mbarrier was initialised"));
   Work work;
   work.commits = true;
   work.barrier = barrier;
   work.mask = mask;
+  work.done = block_.tensor_order.issued(thread);
   queue_of(thread).work.push_back(work);
 }
 
@@ -114,17 +127,16 @@ void TensorMatrixUnit::complete(std::size_t which) {
     const Work work = queue.work.front();
     queue.work.pop_front();
     if (work.commits) return arrive(queue, work);
-    multiply(queue, work);
-    ++queue.done;
-    return;
+    return multiply(work);
   }
 }
 
 void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
   Thread& thread = scheduler_.thread(queue.thread);
-  if (commit.mask == kThisBlock) return block_.mbarriers.arrive(thread, commit.barrier);
+  const auto arrive_in = [&](Block& block) { block.mbarriers.arrive_after(thread, commit.barrier, commit.done.agent, commit.done.time, "matrix_commit"); };
+  if (commit.mask == kThisBlock) return arrive_in(block_);
   for (unsigned rank = 0; rank < block_.cluster.size(); ++rank)
-    if ((commit.mask >> rank & 1u) != 0) block_.cluster.peer(thread, rank, "matrix_commit_multicast").mbarriers.arrive(thread, commit.barrier);
+    if ((commit.mask >> rank & 1u) != 0) arrive_in(block_.cluster.peer(thread, rank, "matrix_commit_multicast"));
 }
 
 void TensorMatrixUnit::load_left(const Work& product) {
@@ -152,15 +164,9 @@ void TensorMatrixUnit::load_right(const Work& product) {
   transpose(transposed_.data(), columns, kDepth, right_.data());
 }
 
-void TensorMatrixUnit::multiply(const Queue& queue, const Work& product) {
-  const char* side = "left";
-  try {
-    load_left(product);
-    side = "right";
-    load_right(product);
-  } catch (const Error& e) {
-    fault(cat("block ", scheduler_.thread(0).self.block, ", matrix_multiply ", queue.done, " of ", name_of(scheduler_.thread(queue.thread)), ", ", side, " operand: ", e.message));
-  }
+void TensorMatrixUnit::multiply(const Work& product) {
+  load_left(product);
+  load_right(product);
   const unsigned columns = product.instruction.columns;
   sums_.assign(std::size_t{kRows} * columns, 0.0f);
   const std::size_t bytes = columns * sizeof(float);

@@ -13,6 +13,7 @@
 #include "launch/model_matrix_math.hpp"
 #include "launch/model_scheduler.hpp"
 #include "launch/model_tensor_memory.hpp"
+#include "launch/model_tensor_order.hpp"
 
 namespace tj::launch::model {
 
@@ -51,16 +52,17 @@ class TensorMatrixUnit final : public AsyncUnit {
     MatrixOperand left, right;
     bool left_in_tensor = false, accumulate = false;
     TensorRange sums, left_tensor;
+    TensorOrder::Done done;  ///< of a commit: all that it is for
   };
   struct Queue {
     unsigned thread = 0;
-    std::uint64_t done = 0;  ///< products
     std::deque<Work> work;
   };
 
+  void check_operands(const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction);
   Queue& queue_of(const Thread& thread);
   void arrive(const Queue& queue, const Work& commit);
-  void multiply(const Queue& queue, const Work& product);
+  void multiply(const Work& product);
   void load_left(const Work& product);
   void load_right(const Work& product);
 

@@ -68,6 +68,7 @@ void TensorMemory::allocate_all(Thread& last, const Request& request) {
   allocations_.push_back(allocation);
   cells_.resize(std::size_t{kLanes} * kColumns);
   for (unsigned lane = 0; lane < kLanes; ++lane) std::fill_n(row(lane) + allocation.column, allocation.columns, kPoison);
+  last.block->tensor_order.allocated(allocation.column, allocation.columns);
   const std::uint32_t address = allocation.column;
   std::memcpy(last.block->ordinary_write(last, request.tensor, kPlaceBytes, "tensor_allocate's address"), &address, kPlaceBytes);
 }
@@ -110,6 +111,7 @@ void TensorMemory::free_all(Thread& last, const Request& request) {
   const auto found = std::find_if(allocations_.begin(), allocations_.end(), same);
   if (found == allocations_.end())
     fault(last, cat("tensor_free of ", request.columns, " columns at ", hex(request.tensor), ", which was not allocated so; allowed are an address that tensor_allocate gave and its columns, once"));
+  last.block->tensor_order.freed(last, found->column, found->columns);
   allocations_.erase(found);
   for (Thread* thread : waiting_) scheduler_.wake(*thread);
   waiting_.clear();
@@ -159,6 +161,8 @@ void TensorMemory::move_all(Thread& last, const Requests& requests, bool store) 
   if (move.range.lane != quarter && (rows || move.range.lane != quarter + kWarpLanes / 2))
     fault(last, cat(what, " of ", text_of(move.range), " of tensor memory; warp ", last.warp(), " reaches lanes ", quarter, " to ", quarter + kWarpLanes - 1,
                     rows ? ", and begins at the first" : ", and begins at the first or the seventeenth"));
+  if (store) last.block->tensor_order.store(last, move.range);
+  else last.block->tensor_order.load(last, move.range);
   PerWarp& mine = moves_[last.warp()];
   for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
     if (store) move.values.insert(move.values.end(), move.to[lane], move.to[lane] + count);
@@ -180,6 +184,7 @@ void TensorMemory::wait(Thread& thread, bool stores) {
 }
 
 void TensorMemory::wait_all(Thread& last, bool stores) {
+  last.block->tensor_order.waited(last, stores);
   PerWarp& mine = moves_[last.warp()];
   if (stores) {
     for (const Move& store : mine.stores)

@@ -65,7 +65,7 @@ void ThreadCopies::complete(std::size_t which) {
   if (which >= batches_.size()) {
     const Due due = due_[which - batches_.size()];
     due_.erase(due_.begin() + static_cast<std::ptrdiff_t>(which - batches_.size()));
-    barriers_.arrive_after(scheduler_.thread(due.thread), due.barrier, threads_[due.thread].agent, due.time);
+    barriers_.arrive_after(scheduler_.thread(due.thread), due.barrier, threads_[due.thread].agent, due.time, "copy_async_arrive");
     return;
   }
   const std::unique_ptr<Batch> batch = std::move(batches_[which]);

@@ -29,7 +29,6 @@ static u32 allocated(u32 columns) {
   return load_shared<u32>(place);
 }
 static void freed(u32 tensor, u32 columns) {
-  tensor_before_sync<90>();
   block_sync();
   if (warp_index() == 0) tensor_free(tensor, columns);
 }
