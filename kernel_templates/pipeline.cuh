@@ -95,10 +95,9 @@ template <int Site, class R>
 TJ_DEVICE void expect_full(u32 shared, u32 sequence) {
   mbarrier_expect<Site>(full_barrier<R>(shared, sequence), R::kCopiedBytes);
 }
-/// Producer by ordinary stores, whole warps: one arrival a warp.
+/// Producer by ordinary stores, whole warps, each of which has met since: one arrival a warp.
 template <int Site, class R>
 TJ_DEVICE void publish(u32 shared, u32 sequence) {
-  warp_sync();
   if (lane_index() == 0) mbarrier_arrive<Site>(full_barrier<R>(shared, sequence));
 }
 /// Producer by copies of its threads, each of them: it arrives when those that it has issued are done.
@@ -118,11 +117,10 @@ TJ_DEVICE void release_alone(u32 shared, u32 sequence) {
     mbarrier_arrive<Site>(barrier);
   }
 }
-/// Consumer: this warp reads the filling no more; one arrival a warp, at every block that may copy into the slot.
+/// Consumer: this warp, which has met since, reads the filling no more; one arrival a warp, at every block that may copy into the slot.
 template <int Site, class R>
 TJ_DEVICE void release(u32 shared, u32 sequence) {
   const u32 barrier = empty_barrier<R>(shared, sequence);
-  warp_sync();
   if constexpr (R::kSharers > 1) {
     if (lane_index() < R::kSharers) mbarrier_arrive_at<Site>(barrier, first_sharer<R>(cluster_rank()) + lane_index() * R::kSharerStride);
   } else {

@@ -161,6 +161,8 @@ template <int Site>
 TJ_DEVICE void warp_sync() {
   warp_sync();
 }
+/// After a branch that one lane took. A wave goes on as one by itself.
+TJ_DEVICE void reconverge() {}
 /// Reads are done when they return.
 template <int Site>
 TJ_DEVICE void reads_arrived() {}

@@ -60,6 +60,9 @@ TJ_DEVICE void warp_sync() {
   __syncwarp();
 }
 
+/// After a branch that one lane took: the warp goes on as one. Nothing waits for it, so that it has no site.
+TJ_DEVICE void reconverge() { __syncwarp(); }
+
 /// Barriers 1 to 15; `threads` counts those that sync and those that only arrive.
 template <int Site>
 TJ_DEVICE void named_sync(u32 id, u32 threads) {

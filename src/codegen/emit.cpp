@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "codegen/family.hpp"
+#include "codegen/family_text.hpp"
 #include "codegen/layout.hpp"
+#include "codegen/notes.hpp"
 #include "codegen/role_text.hpp"
 #include "codegen/writer.hpp"
 
@@ -125,10 +128,10 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
   w.blank();
 }
 
-void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::string& names) {
+void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::vector<int>& roles, const std::string& names) {
   if (group.registers == 0 || group.registers == layout.entry_registers) return;
   const bool shrink = group.registers < layout.entry_registers;
-  w.line("dev::registers_", shrink ? "shrink" : "grow", "<", sites.add(cat("registers of ", names)), ", ", group.registers, ">();");
+  w.line("dev::registers_", shrink ? "shrink" : "grow", "<", sites.add(Site{0, SiteKind::registers, cat("registers of ", names), roles, -1, -1}), ", ", group.registers, ">();");
 }
 
 // Groups whose one role each form a family: [begin, end) of Layout::groups.
@@ -141,6 +144,14 @@ std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedul
   return end;
 }
 
+// Groups [begin, end), of which each is a role of one family, may have a ring each: the first's is where they lie.
+void mark_own_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout, std::size_t begin, std::size_t end) {
+  std::vector<int> family;
+  for (std::size_t g = begin; g < end; ++g) family.push_back(layout.groups[g].roles[0]);
+  for (std::size_t r = 0; r < layout.rings.size(); ++r)
+    if (own_ring(graph, schedule, family, static_cast<int>(r))) layout.rings[r].members = static_cast<int>(family.size());
+}
+
 // What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
 void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin, std::size_t end) {
   const Group& group = layout.groups[begin];
@@ -149,7 +160,7 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   std::string names;
   for (int role : roles) names += (names.empty() ? "" : ", ") + schedule.roles[static_cast<std::size_t>(role)].name;
   w.line("// ", roles.size() == 1 ? "role " : "roles ", names);
-  write_registers(w, sites, group, layout, names);
+  write_registers(w, sites, group, layout, roles, names);
   if (end - begin > 1) {
     w.line("const int member = static_cast<int>(warp - ", group.first_warp, ") / ", graph.machine.warps_per_group, ";");
     return write_roles(w, sites, graph, schedule, layout, roles);
@@ -164,15 +175,16 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   }
 }
 
-// Initialised by one thread, seen by all.
+// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
+  const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
   w.line("const unsigned warp = dev::warp_index();");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
-  w.line("dev::mbarrier_init_done();");
+  if (copies || graph.cluster > 1) w.line("dev::mbarrier_init_done<", sites.add(Site{0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}), ">();");
   w.close();
-  if (graph.cluster == 1) w.line("dev::block_sync();");
-  else w.line("dev::cluster_sync<", sites.add("cluster: barriers are initialised"), ">();");
+  if (graph.cluster == 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, barriers are initialised", {}, -1, -1}), ">();");
+  else w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}), ">();");
 }
 
 }  // namespace
@@ -181,7 +193,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   refuse_inexpressible(graph, schedule);
   refuse_unobserved(graph, schedule);
   refuse_without_barriers(graph, schedule);
-  const Layout layout = make_layout(graph, schedule);
+  Layout layout = make_layout(graph, schedule);
   refuse_names(graph, layout);
   Writer w;
   Sites sites;
@@ -195,11 +207,14 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", graph.params_type, ", params)");
   w.line("const unsigned shared = dev::shared_base();");
   if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
-  w.line("dev::next_grid_may_start();");
-  w.line("dev::wait_for_grids_before();");
+  if (graph.machine.overlapped_launch) {
+    w.line("dev::next_grid_may_start();");
+    w.line("dev::wait_for_grids_before<", sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
+  }
   bool branched = false;
   for (std::size_t g = 0; g < layout.groups.size();) {
     const std::size_t end = family_end(graph, schedule, layout, g);
+    if (end - g > 1) mark_own_rings(graph, schedule, layout, g, end);
     const bool last = end == layout.groups.size();
     if (!(g == 0 && last)) {
       const std::string condition = last ? "else" : cat(g == 0 ? "if" : "else if", " (warp < ", layout.groups[end].first_warp, ")");
@@ -212,7 +227,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   }
   if (branched) w.close();
   w.close();
-  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list()};
+  std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
+  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), std::move(notes)};
 }
 
 }  // namespace tj::codegen

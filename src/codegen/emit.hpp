@@ -7,16 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "codegen/sites.hpp"
 #include "graph/graph.hpp"
 #include "sched/schedule.hpp"
 
 namespace tj::codegen {
-
-/// One wait, arrive, fence, transaction count or group wait; the model can switch it off by id.
-struct Site {
-  int id = 0;
-  std::string what;  ///< "role load: wait ring k empty"
-};
 
 struct Unit {
   std::string text;
@@ -26,6 +21,8 @@ struct Unit {
   int blocks_per_sm = 1;     ///< blocks that are to run side by side on an SM
   std::int64_t smem_bytes = 0;
   std::vector<Site> sites;
+  std::vector<Call> calls;
+  std::string notes;         ///< what the text's end says of the unit, as JSON
 };
 
 /// `primitives` names the file of kernel_templates/arch/ without its suffix. Throws tj::Error(codegen) when the schedule

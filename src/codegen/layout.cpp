@@ -121,6 +121,8 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
 
 }  // namespace
 
+bool filled_once(const graph::Graph& graph, const graph::Value& value) { return !graph.persistent && value.scope != graph::Scope::iteration; }
+
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
   return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
     return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role;

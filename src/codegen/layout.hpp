@@ -16,6 +16,7 @@ struct RingPlace {
   std::string type_name;   ///< "RingK"
   std::int64_t data = 0, full = 0, empty = 0;  ///< byte offsets
   int full_arrivals = 0, empty_arrivals = 0;
+  int members = 1;  ///< of a family that has a ring each: how many lie here, one behind the other, this the first of them
 };
 
 struct RolePlace {
@@ -42,6 +43,9 @@ struct Layout {
 
 /// Throws tj::Error(codegen) when the schedule does not fit the machine.
 Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
+
+/// Without a next tile, what is filled once a tile is never filled again.
+bool filled_once(const graph::Graph& graph, const graph::Value& value);
 
 /// The role's nodes that read or fill this ring's value.
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);

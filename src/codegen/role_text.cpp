@@ -1,11 +1,12 @@
-// Events of a role become calls; see role_text.hpp.
+// The sections of a role; see role_text.hpp. Their events are event_text's.
 #include "codegen/role_text.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <utility>
 
+#include "codegen/event_text.hpp"
+#include "codegen/rolled.hpp"
 #include "codegen/variants.hpp"
 
 namespace tj::codegen {
@@ -17,24 +18,12 @@ using support::cat;
 constexpr int kManyStages = 3;       // peeled steps from which on they share a text
 constexpr int kLongIteration = 512;  // cycles: the tests of a loop of shared steps do not show
 
-// How an iteration number is written in the section being emitted.
-struct Section {
-  const char* name;      ///< "prologue"
-  const char* variable;  ///< "" (absolute), "s" or "n"
-  bool fast = false;     ///< instances may use the fast variant
-  std::string iteration(int value) const {
-    if (variable[0] == '\0') return cat(value);
-    if (value == 0) return variable;
-    return cat(variable, value < 0 ? " - " : " + ", value < 0 ? -value : value);
-  }
-};
-
 class RoleWriter {
  public:
   RoleWriter(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
              const std::vector<int>& family)
-      : w_(writer), sites_(sites), graph_(graph), schedule_(schedule), layout_(layout), family_(family), role_(family.front()),
-        pattern_(find_pattern(graph, schedule, role_)), variants_(last_variants(graph, schedule, role_)) {}
+      : w_(writer), sites_(sites), graph_(graph), schedule_(schedule), family_(graph, schedule, layout, family), events_(writer, sites, family_),
+        pattern_(find_pattern(graph, schedule, family.front())), variants_(last_variants(graph, schedule, family.front())) {}
 
   void write() {
     declare_contexts();
@@ -60,92 +49,54 @@ class RoleWriter {
   }
 
  private:
-  const graph::Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
-  const sched::Role& role() const { return schedule_.roles[static_cast<std::size_t>(role_)]; }
-  const graph::Value& value_of_ring(int ring) const {
-    return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)];
-  }
-  const std::string& ring_type(int ring) const { return layout_.rings[static_cast<std::size_t>(ring)].type_name; }
-
-  bool alone() const { return family_.size() == 1; }
-  // "a" or "a, b": what comments and site names say of a family.
-  std::string role_names() const {
-    std::string names;
-    for (int member : family_) names += cat(names.empty() ? "" : "/", schedule_.roles[static_cast<std::size_t>(member)].name);
-    return names;
-  }
-  // What stands for `shared` in a call about a ring: members of a family that fill rings do so each in its own, and may read such.
-  std::string shared_for(const char* what, int ring) const {
-    const int value = schedule_.rings[static_cast<std::size_t>(ring)].value;
-    const bool fills = std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
-      return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_;
-    });
-    const bool own = !alone() && (fills || !role_reads(graph_, schedule_, family_[1], value));
-    return own ? cat("dev::", what, "_of<", ring_type(ring), ">(shared, static_cast<unsigned>(member))") : "shared";
-  }
-  std::string variable(const graph::Node& n) const {
-    const std::string name = context_variable(n.context);
-    return alone() ? cat(name, n.copy) : name;
-  }
+  const graph::Node& node(int index) const { return family_.node(index); }
+  const sched::Role& role() const { return family_.role(); }
+  bool alone() const { return family_.alone(); }
 
   void declare_contexts() {
     std::set<std::pair<std::string, int>> seen;
     for (int index : role().nodes) {
       const auto& n = node(index);
-      if (seen.insert({n.context, n.copy}).second) w_.line(n.context, "<Config> ", variable(n), "(params, ", alone() ? cat(n.copy) : n.copy == 0 ? "member" : cat(n.copy, " + member"), ");");
+      if (seen.insert({n.context, n.copy}).second) w_.line(n.context, "<Config> ", family_.variable(n), "(params, ", alone() ? cat(n.copy) : n.copy == 0 ? "member" : cat(n.copy, " + member"), ");");
     }
   }
 
-  // ---- turns on a shared unit ---------------------------------------------------------------------------------------
-  // Position of the family's first role; a family holds consecutive positions.
-  int position_in(std::size_t order) const {
-    const auto& roles = schedule_.order_barriers[order].roles;
-    const auto found = std::find(roles.begin(), roles.end(), role_);
-    return found == roles.end() ? -1 : static_cast<int>(found - roles.begin());
+  // ---- before and after all tiles -----------------------------------------------------------------------------------
+  int site(SiteKind kind, const std::string& what, int ring = -1) { return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), family_.family, ring, -1}); }
+  // Of one member of the family alone.
+  int turn(SiteKind kind, const std::string& what, int member) {
+    return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), {family_.family[static_cast<std::size_t>(member)]}, -1, -1});
   }
-  // The barrier of the turn `ahead` places after this role's, and the threads of its owner and of the role before.
-  std::string order_arguments(std::size_t order, int ahead) const {
-    const auto& roles = schedule_.order_barriers[order].roles;
-    const auto count = static_cast<int>(roles.size());
-    const auto warps = [&](int p) { return schedule_.roles[static_cast<std::size_t>(roles[static_cast<std::size_t>((p + count) % count)])].warps; };
-    const int first = layout_.first_barrier_id[order], position = position_in(order);
-    const int owner = (position + ahead) % count;
-    const int threads = (warps(owner) + warps(owner - 1)) * graph_.machine.warp_size;
-    if (alone()) return cat(first + owner, ", ", threads);
-    const std::string place = position == 0 ? "member" : cat(position, " + member");
-    if (ahead == 0) return cat(first, " + ", place, ", ", threads);
-    return cat(first, " + (", place, " + ", ahead, ") % ", count, ", ", threads);
-  }
-  std::string order_text(const char* what) const { return cat("role ", role_names(), ": ", what); }
 
   void prime_orders() {
     for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b) {
-      const int count = static_cast<int>(schedule_.order_barriers[b].roles.size()), member = count - 1 - position_in(b);
-      if (position_in(b) < 0 || member >= static_cast<int>(family_.size())) continue;
-      w_.line(alone() ? "" : cat("if (member == ", member, ") "), "dev::named_arrive<", sites_.add(order_text("first turn to the first role")), ">(", order_arguments(b, 1), ");");
+      const int count = static_cast<int>(schedule_.order_barriers[b].roles.size()), member = count - 1 - family_.position_in(b);
+      if (family_.position_in(b) < 0 || member >= static_cast<int>(family_.family.size())) continue;
+      w_.line(alone() ? "" : cat("if (member == ", member, ") "), "dev::named_arrive<", turn(SiteKind::turn_arrive, "first turn to the first role", member), ">(", family_.order_arguments(b, 1), ");");
     }
   }
   void drain_orders() {
     for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
-      if (position_in(b) == 0)
-        w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", sites_.add(order_text("takes back the last turn")), ">(", order_arguments(b, 0), ");");
+      if (family_.position_in(b) == 0)
+        w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", turn(SiteKind::turn_wait, "takes back the last turn", 0), ">(", family_.order_arguments(b, 0), ");");
   }
 
   // A block stays as long as others may arrive at its barriers; of what is filled once, nobody does.
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
-      const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == role_; };
-      if (!filled_once(ring) && value_of_ring(ring).shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
-        w_.line("dev::wait_drained<", sites_.add(cat("role ", role_names(), ": ring ", value_of_ring(ring).name, " empty in all blocks that fill it")), ", ", ring_type(ring),
-                ">(shared, ", value_of_ring(ring).scope == Scope::iteration ? "base" : "tiles", ");");
+      const graph::Value& of = family_.value_of_ring(ring);
+      const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == family_.first; };
+      if (!filled_once(graph_, of) && of.shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
+        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, " empty in all blocks that fill it"), ring), ", ", family_.ring_type(ring), ">(shared, ",
+                of.scope == Scope::iteration ? "base" : "tiles", ");");
     }
   }
 
   // A thread ends after its copies.
   void drain_copies() {
     const auto copies = [&](int index) { return node(index).async == graph::Async::threads; };
-    if (std::any_of(role().nodes.begin(), role().nodes.end(), copies)) w_.line("dev::copy_async_drain<", sites_.add(cat("role ", role_names(), ": its threads' copies are done")), ">();");
+    if (std::any_of(role().nodes.begin(), role().nodes.end(), copies)) w_.line("dev::copy_async_drain<", site(SiteKind::copies_wait, "its threads' copies are done"), ">();");
   }
 
   // ---- sections -----------------------------------------------------------------------------------------------------
@@ -168,7 +119,7 @@ class RoleWriter {
       for (const auto& step : timeline.steps) events(step, {"short", ""});
       for (const Event& event : timeline.tile_end) {
         if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
-        write_event(event, {"short", ""});
+        events_.write(event, {"short", ""});
       }
     }
     w_.close();
@@ -200,7 +151,7 @@ class RoleWriter {
       if (iteration != open && open <= 0) w_.close();
       if (iteration != open && iteration <= 0) w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "", Section{"", "s"}.iteration(event.iteration), " < n)");
       open = iteration;
-      write_event(event, {"any step", "s"});
+      events_.write(event, {"any step", "s"});
     }
     if (open <= 0) w_.close();
     w_.close();
@@ -215,7 +166,7 @@ class RoleWriter {
       if (from != open && open > 0) w_.close();
       if (from != open && from > 0) w_.open("if (", section.variable, " >= ", from, ")");
       open = from;
-      write_event(event, section);
+      events_.write(event, section);
     }
     if (open > 0) w_.close();
   }
@@ -242,154 +193,26 @@ class RoleWriter {
   int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }
   // The step from which on every node with a fast variant may run it.
   void write_first_fast() {
-    const auto begin = [&](int index) { return cat("fast_begin(", variable(node(index)), ", tile)", stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";"); };
+    const auto begin = [&](int index) { return cat("fast_begin(", family_.variable(node(index)), ", tile)", stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";"); };
     w_.line(variants_.size() == 1 ? "const " : "", "int first_fast = ", begin(variants_[0]));
     for (std::size_t v = 1; v < variants_.size(); ++v) w_.line("if (const int also = ", begin(variants_[v]), " also > first_fast) first_fast = also;");
   }
 
   void events(const std::vector<Event>& list, const Section& section) {
-    for (const Event& event : list) write_event(event, section);
-  }
-
-  // ---- one event ----------------------------------------------------------------------------------------------------
-  std::string sequence(int ring, const Event& event, const Section& section) const {
-    if (value_of_ring(ring).scope != Scope::iteration) return "tiles";
-    const std::string iteration = section.iteration(event.iteration);
-    if (iteration == "0") return "base";
-    return cat("base + ", iteration);
-  }
-  int site(const Section& section, const std::string& what) { return sites_.add(cat("role ", role_names(), ", ", section.name, ": ", what)); }
-
-  void write_event(const Event& event, const Section& section) {
-    const std::string& name = event.node >= 0 ? node(event.node).name : role().name;
-    switch (event.kind) {
-      case EventKind::call: return write_call(event, section);
-      case EventKind::matrix_fence: w_.line("dev::matrix_fence<", site(section, "fence before " + name), ">();"); return;
-      case EventKind::matrix_commit: w_.line("dev::matrix_commit<", site(section, "commit " + name), ">();"); return;
-      case EventKind::store_commit: w_.line(for_one(), "dev::store_commit<", site(section, "commit stores of " + name), ">();"); return;
-      case EventKind::store_wait: w_.line(for_one(), "dev::store_wait<", site(section, "wait for stores"), ", ", event.pending, ">();"); return;
-      case EventKind::matrix_wait: w_.line("dev::matrix_wait<", site(section, "group wait"), ", ", event.pending, ">();"); return;
-      case EventKind::done: w_.line(node(event.node).body, "_done(", variable(node(event.node)), ");"); return;
-      case EventKind::order_wait: w_.line("dev::named_sync<", site(section, "turn before " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 0), ");"); return;
-      case EventKind::order_arrive: w_.line("dev::named_arrive<", site(section, "turn after " + name), ">(", order_arguments(static_cast<std::size_t>(event.order), 1), ");"); return;
-      case EventKind::block_sync: case EventKind::warp_sync: return write_sync(event.kind == EventKind::block_sync ? "block" : "warp", event, section);
-      case EventKind::proxy_fence: w_.line("dev::proxy_fence<", site(section, "proxy fence after " + name), ">();"); return;
-      default: return write_ring_event(event, section);
-    }
-  }
-
-  void write_sync(const char* whose, const Event& event, const Section& section) {
-    w_.line("dev::", whose, "_sync<", site(section, cat(whose, " sync before ", event.node >= 0 ? node(event.node).name : "the loop")), ">();");
-  }
-
-  /// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
-  bool read_by_threads(int ring) const {
-    const int value = schedule_.rings[static_cast<std::size_t>(ring)].value;
-    return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
-      return edge.value == value && (node(edge.src).async == graph::Async::copy || node(edge.src).async == graph::Async::threads) && schedule_.role[static_cast<std::size_t>(edge.dst)] == role_ &&
-             node(edge.dst).async == graph::Async::none;
-    });
-  }
-  /// Without a next tile, what is filled once a tile is never filled again.
-  bool filled_once(int ring) const { return !graph_.persistent && value_of_ring(ring).scope != Scope::iteration; }
-
-  void write_ring_event(const Event& event, const Section& section) {
-    const std::string& value = value_of_ring(event.ring).name;
-    const std::string arguments = cat(ring_type(event.ring), ">(", shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
-    switch (event.kind) {
-      case EventKind::wait_full: w_.line("dev::wait_full<", site(section, cat("wait ring ", value, " full")), ", ", arguments); return;
-      case EventKind::publish_copies: w_.line("dev::publish_copies<", site(section, cat("copies publish ring ", value)), ", ", arguments); return;
-      case EventKind::publish: w_.line("dev::publish<", site(section, cat("publish ring ", value)), ", ", arguments); return;
-      case EventKind::release:
-        if (filled_once(event.ring)) return;
-        if (read_by_threads(event.ring)) w_.line("dev::reads_arrived<", site(section, cat("reads of ring ", value, " have arrived")), ">();");
-        w_.line(single_thread() ? "dev::release_alone<" : "dev::release<", site(section, cat("release ring ", value)), ", ", arguments);
-        return;
-      case EventKind::wait_empty:
-        if (fills_alone(event.node) && !leader_only_) open_for_filler(event, section);
-        leader_only_ = fills_alone(event.node);
-        if (!filled_once(event.ring)) w_.line("dev::wait_empty<", site(section, cat("wait ring ", value, " empty")), ", ", arguments);
-        return;
-      default: w_.line("dev::expect_full<", site(section, cat("expect bytes of ring ", value)), ", ", arguments); return;
-    }
-  }
-
-  bool single_thread() const { return layout_.roles[static_cast<std::size_t>(role_)].single_thread; }
-  // A copy in a role of several threads is issued by one of them.
-  bool fills_alone(int index) const {
-    return node(index).async == graph::Async::copy && !single_thread();
-  }
-  // Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others, who would wait for it.
-  void open_for_filler(const Event& event, const Section& section) {
-    const std::string first = cat(layout_.roles[static_cast<std::size_t>(role_)].first_warp), turn = sequence(event.ring, event, section);
-    w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "", ") % ", role().warps, ")");
-    w_.open("if (dev::elect_one())");
-  }
-  // What the thread that stores does, in a role of several.
-  std::string for_one() const { return single_thread() ? "" : cat("if (", leader(), ") "); }
-  std::string leader() const { return cat("warp == ", layout_.roles[static_cast<std::size_t>(role_)].first_warp, " && dev::elect_one()"); }
-
-  void write_call(const Event& event, const Section& section) {
-    const auto& n = node(event.node);
-    std::string text = cat(n.async == graph::Async::store ? for_one() : "", n.body, "(", variable(n), ", tile");
-    if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
-    std::set<int> seen;
-    for (const auto& edge : graph_.edges) {
-      if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second) continue;
-      for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
-        if (schedule_.rings[r].value != edge.value) continue;
-        const auto place = [&](const char* what) {
-          const int ring = static_cast<int>(r);
-          return cat(ring_type(ring), ">(", shared_for(what, ring), ", ", sequence(ring, event, section), ")");
-        };
-        text += cat(", dev::slot_address<", place("slots"));
-        if (edge.src == event.node && n.async == graph::Async::copy) text += cat(", dev::full_barrier<", place("barriers"));
-        if (edge.src == event.node && graph_.values[static_cast<std::size_t>(edge.value)].shared_by > 1) text += cat(", dev::share<", ring_type(static_cast<int>(r)), ">()");
-      }
-    }
-    if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
-    text += ");";
-    if (n.scope == Scope::iteration) text += cat("  // ", placed(event.node), ", ", section.name);
-    w_.line(text);
-    if (leader_only_) {
-      w_.close();
-      w_.line("dev::warp_sync();");  // what follows is for the whole warp
-      w_.close();
-    }
-    leader_only_ = false;
-  }
-
-  // "name: cycle 800, stage 0" for every member.
-  std::string placed(int index) const {
-    std::string text;
-    const auto& nodes = role().nodes;
-    const auto place = std::find(nodes.begin(), nodes.end(), index) - nodes.begin();
-    for (int member : family_) {
-      const int same = schedule_.roles[static_cast<std::size_t>(member)].nodes[static_cast<std::size_t>(place)];
-      text += cat(text.empty() ? "" : "; ", node(same).name, ": cycle ", schedule_.cycle[static_cast<std::size_t>(same)], ", stage ", schedule_.stage(same));
-    }
-    return text;
+    for (const Event& event : list) events_.write(event, section);
   }
 
   Writer& w_;
   Sites& sites_;
   const graph::Graph& graph_;
   const sched::Schedule& schedule_;
-  const Layout& layout_;
-  std::vector<int> family_;
-  int role_;  ///< the first of the family
+  const FamilyText family_;
+  EventWriter events_;
   Pattern pattern_;
   std::vector<int> variants_;  ///< last_variants
-  bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
 };
 
 }  // namespace
-
-std::string context_variable(const std::string& context) {
-  std::string name = context;
-  if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
-  return name;
-}
 
 void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const std::vector<int>& roles) {
   RoleWriter(writer, sites, graph, schedule, layout, roles).write();

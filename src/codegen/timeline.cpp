@@ -246,9 +246,16 @@ class Simulator {
         push({.kind = EventKind::publish_copies, .node = index, .ring = ring, .iteration = iteration});
         continue;
       }
-      push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
+      if (read_asynchronously(ring)) push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
       push({.kind = EventKind::publish, .node = index, .ring = ring, .iteration = iteration});
     }
+  }
+
+  // By the matrix unit or the copy engine, in any role.
+  bool read_asynchronously(int ring) const {
+    return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
+      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value && (node(edge.dst).async == Async::matrix || node(edge.dst).async == Async::store);
+    });
   }
 
   int order_of(int index) const {

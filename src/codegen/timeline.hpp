@@ -20,7 +20,7 @@ enum class EventKind {
   matrix_fence,  ///< registers and shared memory are ready for the matrix unit
   call,          ///< the node's body
   matrix_commit, ///< the call's matrix instructions form a group
-  proxy_fence,   ///< ordinary stores of the call before asynchronous readers
+  proxy_fence,   ///< ordinary stores of the call before asynchronous readers, where the value has such
   publish,       ///< the call's stores are complete
   publish_copies,///< each thread's copies of the call arrive for it when they are
   store_commit,  ///< the call's bulk stores form a group

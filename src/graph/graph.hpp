@@ -38,6 +38,7 @@ struct Machine {
   int max_registers_per_thread = 255;
   int register_step = 8;
   bool register_roles = false;
+  bool overlapped_launch = true;  ///< a grid may begin before those before it in its stream are done, and waits for them itself
   bool shared_barriers = true;  ///< in a block's shared memory; without, only all of its threads can meet, and its loop is one role
   int max_cluster = 1;  ///< most blocks that run together and reach each other's shared memory
   int unit_index(std::string_view unit) const;  ///< -1 when unknown

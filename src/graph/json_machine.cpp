@@ -26,7 +26,8 @@ std::vector<Machine> named_machines(const std::vector<Machine>& machines) {
 
 bool same(const Machine& a, const Machine& b) {
   return a.memory_bytes == b.memory_bytes && a.warps_per_group == b.warps_per_group && a.warp_size == b.warp_size && a.registers == b.registers &&
-         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles && a.shared_barriers == b.shared_barriers && a.max_cluster == b.max_cluster &&
+         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles && a.shared_barriers == b.shared_barriers &&
+         a.overlapped_launch == b.overlapped_launch && a.max_cluster == b.max_cluster &&
          std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
                     [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
 }
@@ -52,7 +53,7 @@ Machine find_machine(const Fields& fields, const std::string& given, const std::
 ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, const MachineFinder& find, int blocks_per_sm) {
   if (json.is_string()) return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines, find), blocks_per_sm), true};
   if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
-  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "shared_barriers", "max_cluster"});
+  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "shared_barriers", "overlapped_launch", "max_cluster"});
   ReadMachine read;
   Machine& machine = read.machine;
   machine.name = "custom";
@@ -74,6 +75,7 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
   machine.register_step = number("register_step", machine.register_step, machine.max_registers_per_thread);
   machine.register_roles = fields.flag(json, "machine", "register_roles", machine.register_roles);
   machine.shared_barriers = fields.flag(json, "machine", "shared_barriers", machine.shared_barriers);
+  machine.overlapped_launch = fields.flag(json, "machine", "overlapped_launch", machine.overlapped_launch);
   machine.max_cluster = number("max_cluster", machine.max_cluster, kMaxCluster);
   return read;
 }
@@ -95,6 +97,7 @@ Json machine_json(const Machine& machine, const std::vector<Machine>& machines, 
   number("register_step", machine.register_step, usual.register_step);
   if (machine.register_roles) json["register_roles"] = true;
   if (!machine.shared_barriers) json["shared_barriers"] = false;
+  if (!machine.overlapped_launch) json["overlapped_launch"] = false;
   number("max_cluster", machine.max_cluster, usual.max_cluster);
   return json;
 }

@@ -22,6 +22,7 @@ graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm) {
   machine.max_registers_per_thread = arch.max_registers_per_thread;
   machine.register_step = arch.register_step;
   machine.register_roles = arch.register_roles;
+  machine.overlapped_launch = arch.overlapped_launch;
   machine.shared_barriers = arch.shared_barriers;
   machine.max_cluster = arch.max_cluster;
   return graph::share_of(machine, blocks_per_sm);

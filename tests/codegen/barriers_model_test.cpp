@@ -93,6 +93,7 @@ class Kernel {
  public:
   Kernel(int load_latency, int slots, bool persistent, int max_stages = 0) : graph(graph::read_json(graph_text(load_latency, slots))) {
     graph.persistent = persistent;
+    graph.machine.overlapped_launch = false;
     sched::Options options;
     options.max_stages = max_stages;
     schedule = sched::schedule(graph, options);

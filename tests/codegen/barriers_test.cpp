@@ -47,7 +47,7 @@ struct Loop {
     graph.machine.name = "toy";
     graph.machine.units = {{"ALU", 1}};
     graph.machine.memory_bytes["SMEM"] = 65536;
-    graph.machine.shared_barriers = false;
+    graph.machine.shared_barriers = graph.machine.overlapped_launch = false;
     graph.namespace_name = "user::toy";
     graph.params_type = "user::toy::Params";
     graph.nodes = {node("table", Scope::tile_begin, 10, 10), node("load_a", Scope::iteration, 60, load_latency), node("put_a", Scope::iteration, 40, 40),

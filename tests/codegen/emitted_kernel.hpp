@@ -24,6 +24,19 @@ struct Excuse {
   const char* reason;
 };
 
+/// What is of order alone: no value shows on the model when it is left out.
+inline bool of_order_alone(const codegen::Site& site) {
+  static constexpr Excuse kOfOrder[] = {
+      {"begin: fence", "the copy engine sees what a thread has written at once"},
+      {"begin: the grids before are done", "grids follow each other"},
+      {"warp sync before", "lanes of a warp run in order, and who reads or writes last is seldom behind the one that arrives"},
+      {"reads of ring", "a read is done when it returns"},
+  };
+  for (const Excuse& excuse : kOfOrder)
+    if (site.what.find(excuse.what) != std::string::npos) return true;
+  return false;
+}
+
 class EmittedKernel {
  public:
   EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}

@@ -147,7 +147,7 @@ TEST_CASE("two slots overlap: the next copy is under way while the product runs"
 TEST_CASE("the text: one thread copies and the warp meets again; stores are fenced and published") {
   const std::string copies = codegen::emit(Loop(true, 2, 0).graph, Loop(true, 2, 0).schedule, "toy").text;
   CHECK(copies.find("dev::elect_one()") != std::string::npos);
-  CHECK(copies.find("dev::warp_sync();") != std::string::npos);
+  CHECK(copies.find("dev::reconverge();") != std::string::npos);
   CHECK(copies.find("registers_") == std::string::npos);  // a single role has all from the start
   const std::string stores = codegen::emit(Loop(false, 1, 1).graph, Loop(false, 1, 1).schedule, "toy").text;
   CHECK(stores.find("dev::publish<") != std::string::npos);

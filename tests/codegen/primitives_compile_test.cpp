@@ -90,6 +90,7 @@ TJ_KERNEL(kernel, 128, Params, p) {
   named_arrive<11>(1 + warp_index() % 2, 96);
   named_sync<12>(3, 128);
   products<Bf16>(p, slot_address<Ring>(base, 0));
+  reconverge();
   release<13, Ring>(base, 0);
   if (warp_index() == cluster_rank()) bulk<kBulkCopies>(p, base);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tilejit/error.hpp>
@@ -131,21 +132,26 @@ TEST_CASE("a value of the tile's end is waited for by its reader and handed back
   }
 }
 
-TEST_CASE("an ordinary node between two rings waits for both, then hands one back and publishes the other") {
-  for (const int max_slots : {0, 1}) {
+TEST_CASE("an ordinary node between two rings waits for both, then hands one back and publishes the other, behind a fence for readers that are asynchronous") {
+  for (const auto& [max_slots, reader] : {std::pair{0, Async::none}, {1, Async::none}, {0, Async::matrix}}) {
     sched::Options options;
     options.max_slots = max_slots;
-    const Toy toy(options);
+    Toy toy(options);
+    toy.graph.nodes[static_cast<std::size_t>(toy.pass)].async = reader;
     const auto events = toy.events(toy.work, 6);
     for (int i = 0; i < 6; ++i) {
       const auto call = place(events, EventKind::call, -1, toy.work, i);
       CHECK(place(events, EventKind::wait_full, toy.ring(toy.x), -1, i) < call);
       CHECK(place(events, EventKind::wait_empty, toy.ring(toy.y), -1, i) < call);
       CHECK(place(events, EventKind::release, toy.ring(toy.x), -1, i) > call);
+      const auto publish = place(events, EventKind::publish, toy.ring(toy.y), -1, i);
+      CHECK(publish > call);
+      if (reader == Async::none) continue;
       const auto fence = place(events, EventKind::proxy_fence, toy.ring(toy.y), -1, i);
       CHECK(fence > call);
-      CHECK(place(events, EventKind::publish, toy.ring(toy.y), -1, i) > fence);
+      CHECK(publish > fence);
     }
+    if (reader == Async::none) CHECK(std::none_of(events.begin(), events.end(), [](const Event& event) { return event.kind == EventKind::proxy_fence; }));
   }
 }
 

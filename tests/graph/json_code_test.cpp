@@ -119,7 +119,7 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(has(unit.text, "dev::share<RingColumns>()"));
   CHECK_FALSE(has(unit.text, "dev::share<RingOwn>()"));
   CHECK_FALSE(has(unit.text, "block_sync"));
-  CHECK(has(unit.text, "dev::cluster_sync<1>();"));
+  CHECK(has(unit.text, "dev::cluster_sync<2>();"));
   CHECK(has(unit.text, ", RingRows>(shared, base);\n      dev::wait_drained<"));
   CHECK_FALSE(has(unit.text, ", RingOwn>(shared, base);\n"));
   CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").cluster == 1);
@@ -181,7 +181,7 @@ TEST_CASE("a kernel that stores out of shared memory survives being written and 
     CAPTURE(aligned);
     const ops::Request request = ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"d-aligned", {aligned}}}).front();
     const graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
-    const graph::Graph again = graph::read_json(graph::to_json(graph));
+    const graph::Graph again = graph::read_json(graph::to_json(graph), graph.name);
     CHECK(unit_text(graph) == unit_text(again));
     const auto problems = sched::verify(graph, sched::schedule(graph));
     CHECK_MESSAGE(problems.empty(), problems.front());

@@ -74,6 +74,7 @@ static void ring(const Params& p, u32 base) {
       const u32 neighbour = slot_address<Ring>(base, i) + 16 * ((lane_index() + 1) % 32);
       for (u32 word = 0; word < 4; ++word) p.out[128 * i + 4 * lane_index() + word] = load_shared<u32>(neighbour + 4 * word);
       reads_arrived<21>();
+      warp_sync();
       release<9, Ring>(base, i);
     }
   }

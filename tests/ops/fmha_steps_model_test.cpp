@@ -75,7 +75,7 @@ TEST_CASE("what keeps transposed keys in order is missed when it is switched off
       CAPTURE(name);
       CAPTURE(site.what);
       // By threads, keys have come when all warps have issued their copies, which they do behind the product with those before.
-      const bool excused = !arch.has_unit("TMA") && site.what.find("wait ring k_columns empty") != std::string::npos;
+      const bool excused = (!arch.has_unit("TMA") && site.what.find("wait ring k_columns empty") != std::string::npos) || test::of_order_alone(site);
       bool missed = excused;
       for (std::uint64_t seed = 1; seed <= kSeeds && !missed; ++seed) missed = run(seed, {site.id}) != "";
       ++sites;

@@ -85,6 +85,8 @@ template <int Site>
 TJ_DEVICE void warp_sync() {
   detail::api.warp_sync(Site);
 }
+/// Lanes are threads of their own here.
+TJ_DEVICE void reconverge() {}
 
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size -------------------------------
 /// T is u32 or float.

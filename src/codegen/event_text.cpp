@@ -1,0 +1,211 @@
+// See event_text.hpp.
+#include "codegen/event_text.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "support/fail.hpp"
+
+namespace tj::codegen {
+
+using graph::Async;
+using graph::Edge;
+using graph::Scope;
+using support::cat;
+
+std::string Section::iteration(int value) const {
+  if (absolute()) return cat(value);
+  if (value == 0) return variable;
+  return cat(variable, value < 0 ? " - " : " + ", value < 0 ? -value : value);
+}
+
+std::string EventWriter::sequence(int ring, const Event& event, const Section& section) const {
+  if (family_.value_of_ring(ring).scope != Scope::iteration) return "tiles";
+  const std::string iteration = section.iteration(event.iteration);
+  if (iteration == "0") return "base";
+  return cat("base + ", iteration);
+}
+
+int EventWriter::site(SiteKind kind, const Section& section, const std::string& what, const Event& event) {
+  return sites_.add(Site{0, kind, cat("role ", family_.names(), ", ", section.name, ": ", what), family_.family, event.ring, event.node});
+}
+
+template <class... Parts>
+void EventWriter::line(const Parts&... parts) {
+  const std::size_t before = w_.text().size();
+  w_.line(parts...);
+  for (std::size_t* mark : {&met_at_, &fenced_at_, &arrived_at_})
+    if (*mark == before) *mark = w_.text().size();
+}
+
+/// What every lane has done before is behind for the one that arrives for all of them.
+void EventWriter::meet(const Event& event, const Section& section, const std::string& before) {
+  if (met_at_ == w_.text().size()) return;
+  line("dev::warp_sync<", site(SiteKind::sync, section, cat("warp sync before ", before), event), ">();");
+  met_at_ = w_.text().size();
+}
+
+void EventWriter::write(const Event& event, const Section& section) {
+  const auto at = [&](SiteKind kind, const std::string& what) { return site(kind, section, what, event); };
+  const std::string& name = event.node >= 0 ? family_.node(event.node).name : family_.role().name;
+  switch (event.kind) {
+    case EventKind::call: return write_call(event, section);
+    case EventKind::matrix_fence: return w_.line("dev::matrix_fence<", at(SiteKind::fence, "fence before " + name), ">();");
+    case EventKind::matrix_commit: return w_.line("dev::matrix_commit<", at(SiteKind::commit, "commit " + name), ">();");
+    case EventKind::store_commit: return w_.line(for_one(), "dev::store_commit<", at(SiteKind::commit, "commit stores of " + name), ">();");
+    case EventKind::store_wait: return w_.line(for_one(), "dev::store_wait<", at(SiteKind::group_wait, "wait for stores"), ", ", event.pending, ">();");
+    case EventKind::matrix_wait: return w_.line("dev::matrix_wait<", at(SiteKind::group_wait, "group wait"), ", ", event.pending, ">();");
+    case EventKind::done: return w_.line(family_.node(event.node).body, "_done(", family_.variable(family_.node(event.node)), ");");
+    case EventKind::order_wait:
+      return w_.line("dev::named_sync<", at(SiteKind::turn_wait, "turn before " + name), ">(", family_.order_arguments(static_cast<std::size_t>(event.order), 0), ");");
+    case EventKind::order_arrive:
+      return w_.line("dev::named_arrive<", at(SiteKind::turn_arrive, "turn after " + name), ">(", family_.order_arguments(static_cast<std::size_t>(event.order), 1), ");");
+    case EventKind::block_sync:
+    case EventKind::warp_sync: {
+      const char* whose = event.kind == EventKind::block_sync ? "block" : "warp";
+      return w_.line("dev::", whose, "_sync<", at(SiteKind::sync, cat(whose, " sync before ", event.node >= 0 ? name : "the loop")), ">();");
+    }
+    case EventKind::proxy_fence:
+      if (fenced_at_ == w_.text().size()) return;
+      w_.line("dev::proxy_fence<", at(SiteKind::fence, "proxy fence after " + name), ">();");
+      fenced_at_ = w_.text().size();
+      return;
+    default: return write_ring_event(event, section);
+  }
+}
+
+// ---- rings --------------------------------------------------------------------------------------------------------------
+/// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
+bool EventWriter::read_by_threads(int ring) const {
+  const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
+  return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
+    const Async source = family_.node(edge.src).async;
+    return edge.value == value && (source == Async::copy || source == Async::threads) && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
+           family_.node(edge.dst).async == Async::none;
+  });
+}
+
+/// May a lane be ahead of others that still wait for the filling, or read it? What the matrix unit reads is behind for all lanes of a warp at
+/// once, as they wait for it together; but what is there once a tile may have no reader in a tile without iterations.
+bool EventWriter::lanes_apart(int ring) const {
+  const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
+  bool sure = family_.value_of_ring(ring).scope == Scope::iteration;
+  for (const Edge& edge : family_.graph.edges) {
+    if (edge.value != value || family_.schedule.role[static_cast<std::size_t>(edge.dst)] != family_.first) continue;
+    if (family_.node(edge.dst).async != Async::matrix) return true;
+    sure |= family_.node(edge.dst).scope != Scope::iteration;
+  }
+  return !sure;
+}
+
+/// Of this role, in its order; -1 where it reads nothing of the ring.
+int EventWriter::last_reader(int ring) const {
+  const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
+  int last = -1;
+  for (const int node : family_.role().nodes)
+    for (const Edge& edge : family_.graph.edges)
+      if (edge.value == value && edge.dst == node) last = node;
+  return last;
+}
+
+void EventWriter::write_ring_event(const Event& event, const Section& section) {
+  const std::string& value = family_.value_of_ring(event.ring).name;
+  const std::string arguments = cat(family_.ring_type(event.ring), ">(", family_.shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
+  switch (event.kind) {
+    case EventKind::wait_full: return w_.line("dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+    case EventKind::publish_copies: return w_.line("dev::publish_copies<", site(SiteKind::arrive, section, cat("copies publish ring ", value), event), ", ", arguments);
+    case EventKind::publish: return write_publish(event, section, arguments);
+    case EventKind::release: return write_release(event, section, arguments);
+    case EventKind::wait_empty: return write_wait_empty(event, section, arguments);
+    default: return w_.line("dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
+  }
+}
+
+void EventWriter::write_publish(const Event& event, const Section& section, const std::string& arguments) {
+  const std::string what = "ring " + family_.value_of_ring(event.ring).name;
+  meet(event, section, "publishing " + what);
+  line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
+}
+
+void EventWriter::write_release(const Event& of, const Section& section, const std::string& arguments) {
+  if (filled_once(family_.graph, family_.value_of_ring(of.ring))) return;
+  Event event = of;
+  event.node = last_reader(of.ring);
+  const std::string what = "ring " + family_.value_of_ring(event.ring).name;
+  if (read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
+    w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ", what, " have arrived"), event), ">();");
+    arrived_at_ = w_.text().size();
+  }
+  if (!family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
+  line(family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
+}
+
+void EventWriter::write_wait_empty(const Event& event, const Section& section, const std::string& arguments) {
+  if (fills_alone(event.node) && !leader_only_) open_for_filler(event, section);
+  leader_only_ = fills_alone(event.node);
+  const graph::Value& value = family_.value_of_ring(event.ring);
+  const bool first = !family_.graph.persistent && section.absolute() && event.iteration < family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
+  if (filled_once(family_.graph, value) || first) return;  // the slot has never been filled
+  w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ", arguments);
+}
+
+// ---- calls ----------------------------------------------------------------------------------------------------------------
+// A copy in a role of several threads is issued by one of them.
+bool EventWriter::fills_alone(int index) const { return family_.node(index).async == Async::copy && !family_.single_thread(); }
+
+// Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others, who would wait for it.
+void EventWriter::open_for_filler(const Event& event, const Section& section) {
+  const std::string first = cat(family_.place().first_warp), turn = sequence(event.ring, event, section);
+  w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "", ") % ", family_.role().warps, ")");
+  w_.open("if (dev::elect_one())");
+}
+
+std::string EventWriter::leader() const { return cat("warp == ", family_.place().first_warp, " && dev::elect_one()"); }
+
+// What the thread that stores does, in a role of several.
+std::string EventWriter::for_one() const { return family_.single_thread() ? "" : cat("if (", leader(), ") "); }
+
+int EventWriter::number_call(const Event& event, const Section& section) {
+  Call call{0, family_.copies_of(event.node), family_.family, section.name, {}, {}};
+  for (const Edge& edge : family_.graph.edges) {
+    if (edge.value < 0 || (edge.src != event.node && edge.dst != event.node)) continue;
+    std::vector<int>& rings = edge.dst == event.node ? call.reads : call.writes;
+    if (std::find(rings.begin(), rings.end(), family_.ring_of(edge.value)) == rings.end()) rings.push_back(family_.ring_of(edge.value));
+  }
+  return sites_.add(std::move(call));
+}
+
+std::string EventWriter::call_of(const Event& event, const Section& section) const {
+  const graph::Node& n = family_.node(event.node);
+  std::string text = cat(n.async == Async::store ? for_one() : "", n.body, "(", family_.variable(n), ", tile");
+  if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
+  std::set<int> seen;
+  for (const Edge& edge : family_.graph.edges) {
+    if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second) continue;
+    const int ring = family_.ring_of(edge.value);
+    if (ring < 0) continue;
+    const auto place = [&](const char* what) { return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, event, section), ")"); };
+    text += cat(", dev::slot_address<", place("slots"));
+    if (edge.src == event.node && n.async == Async::copy) text += cat(", dev::full_barrier<", place("barriers"));
+    if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1) text += cat(", dev::share<", family_.ring_type(ring), ">()");
+  }
+  if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
+  text += ");";
+  if (n.scope == Scope::iteration) text += cat("  // ", family_.placed(event.node), ", ", section.name);
+  return text;
+}
+
+void EventWriter::write_call(const Event& event, const Section& section) {
+  const bool in_loop = family_.node(event.node).scope == Scope::iteration;
+  w_.line("dev::at_node<", number_call(event, section), ">(", in_loop ? section.iteration(event.iteration) : "tiles", ");");
+  w_.line(call_of(event, section));
+  if (leader_only_) {
+    w_.close();
+    w_.line("dev::reconverge();");  // what follows is for the whole warp
+    w_.close();
+  }
+  leader_only_ = false;
+}
+
+}  // namespace tj::codegen

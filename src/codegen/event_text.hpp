@@ -1,0 +1,66 @@
+// One event of a role's timeline as lines of text: a node's call, or what waits, signals and orders around it.
+//
+// Decides which primitive an event becomes, its site, and that what the line before has done is not done again. Does not decide where
+// events stand. Invariant: every line that a checker can switch off has a site of its own; none is written that no thread needs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "codegen/family_text.hpp"
+#include "codegen/sites.hpp"
+#include "codegen/timeline.hpp"
+#include "codegen/writer.hpp"
+
+namespace tj::codegen {
+
+/// How an iteration number is written in the section being emitted.
+struct Section {
+  const char* name;      ///< "prologue"
+  const char* variable;  ///< "" (absolute), "s" or "n"
+  bool fast = false;     ///< instances may use the fast variant
+  bool absolute() const { return variable[0] == '\0'; }
+  std::string iteration(int value) const;
+};
+
+class EventWriter {
+ public:
+  EventWriter(Writer& writer, Sites& sites, const FamilyText& family) : w_(writer), sites_(sites), family_(family) {}
+  void write(const Event& event, const Section& section);
+
+ private:
+  std::string sequence(int ring, const Event& event, const Section& section) const;
+  /// Numbers a site of the event; `ring` and `node` are the event's.
+  int site(SiteKind kind, const Section& section, const std::string& what, const Event& event);
+
+  void write_call(const Event& event, const Section& section);
+  std::string call_of(const Event& event, const Section& section) const;
+  int number_call(const Event& event, const Section& section);
+  void write_ring_event(const Event& event, const Section& section);
+  void write_publish(const Event& event, const Section& section, const std::string& arguments);
+  void write_release(const Event& event, const Section& section, const std::string& arguments);
+  void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
+  void open_for_filler(const Event& event, const Section& section);
+
+  bool read_by_threads(int ring) const;
+  bool lanes_apart(int ring) const;
+  int last_reader(int ring) const;
+  bool fills_alone(int node) const;
+  std::string leader() const;
+  std::string for_one() const;
+
+  /// A line that undoes nothing of what the lines before have ordered.
+  template <class... Parts>
+  void line(const Parts&... parts);
+  void meet(const Event& event, const Section& section, const std::string& before);
+
+  Writer& w_;
+  Sites& sites_;
+  const FamilyText& family_;
+  bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
+  // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends there now.
+  static constexpr std::size_t kNever = ~std::size_t{0};
+  std::size_t met_at_ = kNever, fenced_at_ = kNever, arrived_at_ = kNever;
+};
+
+}  // namespace tj::codegen

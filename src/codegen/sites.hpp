@@ -1,0 +1,73 @@
+// What reports call the parts of a unit: its sites, and the calls of its nodes.
+//
+// Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique in a unit and
+// count from 1, sites and calls apart.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tj::codegen {
+
+enum class SiteKind {
+  wait,         ///< for a phase of a barrier in shared memory
+  arrive,       ///< at one
+  expect,       ///< an arrival that announces bytes
+  fence,        ///< orders what its threads did, for the matrix unit, the copy engine or whoever arrives
+  commit,       ///< what its threads have issued forms a group
+  group_wait,   ///< for groups of the matrix unit or of stores
+  copies_wait,  ///< for copies of its threads
+  sync,         ///< of a block or a warp
+  turn_wait,    ///< for this role's turn on a unit
+  turn_arrive,  ///< the next role's turn
+  cluster,      ///< all blocks of the cluster meet
+  registers,    ///< a role takes registers, or gives them
+  grids         ///< for the grids before this one
+};
+
+/// As the notes spell it: "group_wait".
+const char* name_of(SiteKind kind);
+
+/// One wait, arrive, fence, transaction count, sync or group wait; the model can switch it off by id.
+struct Site {
+  int id = 0;
+  SiteKind kind = SiteKind::sync;
+  std::string what;        ///< "role load, prologue: wait ring k empty"
+  std::vector<int> roles;  ///< of the schedule, whose threads come here; empty: all threads of the block, or one for all of them
+  int ring = -1;           ///< of the schedule: what it is about; of rings that the members of a family have each, the first member's
+  int node = -1;           ///< of the graph: what it is for; of a family, the first member's
+};
+
+/// A call of a node's body in the text; in a loop it serves all iterations.
+struct Call {
+  int id = 0;
+  std::vector<int> nodes;  ///< of the graph: one for each member of the family
+  std::vector<int> roles;  ///< of the schedule, in the same order
+  std::string section;     ///< "prologue"
+  std::vector<int> reads, writes;  ///< rings, as of a site
+};
+
+/// Shared by the roles of one unit.
+class Sites {
+ public:
+  /// Returns the id.
+  int add(Site site) {
+    site.id = static_cast<int>(list_.size()) + 1;
+    list_.push_back(std::move(site));
+    return list_.back().id;
+  }
+  int add(Call call) {
+    call.id = static_cast<int>(calls_.size()) + 1;
+    calls_.push_back(std::move(call));
+    return calls_.back().id;
+  }
+  const std::vector<Site>& list() const { return list_; }
+  const std::vector<Call>& calls() const { return calls_; }
+
+ private:
+  std::vector<Site> list_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace tj::codegen
