@@ -1,19 +1,9 @@
 // See kernels.hpp.
 #include "check/kernels.hpp"
 
-#include "support/fail.hpp"
+#include "codegen/emit.hpp"
 
 namespace tj::check {
-namespace {
-
-/// Of a unit that says nothing of itself.
-std::vector<Site> sites_of(const codegen::Unit& unit) {
-  std::vector<Site> sites;
-  for (const codegen::Site& site : unit.sites) sites.push_back({site.id, "", site.what});
-  return sites;
-}
-
-}  // namespace
 
 Kernels::Kernels(const support::Settings& settings, arch::Target target, support::Log log)
     : settings_(settings), target_(target), log_(std::move(log)), compiler_(compile::make_compiler("host", {})) {
@@ -43,10 +33,10 @@ const Kernel& Kernels::get(const ops::Op& op, const ops::Request& request) {
   kernel.threads = artifact.threads;
   kernel.cluster = artifact.cluster;
   kernel.smem_bytes = artifact.smem_bytes;
+  kernel.waits_itself = target_.arch->overlapped_launch;
   kernel.symbol = artifact.symbol;
   for (const auto& [name, value] : artifact.geometry) kernel.geometry.push_back(value);
   kernel.sites = sites_of(kernel.loaded->notes_text());
-  if (kernel.sites.empty()) kernel.sites = sites_of(emit(kernel));
   return kernels_.emplace(request.name, std::move(kernel)).first->second;
 }
 
@@ -57,12 +47,10 @@ const Choice& Kernels::choice_of(const Kernel& kernel) {
   return *kept;
 }
 
-codegen::Unit Kernels::emit(const Kernel& kernel) {
+std::string Kernels::text_of(const Kernel& kernel) {
   const Choice& choice = choice_of(kernel);
-  return codegen::emit(choice.candidate.graph, choice.schedule, target_.arch->primitives);
+  return codegen::emit(choice.candidate.graph, choice.schedule, target_.arch->primitives).text;
 }
-
-std::string Kernels::text_of(const Kernel& kernel) { return emit(kernel).text; }
 
 std::shared_ptr<launch::Kernel> Kernels::compile(const Kernel& kernel, const std::string& text) {
   compile::Job job;

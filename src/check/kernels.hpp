@@ -15,7 +15,6 @@
 #include "arch/arch.hpp"
 #include "cache/cache.hpp"
 #include "check/notes.hpp"
-#include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
 #include "launch/model.hpp"
 #include "ops/op.hpp"
@@ -32,6 +31,7 @@ struct Kernel {
   std::shared_ptr<launch::Kernel> loaded;
   unsigned threads = 0, cluster = 1;
   std::int64_t smem_bytes = 0;
+  bool waits_itself = false;  ///< for the grids before it, as every unit of such an arch does
   std::string symbol;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names
   std::vector<Site> sites;
@@ -54,7 +54,6 @@ class Kernels {
  private:
   Artifact artifact_of(const ops::Op& op, const ops::Request& request);
   const Choice& choice_of(const Kernel& kernel);
-  codegen::Unit emit(const Kernel& kernel);
 
   const support::Settings settings_;
   const arch::Target target_;

@@ -101,7 +101,7 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) driver_->encode_tensor_maps(0, {maps.data(), plan.map_count});
-  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, false, kernel.cluster}, plan.params.data(), plan.params_bytes, {});
+  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster}, plan.params.data(), plan.params_bytes, {});
 }
 
 Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ops/op_flags.hpp"
-#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -68,12 +67,6 @@ class ChunkO final : public Op {
     std::vector<Trial> list;
     for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set)) list.push_back(chunk_o_trial(kernel, sizes.at("heads"), lengths));
     return list;
-  }
-  void touches(const void* args, Touched& memory) const override {
-    const ChunkOArgs& of = get(args);
-    for (const Tensor* each : {&of.q, &of.k, &of.v_new, &of.h}) memory.reads(*each);
-    for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
-    memory.writes(of.o);
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }
 

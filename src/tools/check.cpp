@@ -71,6 +71,7 @@ void check_use(const CheckSettings& settings) {
   if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
   if (settings.op.empty() && !settings.op_flags.empty()) bad_use(cat("--", settings.op_flags.begin()->first, " belongs to no op; give --op, or leave it out"));
+  if (settings.seeds.data != 1 && !settings.program.empty()) bad_use(cat("--data-seed is '", settings.seeds.data, "' with a program; allowed: leave it out, a program chooses its own values"));
   if (settings.mutate && !settings.program.empty()) bad_use("--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by --disable-site");
   if (sites && (settings.mutate || settings.all || settings.list_sites)) bad_use("--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a program");
 }

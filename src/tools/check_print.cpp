@@ -114,7 +114,7 @@ int print_findings(const CheckSettings& settings, const std::vector<CheckFound>&
   if (settings.json)
     print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"findings", total}, {"cases", std::move(cases)}}, out);
   else
-    out << found.size() << (found.size() == 1 ? " problem, " : " problems, ") << seeds_text(settings.seeds) << ", values of seed " << settings.seeds.data << ": "
+    out << found.size() << (found.size() == 1 ? " problem, " : " problems, ") << seeds_text(settings.seeds) << (settings.program.empty() ? cat(", values of seed ", settings.seeds.data) : "") << ": "
         << (total == 0 ? "clean" : cat(total, total == 1 ? " finding" : " findings")) << '\n';
   return total == 0 ? kExitOk : kExitFailures;
 }
@@ -179,12 +179,13 @@ void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>
   out << std::left << std::setw(static_cast<int>(width)) << "kernel" << std::right << " mutants  caught  equivalent  survived    score\n";
   for (const MutatedCase& each : cases) out << std::left << std::setw(static_cast<int>(width)) << each.name << std::right << each.score.row() << '\n';
   if (cases.size() > 1) out << std::left << std::setw(static_cast<int>(width)) << "all" << std::right << all.row() << '\n';
-  for (const MutatedCase& each : cases)
+  for (const MutatedCase& each : cases) {
+    if (each.score.survived == 0) continue;
+    out << "survived of " << each.command << " --mutate --seeds " << settings.seeds.count << " --seed " << settings.seeds.first << '\n';
     for (const check::Judged& judged : each.judged)
-      if (judged.verdict == check::Verdict::survived) {
-        out << "survived: " << judged.mutant.kernel->name << ", " << judged.mutant.what << (judged.results_differ ? " (its results differ)" : "") << "\n  " << each.command << " --mutate";
-        out << cat(" --seeds ", settings.seeds.count, " --seed ", settings.seeds.first) << '\n';
-      }
+      if (judged.verdict == check::Verdict::survived)
+        out << "  " << judged.mutant.kernel->name << ", " << judged.mutant.what << (judged.results_differ ? " (its results differ)" : "") << '\n';
+  }
   for (const check::Equivalent& known : check::equivalents()) {
     std::size_t count = 0;
     for (const MutatedCase& each : cases)

@@ -135,9 +135,16 @@ class Recipe:
              "-P", REPO / ".cmake" / "EmbedTemplates.cmake"])
         self.compile("templates.cpp")
 
-    def link(self, output="program"):
-        lib = BUILD / "lib"
+    def link(self, output="program", objects=None, parts=("tj_test_main", "tj_sample_common")):
+        archives = [BUILD / "lib" / f"lib{part}.a" for part in (*parts, "tilejit_core", "tilejit_cache", "tilejit_support")]
         program = self.copy / output
-        run([cached("CMAKE_CXX_COMPILER"), *self.objects, lib / "libtj_test_main.a", lib / "libtj_sample_common.a", lib / "libtilejit_core.a", lib / "libtilejit_cache.a",
-             lib / "libtilejit_support.a", cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
+        run([cached("CMAKE_CXX_COMPILER"), *(objects or self.objects), *archives, cached("tj_boost_context_ARCHIVE"), cached("tj_crypto_ARCHIVE"), "-pthread", "-ldl", "-o", program])
         return program
+
+    def link_tool(self, tool):
+        """A tool of the project with what the recipe adds; None where the build has no tools."""
+        if not (BUILD / "lib" / "libtj_tools.a").is_file():
+            return None
+        added = [path for path in self.objects if not path.name.startswith("tests_")]
+        self.compile(f"src/tools/{tool}_main.cpp")
+        return self.link(tool, added + self.objects[-1:], ("tj_tools",))

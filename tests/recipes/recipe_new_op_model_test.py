@@ -1,5 +1,5 @@
 """Protects the recipe "new op": its files, one line in the registry and its descriptor are enough for an op that is
-scheduled, emitted, compiled and right on the CPU model. The op's loads and stores of shared memory are ordinary ones, in
+scheduled, emitted, compiled and right on the CPU model, and checked by tj-check. The op's loads and stores of shared memory are ordinary ones, in
 roles of different sizes, which attention has nowhere."""
 import unittest
 
@@ -12,6 +12,9 @@ class NewOp(unittest.TestCase):
         recipe, program = new_op.build("model:sm_90a")
         try:
             print(run([program, "-tce=compile*"]))
+            tool = recipe.link_tool("check")
+            if tool is not None:
+                self.assertIn("clean: affine_f32", run([tool, "--op", "affine", "--target", "model:sm_90a", "--seeds", "5"]))
         finally:
             recipe.close()
 

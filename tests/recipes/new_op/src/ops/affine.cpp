@@ -10,6 +10,7 @@
 #include "ops/affine_params.cuh"
 #include "ops/machine.hpp"
 #include "ops/op.hpp"
+#include "ops/trial.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -86,6 +87,21 @@ class Affine final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to affine; it has no flags"));
     return {{"affine", {{"dtype", "f32"}}, "affine_f32"}};
+  }
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"rows", 70}, {"columns", 320}});
+    requests(flags);  // refuses all others
+    const std::int64_t rows = sizes.at("rows"), columns = (sizes.at("columns") + 3) / 4 * 4;
+    Trial trial;
+    trial.name = cat(rows, "x", columns);
+    trial.flags = sizes.flags();
+    trial.tensors = {dense("x", DType::f32, {rows, columns}), dense("y", DType::f32, {rows, columns}, true)};
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+      const AffineArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1]), 2, 1};
+      use(&args);
+    };
+    return {std::move(trial)};
   }
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
     arch::require(arch, "affine", kNeeds);

@@ -1,0 +1,76 @@
+"""Protects tj-check over a user's own program: samples/05_custom_gemm, a graph and node bodies that are no op, is checked as a user would.
+
+What a run reports comes through the file that TJ_MODEL_REPORT names; a program that fails by itself is a finding too.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import skips  # noqa: E402
+
+BUILD = os.environ["TJ_TEST_BUILD_DIR"]
+TOOL = os.path.join(BUILD, "bin", "tj-check")
+PROGRAM = os.path.join(BUILD, "samples", "05_custom_gemm")
+SIZES = ["--m", "130", "--n", "120", "--k", "328"]
+
+
+@unittest.skipUnless(os.path.exists(PROGRAM) and os.path.exists(TOOL), "the samples or the tools are not built (TJ_SAMPLES, TJ_TOOLS)")
+class Program(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.environment = {**os.environ, "TJ_CACHE_DIR": os.path.join(cls.folder.name, "cache"),
+                           "LD_LIBRARY_PATH": os.path.join(BUILD, "lib") + ":" + os.environ.get("LD_LIBRARY_PATH", "")}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def check(self, *words, program=(PROGRAM, *SIZES)):
+        return subprocess.run([TOOL, "--target", "model:sm_90a", *words, "--", *program], capture_output=True, text=True, env=self.environment)
+
+    def test_clean(self):
+        done = self.check("--seeds", "3")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("3 seeds from 1: clean", done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_a_site_off_is_found(self):
+        listed = self.check("--list-sites")
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        release = next(line.split("\t")[0] for line in listed.stdout.splitlines() if "release ring" in line)
+        self.assertTrue(release.isdigit(), listed.stdout)
+        broken = self.check("--seeds", "3", "--disable-site", release, "--json")
+        self.assertEqual(broken.returncode, 1, broken.stdout + broken.stderr)
+        finding = json.loads(broken.stdout)["cases"][0]["findings"][0]
+        for field in ("kernel", "code", "message", "log", "first_seed", "seeds", "command"):
+            self.assertIn(field, finding)
+        self.assertIn(f"--disable-site {release} -- ", finding["command"])
+        self.assertTrue(finding["log"])
+
+    def test_the_seed_reaches_the_program(self):
+        words = "test $TJ_MODEL_SEED = 5 || exit 3; exec " + " ".join([PROGRAM, *SIZES])
+        self.assertEqual(self.check("--seed", "5", "--seeds", "1", program=("sh", "-c", words)).returncode, 0)
+        other = self.check("--seed", "5", "--seeds", "2", program=("sh", "-c", words))
+        self.assertEqual(other.returncode, 1, other.stdout)
+        self.assertIn("ended with status 3, and the model reported nothing", other.stdout)
+
+    def test_bad_use(self):
+        for program, part in ((("/nowhere",), "/nowhere"), (("true",), "launched no kernel on model:sm_90a"), ((PROGRAM, "--colour"), "launched no kernel")):
+            done = self.check(program=program)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(part, done.stderr)
+
+    def test_a_report_that_cannot_be_written_is_refused_by_name(self):
+        environment = {**self.environment, "TJ_TARGET": "model:sm_90a", "TJ_MODEL_REPORT": "/nowhere/report"}
+        done = subprocess.run([PROGRAM, *SIZES], capture_output=True, text=True, env=environment)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TJ_MODEL_REPORT", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    skips.main()
