@@ -126,17 +126,14 @@ void check_global(const Thread& thread, const void* address, unsigned bytes) {
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
 }
-void one_block(const Thread& thread, int blocks) {
-  if (blocks != 1) fault(thread, support::cat("tensor memory of ", blocks, " blocks together; the model knows that of one"));
-}
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.allocate(t, place, columns); });
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
 }
 void tensor_relinquish(int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.relinquish(t); });
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.relinquish(t); });
 }
 void tensor_free(unsigned tensor, unsigned columns, int blocks) {
-  guarded([=](Thread& t, Block& b) { one_block(t, blocks), b.tensor.free(t, tensor, columns); });
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.free(t, tensor, columns); });
 }
 void tensor_load(unsigned tensor, unsigned* words, int count, tj_model_tensor_shape shape) {
   guarded([=](Thread& t, Block& b) { b.tensor.load(t, tensor, words, count, shape); });
@@ -151,10 +148,10 @@ void tensor_fence(int site, int after) {
   at_site(site, [=](Thread& t, Block& b) { b.tensor_order.fence(t, after != 0); });
 }
 void tensor_multiply(const tj_model_tensor_matrix* instruction) {
-  guarded([=](Thread& t, Block& b) { one_block(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
 }
 void tensor_commit(int site, unsigned barrier, unsigned mask, int blocks) {
-  at_site(site, [=](Thread& t, Block& b) { one_block(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
+  at_site(site, [=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
 }
 
 void global_access(const void* address, unsigned bytes, int) {

@@ -45,6 +45,7 @@ std::string wait_text(const Block& block, const Thread& thread) {
     case WaitKind::registers: return cat(wait.detail, " more registers a thread; the block's other threads have given back ", block.registers.free(), " in all");
     case WaitKind::copies: return cat("its copies, at most ", wait.detail, " groups pending");
     case WaitKind::tensor: return block.tensor.shortage(wait.object);
+    case WaitKind::tensor_pair: return block.tensor.other_of_pair();
     case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }
   return "?";

@@ -64,7 +64,7 @@ MatrixOperand decode_tensor_operand(std::uint64_t descriptor) {
   return {field(0), field(16), field(32), swizzle};
 }
 
-TensorMatrixUnit::TensorMatrixUnit(Block& block) : block_(block), scheduler_(block.scheduler), shared_(block.shared), tensor_(block.tensor) {}
+TensorMatrixUnit::TensorMatrixUnit(Block& block) : block_(block), scheduler_(block.scheduler) {}
 
 // ---- issue ------------------------------------------------------------------------------------------------------------------
 
@@ -75,32 +75,39 @@ TensorMatrixUnit::Queue& TensorMatrixUnit::queue_of(const Thread& thread) {
   return queues_.back();
 }
 
+std::vector<Block*> TensorMatrixUnit::blocks_of(const Thread& thread, unsigned count) {
+  if (count == 1) return {&block_};
+  if (block_.rank % 2 != 0) fault(thread, cat("matrix_multiply of a pair of blocks in the block of rank ", block_.rank, "; allowed is that of the lower rank"));
+  return {&block_, &TensorMemory::other_of_pair(thread, "matrix_multiply")};
+}
+
 void TensorMatrixUnit::issue(Thread& thread, const tj_model_tensor_matrix& instruction) {
   const auto blocks = static_cast<unsigned>(instruction.blocks);
   Work product;
+  product.blocks = blocks;
   product.instruction = decoded(thread, "instruction", [&] { return TensorInstruction::decode(instruction.instruction, blocks); });
   product.right = decoded(thread, "right operand", [&] { return decode_tensor_operand(instruction.descriptor_b); });
   product.left_in_tensor = instruction.left_in_tensor != 0;
   product.accumulate = instruction.accumulate != 0;
-  product.sums = tensor_.range(thread, instruction.sums, kRows, product.instruction.columns, "matrix_multiply's sums");
-  if (product.left_in_tensor) {
-    if (product.instruction.transpose_a) fault(thread, "matrix_multiply with a left operand in tensor memory that is MN-major; allowed is K-major");
-    product.left_tensor = tensor_.range(thread, instruction.a_tensor, kRows, kLeftColumns, "matrix_multiply's left operand");
-  } else {
-    product.left = decoded(thread, "left operand", [&] { return decode_tensor_operand(instruction.descriptor_a); });
+  if (!product.left_in_tensor) product.left = decoded(thread, "left operand", [&] { return decode_tensor_operand(instruction.descriptor_a); });
+  else if (product.instruction.transpose_a) fault(thread, "matrix_multiply with a left operand in tensor memory that is MN-major; allowed is K-major");
+  product.done = block_.tensor_order.next(thread);
+  for (Block* block : blocks_of(thread, blocks)) {
+    product.sums = block->tensor.range(thread, instruction.sums, kRows, product.instruction.columns, "matrix_multiply's sums");
+    if (product.left_in_tensor) product.left_tensor = block->tensor.range(thread, instruction.a_tensor, kRows, kLeftColumns, "matrix_multiply's left operand");
+    check_operands(*block, thread, product, instruction);
   }
-  check_operands(thread, product, instruction);
   queue_of(thread).work.push_back(product);
 }
 
-void TensorMatrixUnit::check_operands(const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction) {
+void TensorMatrixUnit::check_operands(Block& block, const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction) {
   const TensorInstruction& of = product.instruction;
-  const TensorOrder::Done done = block_.tensor_order.product(thread, product.sums, product.accumulate, product.left_in_tensor ? &product.left_tensor : nullptr);
-  const Shadow::Id access = block_.monitor.begin(thread, Access::By::matrix, false, done.agent, done.time);
+  block.tensor_order.product(thread, product.done, product.sums, product.accumulate, product.left_in_tensor ? &product.left_tensor : nullptr);
+  const Shadow::Id access = block.monitor.begin(thread, Access::By::matrix, false, product.done.agent, product.done.time);
   Shadow::Reading met;
-  if (!product.left_in_tensor) read_operand(block_.monitor, shared_, thread, access, {product.left, instruction.descriptor_a, of.element, static_cast<int>(kRows), of.transpose_a}, met);
+  if (!product.left_in_tensor) read_operand(block.monitor, block.shared, thread, access, {product.left, instruction.descriptor_a, of.element, static_cast<int>(kRows), of.transpose_a}, met);
   met = {};
-  read_operand(block_.monitor, shared_, thread, access, {product.right, instruction.descriptor_b, of.element, static_cast<int>(of.columns), of.transpose_b}, met);
+  read_operand(block.monitor, block.shared, thread, access, {product.right, instruction.descriptor_b, of.element, static_cast<int>(of.columns / product.blocks), of.transpose_b}, met);
 }
 
 void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask) {
@@ -127,7 +134,7 @@ void TensorMatrixUnit::complete(std::size_t which) {
     const Work work = queue.work.front();
     queue.work.pop_front();
     if (work.commits) return arrive(queue, work);
-    return multiply(work);
+    return multiply(queue, work);
   }
 }
 
@@ -139,41 +146,53 @@ void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
     if ((commit.mask >> rank & 1u) != 0) arrive_in(block_.cluster.peer(thread, rank, "matrix_commit_multicast"));
 }
 
-void TensorMatrixUnit::load_left(const Work& product) {
+void TensorMatrixUnit::load_left(Block& block, const Work& product) {
   const tj_model_element element = product.instruction.element;
   left_.resize(kRows * kDepth);
   if (product.left_in_tensor) {
     for (unsigned i = 0; i < kRows; ++i) {
-      const std::uint32_t* words = tensor_.row(i) + product.left_tensor.column;
+      const std::uint32_t* words = block.tensor.row(i) + product.left_tensor.column;
       for (unsigned k = 0; k < kDepth; ++k) left_[i * kDepth + k] = to_float(static_cast<std::uint16_t>(words[k / 2] >> (k % 2 * 16)), element);
     }
     return;
   }
-  if (!product.instruction.transpose_a) return load_k_major(shared_, product.left, element, kRows, left_.data());
+  if (!product.instruction.transpose_a) return load_k_major(block.shared, product.left, element, kRows, left_.data());
   transposed_.resize(kRows * kDepth);
-  load_mn_major(shared_, product.left, element, kRows, transposed_.data());
+  load_mn_major(block.shared, product.left, element, kRows, transposed_.data());
   transpose(transposed_.data(), kDepth, kRows, left_.data());
 }
 
-void TensorMatrixUnit::load_right(const Work& product) {
-  const unsigned columns = product.instruction.columns;
-  right_.resize(columns * kDepth);
-  if (product.instruction.transpose_b) return load_mn_major(shared_, product.right, product.instruction.element, static_cast<int>(columns), right_.data());
-  transposed_.resize(columns * kDepth);
-  load_k_major(shared_, product.right, product.instruction.element, static_cast<int>(columns), transposed_.data());
-  transpose(transposed_.data(), columns, kDepth, right_.data());
+// Of a pair each block has half of the columns.
+void TensorMatrixUnit::load_right(Block& block, const Work& product, unsigned part) {
+  const unsigned all = product.instruction.columns, columns = all / product.blocks;
+  const tj_model_element element = product.instruction.element;
+  right_.resize(all * kDepth);
+  half_.resize(columns * kDepth);
+  if (product.instruction.transpose_b) {
+    load_mn_major(block.shared, product.right, element, static_cast<int>(columns), half_.data());
+  } else {
+    transposed_.resize(columns * kDepth);
+    load_k_major(block.shared, product.right, element, static_cast<int>(columns), transposed_.data());
+    transpose(transposed_.data(), columns, kDepth, half_.data());
+  }
+  for (unsigned k = 0; k < kDepth; ++k) std::memcpy(right_.data() + k * all + part * columns, half_.data() + k * columns, columns * sizeof(float));
 }
 
-void TensorMatrixUnit::multiply(const Work& product) {
-  load_left(product);
-  load_right(product);
+void TensorMatrixUnit::multiply(const Queue& queue, const Work& product) {
+  const std::vector<Block*> blocks = blocks_of(scheduler_.thread(queue.thread), product.blocks);
+  for (unsigned part = 0; part < product.blocks; ++part) load_right(*blocks[part], product, part);
+  for (Block* block : blocks) multiply_in(*block, product);
+}
+
+void TensorMatrixUnit::multiply_in(Block& block, const Work& product) {
+  load_left(block, product);
   const unsigned columns = product.instruction.columns;
   sums_.assign(std::size_t{kRows} * columns, 0.0f);
   const std::size_t bytes = columns * sizeof(float);
   if (product.accumulate)
-    for (unsigned i = 0; i < kRows; ++i) std::memcpy(sums_.data() + std::size_t{i} * columns, tensor_.row(i) + product.sums.column, bytes);
+    for (unsigned i = 0; i < kRows; ++i) std::memcpy(sums_.data() + std::size_t{i} * columns, block.tensor.row(i) + product.sums.column, bytes);
   multiply_rows(left_.data(), right_.data(), sums_.data(), static_cast<int>(columns), kRows);
-  for (unsigned i = 0; i < kRows; ++i) std::memcpy(tensor_.row(i) + product.sums.column, sums_.data() + std::size_t{i} * columns, bytes);
+  for (unsigned i = 0; i < kRows; ++i) std::memcpy(block.tensor.row(i) + product.sums.column, sums_.data() + std::size_t{i} * columns, bytes);
 }
 
 }  // namespace tj::launch::model

@@ -52,26 +52,27 @@ class TensorMatrixUnit final : public AsyncUnit {
     MatrixOperand left, right;
     bool left_in_tensor = false, accumulate = false;
     TensorRange sums, left_tensor;
-    TensorOrder::Done done;  ///< of a commit: all that it is for
+    unsigned blocks = 1;
+    TensorOrder::Done done;  ///< of a product this one, of a commit all that it is for
   };
   struct Queue {
     unsigned thread = 0;
     std::deque<Work> work;
   };
 
-  void check_operands(const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction);
+  void check_operands(Block& block, const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction);
+  std::vector<Block*> blocks_of(const Thread& thread, unsigned count);
   Queue& queue_of(const Thread& thread);
   void arrive(const Queue& queue, const Work& commit);
-  void multiply(const Work& product);
-  void load_left(const Work& product);
-  void load_right(const Work& product);
+  void multiply(const Queue& queue, const Work& product);
+  void multiply_in(Block& block, const Work& product);
+  void load_left(Block& block, const Work& product);
+  void load_right(Block& block, const Work& product, unsigned part);
 
   Block& block_;
   Scheduler& scheduler_;
-  SharedMemory& shared_;
-  TensorMemory& tensor_;
   std::vector<Queue> queues_;
-  std::vector<float> left_, right_, transposed_, sums_;
+  std::vector<float> left_, right_, half_, transposed_, sums_;
 };
 
 }  // namespace tj::launch::model

@@ -2,7 +2,6 @@
 #include "launch/model_tensor_memory.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "launch/model_block.hpp"
@@ -14,16 +13,10 @@ namespace {
 using support::cat;
 
 constexpr std::uint32_t kInFlight = 0x7fc0dead;  // as a warpgroup's accumulators have: a NaN that says where it comes from
-constexpr unsigned kPlaceBytes = 4;
 
 const char* name_of_move(bool store, tj_model_tensor_shape shape) {
   if (shape == TJ_MODEL_ROWS) return store ? "tensor_store" : "tensor_load";
   return store ? "tensor_store_fragment" : "tensor_load_fragment";
-}
-
-void check_columns(const Thread& thread, const char* what, std::uint32_t columns) {
-  if (columns < TensorMemory::kUnit || columns > TensorMemory::kColumns || !std::has_single_bit(columns))
-    fault(thread, cat(what, " of ", columns, " columns; allowed are powers of two from ", TensorMemory::kUnit, " to ", TensorMemory::kColumns));
 }
 
 }  // namespace
@@ -37,85 +30,12 @@ void TensorMemory::reset() {
   least_ = kColumns;
   relinquished_ = false;
   waiting_.clear();
+  blocks_ = 0;
+  come_ = {};
   moves_.assign(warps_, {});
 }
 
-// ---- columns --------------------------------------------------------------------------------------------------------------
-
-void TensorMemory::allocate(Thread& thread, std::uint32_t place, std::uint32_t columns) {
-  const Request request{place, columns, nullptr, 0, TJ_MODEL_ROWS};
-  thread.block->warps[thread.warp()].meet_all(scheduler_, thread, WarpUnit::Kind::tensor_allocate, &request, [](Thread& last, const Requests& requests) {
-    const Request& own = *static_cast<const Request*>(requests[last.lane()]);
-    for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
-      const Request& other = *static_cast<const Request*>(requests[lane]);
-      if (other.tensor != own.tensor || other.columns != own.columns) fault(last, "tensor_allocate: the lanes of its warp ask for different columns or places; all 32 must ask for the same");
-    }
-    last.block->tensor.allocate_all(last, own);
-  });
-}
-
-void TensorMemory::allocate_all(Thread& last, const Request& request) {
-  check_columns(last, "tensor_allocate", request.columns);
-  if (relinquished_) fault(last, "tensor_allocate after tensor_relinquish; allowed is none: the block has given up its right to allocate");
-  if (request.columns > least_) fault(last, cat("tensor_allocate of ", request.columns, " columns after one of ", least_, "; allowed is no more than that"));
-  least_ = request.columns;
-  int column = fitting(request.columns);
-  for (; column < 0; column = fitting(request.columns)) {
-    waiting_.push_back(&last);
-    scheduler_.park(last, {WaitKind::tensor, 0, request.columns, 0, 0});
-  }
-  const Allocation allocation{static_cast<unsigned>(column), request.columns};
-  allocations_.push_back(allocation);
-  cells_.resize(std::size_t{kLanes} * kColumns);
-  for (unsigned lane = 0; lane < kLanes; ++lane) std::fill_n(row(lane) + allocation.column, allocation.columns, kPoison);
-  last.block->tensor_order.allocated(allocation.column, allocation.columns);
-  const std::uint32_t address = allocation.column;
-  std::memcpy(last.block->ordinary_write(last, request.tensor, kPlaceBytes, "tensor_allocate's address"), &address, kPlaceBytes);
-}
-
-// From the end on, so that a forgotten address shows: the first column is the last to be given away.
-int TensorMemory::fitting(unsigned columns) const {
-  for (int column = static_cast<int>(kColumns - columns); column >= 0; column -= static_cast<int>(columns)) {
-    const auto begin = static_cast<unsigned>(column);
-    const auto meets = [&](const Allocation& other) { return begin < other.column + other.columns && other.column < begin + columns; };
-    if (std::none_of(allocations_.begin(), allocations_.end(), meets)) return column;
-  }
-  return -1;
-}
-
-std::string TensorMemory::shortage(unsigned columns) const {
-  unsigned allocated = 0;
-  for (const Allocation& allocation : allocations_) allocated += allocation.columns;
-  return cat(columns, " columns of tensor memory; ", allocated, " of ", kColumns, " are allocated");
-}
-
-void TensorMemory::relinquish(Thread& thread) {
-  thread.block->warps[thread.warp()].meet_all(scheduler_, thread, WarpUnit::Kind::tensor_relinquish, nullptr,
-                                              [](Thread& last, const Requests&) { last.block->tensor.relinquished_ = true; });
-}
-
-void TensorMemory::free(Thread& thread, std::uint32_t tensor, std::uint32_t columns) {
-  const Request request{tensor, columns, nullptr, 0, TJ_MODEL_ROWS};
-  thread.block->warps[thread.warp()].meet_all(scheduler_, thread, WarpUnit::Kind::tensor_free, &request, [](Thread& last, const Requests& requests) {
-    const Request& own = *static_cast<const Request*>(requests[last.lane()]);
-    for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
-      const Request& other = *static_cast<const Request*>(requests[lane]);
-      if (other.tensor != own.tensor || other.columns != own.columns) fault(last, "tensor_free: the lanes of its warp name different columns; all 32 must name the same");
-    }
-    last.block->tensor.free_all(last, own);
-  });
-}
-
-void TensorMemory::free_all(Thread& last, const Request& request) {
-  const auto same = [&](const Allocation& allocation) { return allocation.column == request.tensor && allocation.columns == request.columns; };
-  const auto found = std::find_if(allocations_.begin(), allocations_.end(), same);
-  if (found == allocations_.end())
-    fault(last, cat("tensor_free of ", request.columns, " columns at ", hex(request.tensor), ", which was not allocated so; allowed are an address that tensor_allocate gave and its columns, once"));
-  last.block->tensor_order.freed(last, found->column, found->columns);
-  allocations_.erase(found);
-  for (Thread* thread : waiting_) scheduler_.wake(*thread);
-  waiting_.clear();
-}
+// ---- cells ------------------------------------------------------------------------------------------------------------------
 
 TensorRange TensorMemory::range(const Thread& thread, std::uint32_t tensor, unsigned lanes, unsigned columns, const char* what) const {
   const TensorRange range{tensor >> 16, lanes, tensor & 0xffffu, columns};
@@ -132,13 +52,13 @@ TensorRange TensorMemory::range(const Thread& thread, std::uint32_t tensor, unsi
 // ---- loads and stores -------------------------------------------------------------------------------------------------------
 
 void TensorMemory::load(Thread& thread, std::uint32_t tensor, std::uint32_t* words, int count, tj_model_tensor_shape shape) {
-  const Request request{tensor, 0, words, count, shape};
+  const Request request{tensor, words, count, shape};
   thread.block->warps[thread.warp()].meet_all(scheduler_, thread, WarpUnit::Kind::tensor_load, &request,
                                               [](Thread& last, const Requests& requests) { last.block->tensor.move_all(last, requests, false); });
 }
 
 void TensorMemory::store(Thread& thread, std::uint32_t tensor, const std::uint32_t* words, int count, tj_model_tensor_shape shape) {
-  const Request request{tensor, 0, const_cast<std::uint32_t*>(words), count, shape};
+  const Request request{tensor, const_cast<std::uint32_t*>(words), count, shape};
   thread.block->warps[thread.warp()].meet_all(scheduler_, thread, WarpUnit::Kind::tensor_store, &request,
                                               [](Thread& last, const Requests& requests) { last.block->tensor.move_all(last, requests, true); });
 }

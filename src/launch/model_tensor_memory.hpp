@@ -1,6 +1,6 @@
 // Tensor memory of one block: who has which columns, and what warps load from it and store to it.
 //
-// Decides that a load's registers hold a NaN pattern until the warp's wait and then what the cells hold at that moment, and that a store
+// Decides who has which columns (model_tensor_columns.cpp), alone or with the other block of a pair; that a load's registers hold a NaN pattern until the warp's wait and then what the cells hold at that moment, and that a store
 // reaches the cells at the warp's wait. What products do to the cells is model_tensor_matrix.hpp's, who may do what when is
 // model_tensor_order.hpp's. Invariant: columns that are allocated hold NaN patterns, never what was there before.
 // Source: PTX ISA 9.0, "Tensor Memory", "tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait".
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launch/model_scheduler.hpp"
+#include "launch/model_warp.hpp"
 
 namespace tj::launch::model {
 
@@ -30,6 +31,10 @@ class TensorMemory {
 
   TensorMemory(Scheduler& scheduler, unsigned warps) : scheduler_(scheduler), warps_(warps) {}
   void reset();
+  /// What follows is for so many blocks together, 1 or 2.
+  void use(const Thread& thread, int blocks);
+  /// The one with whose tensor memory that of the thread's block is used together.
+  static Block& other_of_pair(const Thread& thread, const char* what);
 
   /// What all lanes of a warp do together: called by each of them. All throw tj::Error(model_fault) for misuse.
   void allocate(Thread& thread, std::uint32_t place, std::uint32_t columns);
@@ -49,14 +54,20 @@ class TensorMemory {
   void ended() const;
   /// For reports: "64 columns; 512 of 512 are allocated".
   std::string shortage(unsigned columns) const;
+  std::string other_of_pair() const;
 
  private:
   static constexpr unsigned kWarpLanes = 32;  ///< threads of a warp, and lanes that it reaches
   struct Allocation {
     unsigned column, columns;
   };
+  struct Asked {  ///< by a warp, whose last lane is the thread
+    Thread* thread = nullptr;
+    WarpUnit::Kind kind = WarpUnit::Kind::sync;
+    std::uint32_t tensor = 0, columns = 0;  ///< tensor: of an allocation the place for its address
+  };
   struct Request {  ///< of one lane
-    std::uint32_t tensor, columns;
+    std::uint32_t tensor;
     std::uint32_t* words;
     int count;
     tj_model_tensor_shape shape;
@@ -73,8 +84,12 @@ class TensorMemory {
   };
   using Requests = std::array<const void*, kMaxWarpThreads>;
 
-  void allocate_all(Thread& last, const Request& request);
-  void free_all(Thread& last, const Request& request);
+  void ask(Thread& thread, WarpUnit::Kind kind, std::uint32_t tensor, std::uint32_t columns);
+  void take_part(const Asked& own);
+  void perform(const std::vector<Asked>& all);
+  void allocate_for(const std::vector<Asked>& all);
+  void take(const Asked& asked, unsigned column);
+  void give_back(const Asked& asked);
   void move_all(Thread& last, const Requests& requests, bool store);
   void wait_all(Thread& last, bool stores);
   void arrive(const Thread& last, const Move& load);
@@ -88,6 +103,8 @@ class TensorMemory {
   unsigned least_ = kColumns;  ///< columns of the last allocation: the next has no more
   bool relinquished_ = false;
   std::vector<Thread*> waiting_;
+  unsigned blocks_ = 0;  ///< that use it together; 0 while nobody has
+  Asked come_;           ///< a warp that waits for that of the other block
   std::vector<PerWarp> moves_;
 };
 

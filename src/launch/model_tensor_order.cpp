@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "launch/model_block.hpp"
 #include "support/fail.hpp"
 
 namespace tj::launch::model {
@@ -42,7 +43,7 @@ TensorOrder::Products& TensorOrder::products_of(const Thread& thread) {
 }
 
 TensorOrder::Id TensorOrder::add(const Thread& thread, By by, const TensorRange& cells, Order::Agent agent, Order::Agent fenced, Order::Time time) {
-  accesses_.push_back({by, thread.index(), agent, fenced, time, cells, thread.call, thread.iteration});
+  accesses_.push_back({by, thread.actor, agent, fenced, time, cells, thread.call, thread.iteration});
   return static_cast<Id>(accesses_.size() - 1);
 }
 
@@ -79,17 +80,19 @@ void TensorOrder::fence(const Thread& thread, bool after) {
   }
 }
 
-TensorOrder::Done TensorOrder::product(const Thread& thread, const TensorRange& sums, bool accumulate, const TensorRange* left) {
+TensorOrder::Done TensorOrder::next(const Thread& thread) {
   Products& products = products_of(thread);
-  const Done done{products.agent, ++products.issued};
+  return {products.agent, ++products.issued};
+}
+
+void TensorOrder::product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate, const TensorRange* left) {
   if (left != nullptr) read(thread, add(thread, By::left, *left, done.agent, done.agent, done.time), false);
   const Id id = add(thread, By::sums, sums, done.agent, done.agent, done.time);
   if (accumulate)
     visit(sums, [&](const Cell& cell) {
-      if (cell.writer == kNever) unwritten(accesses_[id]);
+      if (cell.writer == kNever) unwritten(thread, accesses_[id]);
     });
   write(thread, id, false);
-  return done;
 }
 
 TensorOrder::Done TensorOrder::issued(const Thread& thread) {
@@ -116,7 +119,7 @@ void TensorOrder::freed(const Thread& last, unsigned column, unsigned columns) {
   const auto known = [&](Id id) {
     const Access& access = accesses_[id];
     if (!monitor_.order.knows(last.actor, access.agent, access.time))
-      fault(last, cat("tensor_free of ", columns, " columns from ", column, " on, of which ", text_of(access.cells), " may still be used by ", who(access), "; nobody has told this thread that it is done"));
+      fault(last, cat("tensor_free of ", columns, " columns from ", column, " on, of which ", text_of(access.cells), " may still be used by ", who(last, access), "; nobody has told this thread that it is done"));
   };
   visit({0, TensorMemory::kLanes, column, columns}, [&](Cell& cell) {
     if (cell.writer != kNever) known(cell.writer);
@@ -134,7 +137,7 @@ void TensorOrder::visit(const TensorRange& cells, Visit&& visit) {
 void TensorOrder::read(const Thread& thread, Id id, bool by_warp) {
   Id checked = kNever;
   visit(accesses_[id].cells, [&](Cell& cell) {
-    if (cell.writer == kNever) unwritten(accesses_[id]);
+    if (cell.writer == kNever) unwritten(thread, accesses_[id]);
     if (cell.writer != checked) check(thread, id, cell.writer, by_warp);
     checked = cell.writer;
     const auto same = [&](Id reader) { return accesses_[reader].agent == accesses_[id].agent; };
@@ -161,18 +164,25 @@ void TensorOrder::write(const Thread& thread, Id id, bool by_warp) {
 
 void TensorOrder::check(const Thread& thread, Id later, Id prior, bool by_warp) const {
   if (later == prior) return;
-  const unsigned first = by_warp ? thread.warp() * kWarpLanes : thread.index(), count = by_warp ? kWarpLanes : 1;
+  const Access &before = accesses_[prior], &after = accesses_[later];
+  const auto check_one = [&](const Thread& one) {
+    const Lack lacks = lack(before, one, after);
+    if (lacks != Lack::nothing) report(one, after, before, lacks);
+  };
+  if (!by_warp) return check_one(thread);
   const void* passed = this;  // what a lane relied on that was found to be enough
-  for (unsigned i = first; i < first + count; ++i) {
-    if (usable_[i].get() == passed) continue;
-    const Lack lacks = lack(accesses_[prior], scheduler_.thread(i), accesses_[later]);
-    if (lacks != Lack::nothing) report(accesses_[later], accesses_[prior], lacks);
-    passed = usable_[i].get();
+  for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+    const Thread& one = scheduler_.thread(thread.warp() * kWarpLanes + lane);
+    if (usable(one).get() == passed) continue;
+    check_one(one);
+    passed = usable(one).get();
   }
 }
 
+const Order::Known& TensorOrder::usable(const Thread& thread) { return thread.block->tensor_order.usable_[thread.index()]; }
+
 bool TensorOrder::pipelined(const Access& prior, const Access& later) const {
-  if (prior.thread != later.thread || later.by != By::sums) return false;
+  if (prior.actor != later.actor || later.by != By::sums) return false;
   if (prior.by == By::left) return true;
   return prior.by == By::sums && prior.cells.column == later.cells.column && prior.cells.columns == later.cells.columns;
 }
@@ -180,34 +190,37 @@ bool TensorOrder::pipelined(const Access& prior, const Access& later) const {
 TensorOrder::Lack TensorOrder::lack(const Access& prior, const Thread& thread, const Access& later) const {
   if (pipelined(prior, later)) return Lack::nothing;
   const bool moved = prior.by == By::load || prior.by == By::store;
-  if (moved && prior.thread / kWarpLanes == thread.warp()) {
+  if (moved && prior.actor / kWarpLanes == thread.actor / kWarpLanes) {
     const PerWarp& warp = warps_[thread.warp()];
     return prior.time <= (prior.by == By::load ? warp.loads : warp.stores).waited ? Lack::nothing : Lack::own_wait;
   }
   const Order& order = monitor_.order;
-  if (order.knows(usable_[thread.index()], prior.fenced, prior.time)) return Lack::nothing;
+  if (order.knows(usable(thread), prior.fenced, prior.time)) return Lack::nothing;
   if (!order.knows(thread.actor, prior.agent, prior.time)) return Lack::everything;
   return order.knows(thread.actor, prior.fenced, prior.time) ? Lack::after : Lack::before;
 }
 
 // ---- reports ------------------------------------------------------------------------------------------------------------------
 
-std::string TensorOrder::who(const Access& access) const {
-  return monitor_.who(scheduler_.thread(access.thread).actor, access.call, access.iteration, access.by == By::load || access.by == By::store);
+std::string TensorOrder::who(const Thread& asking, const Access& access) const {
+  const unsigned rank = access.actor / scheduler_.size();
+  const std::string block = rank == asking.block->rank ? std::string() : cat("the block of rank ", rank, ", ");
+  return block + monitor_.who(access.actor, access.call, access.iteration, access.by == By::load || access.by == By::store);
 }
 
-void TensorOrder::unwritten(const Access& access) const {
+void TensorOrder::unwritten(const Thread& thread, const Access& access) const {
   static constexpr const char* kDoes[] = {"loads", "stores", "adds to", "multiplies"};
-  fault(cat(monitor_.kernel(), "block ", scheduler_.thread(access.thread).self.block, ": ", who(access), " ", kDoes[static_cast<int>(access.by)], " ", text_of(access.cells),
+  fault(cat(monitor_.kernel(), "block ", thread.self.block, ": ", who(thread, access), " ", kDoes[static_cast<int>(access.by)], " ", text_of(access.cells),
             " of tensor memory, some of which nobody has written since their allocation"));
 }
 
-void TensorOrder::report(const Access& later, const Access& prior, Lack lack) const {
+void TensorOrder::report(const Thread& thread, const Access& later, const Access& prior, Lack lack) const {
   static constexpr const char* kDoes[] = {"loads", "stores", "issues a product whose sums are", "issues a product whose left operand is"};
   static constexpr const char* kDid[] = {"has loaded", "has stored", "has issued a product on as sums", "has issued a product on as left operand"};
   const bool moved = prior.by == By::load || prior.by == By::store;
   const char* wait = prior.by == By::load ? "tensor_load_wait" : "tensor_store_wait";
   std::string missing;
+  const std::string other = thread.block == scheduler_.thread(0).block ? std::string() : cat(" of block ", scheduler_.thread(0).self.block);
   switch (lack) {
     case Lack::own_wait: missing = cat("a ", wait, " is missing between the two"); break;
     case Lack::before: missing = cat("a tensor_before_sync is missing after the ", wait, " there and before the sync, in all lanes of the warp"); break;
@@ -216,7 +229,7 @@ void TensorOrder::report(const Access& later, const Access& prior, Lack lack) co
       missing = moved ? cat("nothing orders the two: nobody has told this thread that the warp's ", wait, " has returned")
                       : "nothing orders the two: this thread has not waited on a barrier that a matrix_commit after the product arrives at";
   }
-  fault(cat(monitor_.kernel(), "block ", scheduler_.thread(later.thread).self.block, ": ", who(later), " ", kDoes[static_cast<int>(later.by)], " ", text_of(later.cells), " of tensor memory, where ", who(prior), " ",
+  fault(cat(monitor_.kernel(), "block ", thread.self.block, ": ", who(thread, later), " ", kDoes[static_cast<int>(later.by)], " ", text_of(later.cells), " of tensor memory", other, ", where ", who(thread, prior), " ",
             kDid[static_cast<int>(prior.by)], " ", text_of(prior.cells), "; ", missing));
 }
 

@@ -40,8 +40,10 @@ class TensorOrder {
     Order::Agent agent = 0;
     Order::Time time = 0;
   };
-  /// left: null where that operand is in shared memory.
-  Done product(const Thread& thread, const TensorRange& sums, bool accumulate, const TensorRange* left);
+  /// The next product of a thread of this block.
+  Done next(const Thread& thread);
+  /// What it does here; the thread may be the other block's of a pair. left: null where that operand is in shared memory.
+  void product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate, const TensorRange* left);
 
   Done issued(const Thread& thread);  ///< all of the thread's products so far
 
@@ -54,7 +56,7 @@ class TensorOrder {
 
   struct Access {
     By by = By::load;
-    unsigned thread = 0;  ///< of the block; of a warp's access any of it
+    unsigned actor = 0;  ///< counted in the cluster; of a warp's access any of it
     Order::Agent agent = 0, fenced = 0;  ///< done; done, and said so before a sync
     Order::Time time = 0;
     TensorRange cells;
@@ -90,9 +92,10 @@ class TensorOrder {
   void check(const Thread& thread, Id later, Id prior, bool by_warp) const;
   Lack lack(const Access& prior, const Thread& thread, const Access& later) const;
   bool pipelined(const Access& prior, const Access& later) const;
-  std::string who(const Access& access) const;
-  [[noreturn]] void unwritten(const Access& access) const;
-  [[noreturn]] void report(const Access& later, const Access& prior, Lack lack) const;
+  std::string who(const Thread& asking, const Access& access) const;
+  static const Order::Known& usable(const Thread& thread);
+  [[noreturn]] void unwritten(const Thread& thread, const Access& access) const;
+  [[noreturn]] void report(const Thread& thread, const Access& later, const Access& prior, Lack lack) const;
 
   Monitor& monitor_;
   Scheduler& scheduler_;

@@ -17,7 +17,7 @@ inline constexpr unsigned kGroupWarps = 4;
 inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
 inline constexpr unsigned kMaxThreads = 1024;
 
-enum class WaitKind { none, block, warp, named, mbarrier, matrix, store, copies, registers, cluster, tensor };
+enum class WaitKind { none, block, warp, named, mbarrier, matrix, store, copies, registers, cluster, tensor, tensor_pair };
 
 /// Why a thread does not run. Which numbers count depends on the kind.
 struct Wait {
