@@ -24,10 +24,12 @@ std::string joined(const std::vector<std::string>& names) {
   return text.empty() ? "nobody" : text;
 }
 
+// One that does not merely wait for the others of its warp, where there is one.
 const Thread* waiting_thread(const Block& block, const Notes::Role& role) {
+  const Thread* found = nullptr;
   for (unsigned i = role.first_warp * block.scheduler.warp_threads(); i < (role.first_warp + role.warps) * block.scheduler.warp_threads() && i < block.scheduler.size(); ++i)
-    if (block.scheduler.thread(i).state == ThreadState::waiting) return &block.scheduler.thread(i);
-  return nullptr;
+    if (const Thread& thread = block.scheduler.thread(i); thread.state == ThreadState::waiting && (found == nullptr || found->wait.kind == WaitKind::warp)) found = &thread;
+  return found;
 }
 
 // "site 31: role mma.0, steady: release ring k, done 0 times by all threads".
@@ -60,6 +62,9 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
     case WaitKind::matrix: return {{}, cat("its matrix instructions", at, ", which not all 128 threads have issued\n")};
     case WaitKind::block: return {{}, "all threads of the block\n"};
     case WaitKind::cluster: return {{}, "all threads of the cluster\n"};
+    case WaitKind::warp: return {{}, cat("the other lanes of its warp", at, "\n")};
+    case WaitKind::tensor: return {{}, cat(block.tensor.shortage(wait.object), at, "\n")};
+    case WaitKind::tensor_pair: return {{}, cat(block.tensor.other_of_pair(), at, "\n")};
     default: return {{}, cat("itself", at, "\n")};
   }
 }

@@ -19,7 +19,7 @@ struct Params {
   int which;
 };
 
-constexpr const char* kUnit = R"(
+constexpr const char* kUnit = R"unit(
 struct Params { unsigned* out; int which; };
 
 static u32 allocated(u32 columns) {
@@ -114,6 +114,8 @@ TJ_KERNEL(deadlock, 32, Params, p) {
   tensor_allocate(shared_base(), 512);
   tensor_allocate(shared_base() + 4, static_cast<u32>(p.which));
 }
+TJ_NOTES(deadlock, R"({"name": "k", "sites": [], "rings": [], "calls": [], "waits": [], "entry_registers": 32,
+  "roles": [{"name": "taker", "first_warp": 0, "warps": 1, "single_thread": false, "registers": 32}]})")
 
 TJ_KERNEL(accesses, 128, Params, p) {
   const u32 tensor = allocated(64), mine = tensor_lanes(tensor);
@@ -155,7 +157,7 @@ TJ_KERNEL(accesses, 128, Params, p) {
   block_sync();
   tensor_load(mine, v);
 }
-)";
+)unit";
 
 tj::testing::ModelUnit& unit() {
   static tj::testing::ModelUnit made(kUnit, "sm_100a");
@@ -197,6 +199,7 @@ TEST_CASE("columns that nobody will free are a deadlock, with what is missing") 
     const Error e = run("deadlock", columns, 32, out);
     CHECK(e.code == Code::deadlock);
     CHECK(contains(e.log, "for " + std::to_string(columns) + " columns of tensor memory; 512 of 512 are allocated"));
+    CHECK(contains(e.log, "role taker waits for " + std::to_string(columns) + " columns of tensor memory"));
   }
 }
 
