@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "launch/model_cluster.hpp"
@@ -56,7 +57,7 @@ void TensorMemory::ask(Thread& thread, WarpUnit::Kind kind, std::uint32_t tensor
 
 void TensorMemory::take_part(const Asked& own) {
   Thread& last = *own.thread;
-  if (blocks_ != 2) return perform({own});
+  if (blocks_ != 2) return perform({&own, 1});
   Block& peer = other_of_pair(last, name_of(own.kind));
   Asked& other = peer.tensor.come_;
   if (other.thread == nullptr) {
@@ -65,11 +66,12 @@ void TensorMemory::take_part(const Asked& own) {
   }
   if (other.kind != own.kind || other.columns != own.columns)
     fault(last, cat(name_of(own.kind), " of ", own.columns, " columns while the warp of the other block of its pair is in ", name_of(other.kind), " of ", other.columns, "; the two must do the same"));
-  perform({own, other});
+  const Asked both[] = {own, other};
+  perform(both);
   peer.scheduler.wake(*std::exchange(other.thread, nullptr));
 }
 
-void TensorMemory::perform(const std::vector<Asked>& all) {
+void TensorMemory::perform(std::span<const Asked> all) {
   switch (all.front().kind) {
     case WarpUnit::Kind::tensor_allocate: return allocate_for(all);
     case WarpUnit::Kind::tensor_free:
@@ -82,7 +84,8 @@ void TensorMemory::perform(const std::vector<Asked>& all) {
 
 // ---- columns --------------------------------------------------------------------------------------------------------------------
 
-void TensorMemory::allocate_for(const std::vector<Asked>& all) {
+// Nothing here owns memory: a thread that waits for ever is left where it is.
+void TensorMemory::allocate_for(std::span<const Asked> all) {
   Thread& last = *all.front().thread;
   const unsigned columns = all.front().columns;
   check_columns(last, columns);

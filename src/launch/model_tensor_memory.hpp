@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,8 @@ class TensorMemory {
 
   void ask(Thread& thread, WarpUnit::Kind kind, std::uint32_t tensor, std::uint32_t columns);
   void take_part(const Asked& own);
-  void perform(const std::vector<Asked>& all);
-  void allocate_for(const std::vector<Asked>& all);
+  void perform(std::span<const Asked> all);
+  void allocate_for(std::span<const Asked> all);
   void take(const Asked& asked, unsigned column);
   void give_back(const Asked& asked);
   void move_all(Thread& last, const Requests& requests, bool store);
