@@ -99,6 +99,13 @@ bool EventWriter::lanes_apart(int ring) const {
   return !sure;
 }
 
+/// May the slot of this filling be filled once more? Not known in loops.
+bool EventWriter::filled_again(const Event& event, const Section& section) const {
+  if (family_.graph.persistent || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
+  const int next = event.iteration + family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
+  return section.absolute() ? section.trip_count < 0 || next < section.trip_count : section.variable != std::string("n") || next < 0;
+}
+
 /// Of this role, in its order; -1 where it reads nothing of the ring.
 int EventWriter::last_reader(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
@@ -133,11 +140,12 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   Event event = of;
   event.node = last_reader(of.ring);
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
-  if (read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
+  const bool again = filled_again(event, section);  // else nobody asks whether the reads are done
+  if (again && read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
     w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ", what, " have arrived"), event), ">();");
     arrived_at_ = w_.text().size();
   }
-  if (!family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
+  if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
   line(family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
 

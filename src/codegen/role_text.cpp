@@ -93,10 +93,16 @@ class RoleWriter {
     }
   }
 
-  // A thread ends after its copies.
+  // A thread ends after its copies: it has waited for them where its role reads all that they bring.
   void drain_copies() {
-    const auto copies = [&](int index) { return node(index).async == graph::Async::threads; };
-    if (std::any_of(role().nodes.begin(), role().nodes.end(), copies)) w_.line("dev::copy_async_drain<", site(SiteKind::copies_wait, "its threads' copies are done"), ">();");
+    const auto not_waited_for = [&](int index) {
+      if (node(index).async != graph::Async::threads) return false;
+      bool all = true, any = false;
+      for (const graph::Edge& edge : graph_.edges)
+        if (edge.src == index && edge.value >= 0) all = all && role_reads(graph_, schedule_, family_.first, edge.value), any = true;
+      return !any || !all;
+    };
+    if (std::any_of(role().nodes.begin(), role().nodes.end(), not_waited_for)) w_.line("dev::copy_async_drain<", site(SiteKind::copies_wait, "its threads' copies are done"), ">();");
   }
 
   // ---- sections -----------------------------------------------------------------------------------------------------
@@ -116,10 +122,10 @@ class RoleWriter {
     for (int n = 1; n < pattern_.peel; ++n) {
       w_.next("else if (n == ", n, ")");
       const Timeline& timeline = pattern_.shorter[static_cast<std::size_t>(n)];
-      for (const auto& step : timeline.steps) events(step, {"short", ""});
+      for (const auto& step : timeline.steps) events(step, {"short", "", false, n});
       for (const Event& event : timeline.tile_end) {
         if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
-        events_.write(event, {"short", ""});
+        events_.write(event, {"short", "", false, n});
       }
     }
     w_.close();

@@ -180,3 +180,22 @@ TEST_CASE("a block of one tile fills its first slots without a wait; tile after 
   graph.persistent = true;
   CHECK(early() > 0);
 }
+
+TEST_CASE("what nobody fills again is handed back without an order") {
+  const arch::Arch& arch = *arch::find("sm_120a");
+  const auto requests = ops::fmha_op().requests({{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"causal", {"true"}}, {"general-scale", {"false"}}});
+  REQUIRE(!requests.empty());
+  Choice choice = choose(ops::fmha_op(), requests[0], arch);
+  const auto at_end = [&](bool persistent, const char* what) {
+    choice.candidate.graph.persistent = persistent;
+    int found = 0;
+    for (const codegen::Site& site : codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).sites)
+      found += site.what.find("role compute0, epilogue: ") != std::string::npos && site.what.find(what) != std::string::npos;
+    return found;
+  };
+  for (const char* what : {"warp sync before release of ring k", "reads of ring k have arrived"}) {
+    CHECK(at_end(true, what) > 0);
+    CHECK(at_end(false, what) == 0);
+  }
+  CHECK(at_end(true, ": release ring k") == at_end(false, ": release ring k"));
+}
