@@ -8,6 +8,7 @@
 #include <tilejit/error.hpp>
 
 #include "codegen/device_kernel.hpp"
+#include "launch/primitive_texts.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -120,6 +121,16 @@ TEST_CASE("a unit with every primitive of tensor memory compiles for sm_100a, fo
     CHECK(binary.spill_bytes == 0);
     CHECK(binary.warnings.empty());
     CHECK(binary.registers > 0);
+  }
+}
+
+TEST_CASE("the units that the tests of the model run compile for a device") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const std::string_view text : {testing::tensor_matrix_text(), testing::tensor_memory_text(), testing::tensor_order_text(), testing::tensor_pair_text()}) {
+    const compile::Binary binary = compiler->compile(job_for(std::string(text)));
+    INFO(binary.log);
+    CHECK(binary.bytes.starts_with("\177ELF"));
+    CHECK(binary.warnings.empty());
   }
 }
 

@@ -16,4 +16,11 @@ std::string_view wave_products_text();
 std::string_view wave_exchange_text();
 std::string_view wave_barriers_text();
 
+/// Of tensor memory and the matrix instruction on it, for sm_100a: products with every place, type and order of operands; shapes of loads and
+/// stores, and allocations; a loop of products, loads and stores; products of a pair of blocks. Each has kernels that break rules, too.
+std::string_view tensor_matrix_text();
+std::string_view tensor_memory_text();
+std::string_view tensor_order_text();
+std::string_view tensor_pair_text();
+
 }  // namespace tj::testing

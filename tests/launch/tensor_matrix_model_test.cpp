@@ -8,6 +8,7 @@
 
 #include "launch/model_matrix_math.hpp"
 #include "launch/model_unit.hpp"
+#include "launch/primitive_texts.hpp"
 #include "types.cuh"
 
 namespace {
@@ -27,133 +28,8 @@ struct alignas(64) Params {
   int columns, bf16, in_tensor, right_mn, left_mn, fragments, which;
 };
 
-// Warps 0 to 3 store the left operand and read the sums, each its lanes; one lane of warp 4 copies and multiplies; warp 5 allocates.
-constexpr const char* kUnit = R"(
-struct alignas(64) Params {
-  tj::TensorMap a, b;
-  const unsigned* left;
-  float* out;
-  int columns, bf16, in_tensor, right_mn, left_mn, fragments, which;
-};
-constexpr u32 kCopied = 0, kDone = 8, kStored = 16, kPlace = 24, kA = 1024, kB = kA + 16384;
-constexpr u32 kLeftColumn = 256;
-
-static void copy(const Params& p) {
-  const u32 shared = shared_base();
-  const u32 across = p.right_mn ? (static_cast<u32>(p.columns) + 63) / 64 : 1;
-  const u32 down = p.left_mn ? 2 : 1;
-  mbarrier_expect<1>(shared + kCopied, 16384u + (p.right_mn ? across * 8192u : static_cast<u32>(p.columns) * 128u));
-  if (p.which == 10) copy_box_4d(shared + kB + 8192, &p.b, shared + kCopied, 32, 0, 0, 0);
-  for (u32 i = 0; i < down; ++i) copy_box_4d(shared + kA + i * 8192, &p.a, shared + kCopied, static_cast<int>(64 * i), 0, 0, 0);
-  for (u32 i = 0; i < across; ++i) copy_box_4d(shared + kB + i * 8192, &p.b, shared + kCopied, static_cast<int>(64 * i), 0, 0, 0);
-}
-
-template <int MnMajor>
-static void multiply(const Params& p, u32 tensor, u32 instruction) {
-  using Steps = MatrixSteps<4, (MnMajor & kLeftMn) != 0 ? 2048 : 32, (MnMajor & kRightMn) != 0 ? 2048 : 32>;
-  const u32 shared = shared_base();
-  const u64 left = matrix_operand(shared + kA, (MnMajor & kLeftMn) != 0 ? 8192 : 16, 1024);
-  const u64 right = matrix_operand(shared + kB, (MnMajor & kRightMn) != 0 ? 8192 : 16, 1024);
-  const u64 odd = p.which == 1 ? u64{1} << 49 : p.which == 2 ? u64{1} << 47 : p.which == 3 ? u64{1} << 61 : p.which == 4 ? u64{0x2000} : 0;
-  if (p.which == 5) instruction += 1u << 25;
-  if (p.which == 6) instruction |= 1u << 13;
-  if (p.which == 7) instruction ^= 1u << 10;
-  if (p.which == 8) instruction += 2u << 4;
-  if (p.which == 9) instruction += 64u << 17;
-  if (p.in_tensor) matrix_multiply_tensor_steps<Steps>(tensor, tensor_place(tensor, 0, kLeftColumn), right + odd, instruction, false);
-  else matrix_multiply_steps<Steps>(tensor, left, right + odd, instruction, false);
-}
-template <int Columns, class Tag>
-static void by_order(const Params& p, u32 tensor) {
-  if (p.left_mn && p.right_mn) multiply<kLeftMn | kRightMn>(p, tensor, matrix_instruction<128, Columns, kLeftMn | kRightMn>(Tag{}));
-  else if (p.left_mn) multiply<kLeftMn>(p, tensor, matrix_instruction<128, Columns, kLeftMn>(Tag{}));
-  else if (p.right_mn) multiply<kRightMn>(p, tensor, matrix_instruction<128, Columns, kRightMn>(Tag{}));
-  else multiply<0>(p, tensor, matrix_instruction<128, Columns, 0>(Tag{}));
-}
-template <int Columns>
-static void by_type(const Params& p, u32 tensor) {
-  if (p.bf16) by_order<Columns, Bf16>(p, tensor);
-  else by_order<Columns, F16>(p, tensor);
-}
-
-static void issue(const Params& p, u32 tensor) {
-  const u32 shared = shared_base();
-  copy(p);
-  mbarrier_wait<2>(shared + kCopied, 0);
-  if (p.in_tensor) {
-    mbarrier_wait<3>(shared + kStored, 0);
-    tensor_after_sync<4>();
-  }
-  switch (p.columns) {
-    case 16: by_type<16>(p, tensor); break;
-    case 48: by_type<48>(p, tensor); break;
-    case 96: by_type<96>(p, tensor); break;
-    case 128: by_type<128>(p, tensor); break;
-    case 256: by_type<256>(p, tensor); break;
-  }
-  matrix_commit<5>(shared + kDone);
-}
-
-static void store_left(const Params& p, u32 tensor) {
-  u32 words[32];
-  for (u32 i = 0; i < 32; ++i) words[i] = p.left[thread_index() * 32 + i];
-  tensor_store(tensor_place(tensor_lanes(tensor), 0, kLeftColumn), words);
-  tensor_store_wait<6>();
-  tensor_before_sync<7>();
-  mbarrier_arrive<8>(shared_base() + kStored);
-}
-static void read_rows(const Params& p, u32 tensor) {
-  const u32 row = thread_index();
-  for (int c = 0; c < p.columns; c += 16) {
-    float v[16];
-    tensor_load(tensor_place(tensor_lanes(tensor), 0, static_cast<u32>(c)), v);
-    tensor_load_wait<9>();
-    for (int i = 0; i < 16; ++i) p.out[static_cast<int>(row) * p.columns + c + i] = v[i];
-  }
-}
-static void read_fragments(const Params& p, u32 tensor) {
-  for (u32 half = 0; half < 2; ++half)
-    for (int c = 0; c < p.columns; c += 16) {
-      float v[8];
-      tensor_load_fragment(tensor_place(tensor_lanes(tensor), 16 * half, static_cast<u32>(c)), v);
-      tensor_load_wait<10>();
-      for (int i = 0; i < 8; ++i) {
-        const u32 row = 32 * warp_index() + 16 * half + lane_index() / 4 + 8 * (i % 4 / 2), column = c + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2;
-        p.out[row * p.columns + column] = v[i];
-      }
-    }
-}
-
-TJ_KERNEL(kernel, 192, Params, p) {
-  const u32 shared = shared_base();
-  if (warp_index() == 5) tensor_allocate(shared + kPlace, 512);
-  if (thread_index() == 0) {
-    mbarrier_init(shared + kCopied, 1);
-    mbarrier_init(shared + kDone, 1);
-    mbarrier_init(shared + kStored, 128);
-    mbarrier_init_done();
-  }
-  block_sync();
-  const u32 tensor = load_shared<u32>(shared + kPlace);
-  if (warp_index() == 4) {
-    if (elect_one()) issue(p, tensor);
-  } else if (warp_index() < 4) {
-    if (p.in_tensor) store_left(p, tensor);
-    mbarrier_wait<11>(shared + kDone, 0);
-    tensor_after_sync<12>();
-    if (p.fragments) read_fragments(p, tensor);
-    else read_rows(p, tensor);
-  }
-  block_sync();
-  if (warp_index() == 5) {
-    tensor_relinquish();
-    tensor_free(tensor, 512);
-  }
-}
-)";
-
 tj::testing::ModelUnit& unit() {
-  static tj::testing::ModelUnit made(kUnit, "sm_100a");
+  static tj::testing::ModelUnit made(tj::testing::tensor_matrix_text(), "sm_100a");
   return made;
 }
 

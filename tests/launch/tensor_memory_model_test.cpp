@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/model_unit.hpp"
+#include "launch/primitive_texts.hpp"
 
 namespace {
 
@@ -19,148 +20,8 @@ struct Params {
   int which;
 };
 
-constexpr const char* kUnit = R"unit(
-struct Params { unsigned* out; int which; };
-
-static u32 allocated(u32 columns) {
-  const u32 place = shared_base() + 8;
-  if (warp_index() == 0) tensor_allocate(place, columns);
-  block_sync();
-  return load_shared<u32>(place);
-}
-static void freed(u32 tensor, u32 columns) {
-  block_sync();
-  if (warp_index() == 0) tensor_free(tensor, columns);
-}
-
-// Each cell of 64 columns gets lane * 1000 + column, written in one shape and read in the other, by another warp of the same lanes.
-TJ_KERNEL(shapes, 256, Params, p) {
-  const u32 tensor = allocated(64), lane = lane_index(), base = 32 * (warp_index() % 4), mine = tensor_lanes(tensor);
-  const bool writes = p.which < 2 ? warp_index() < 4 : warp_index() >= 4, in_rows = p.which % 2 == 0;
-  if (writes && in_rows) {
-    u32 v[64];
-    for (u32 c = 0; c < 64; ++c) v[c] = (base + lane) * 1000 + c;
-    tensor_store(mine, v);
-  } else if (writes) {
-    for (u32 half = 0; half < 2; ++half) {
-      u32 v[32];
-      for (u32 i = 0; i < 32; ++i) v[i] = (base + 16 * half + lane / 4 + 8 * (i % 4 / 2)) * 1000 + 8 * (i / 4) + 2 * (lane % 4) + i % 2;
-      tensor_store_fragment(tensor_place(mine, 16 * half, 0), v);
-    }
-  }
-  tensor_store_wait<1>();
-  tensor_before_sync<2>();
-  block_sync();
-  tensor_after_sync<3>();
-  if (!writes && in_rows) {
-    for (u32 half = 0; half < 2; ++half) {
-      u32 v[32];
-      tensor_load_fragment(tensor_place(mine, 16 * half, 0), v);
-      tensor_load_wait<4>();
-      for (u32 i = 0; i < 32; ++i) p.out[(base + 16 * half + lane / 4 + 8 * (i % 4 / 2)) * 64 + 8 * (i / 4) + 2 * (lane % 4) + i % 2] = v[i];
-    }
-  } else if (!writes) {
-    u32 v[64];
-    tensor_load(mine, v);
-    tensor_load_wait<5>();
-    for (u32 c = 0; c < 64; ++c) p.out[(base + lane) * 64 + c] = v[c];
-  }
-  freed(tensor, 64);
-}
-
-// Two warps that want all columns take turns: the second waits until the first has freed them.
-TJ_KERNEL(turns, 64, Params, p) {
-  const u32 place = shared_base() + 4 * warp_index();
-  tensor_allocate(place, 512);
-  warp_sync();
-  const u32 tensor = load_shared<u32>(place);
-  u32 v[1] = {7 + warp_index()};
-  tensor_store(tensor_lanes(tensor), v);
-  tensor_store_wait<1>();
-  tensor_load(tensor_lanes(tensor), v);
-  tensor_load_wait<2>();
-  p.out[thread_index()] = v[0];
-  tensor_free(tensor, 512);
-}
-
-TJ_KERNEL(allocations, 64, Params, p) {
-  const u32 place = shared_base();
-  if (warp_index() == 1) return;
-  u32 columns = 64;
-  if (p.which == 0) columns = 48;
-  if (p.which == 1) columns = 16;
-  if (p.which == 2) columns = 1024;
-  if (p.which == 3) columns = lane_index() < 31 ? 64 : 32;
-  tensor_allocate(place, columns);
-  warp_sync();
-  const u32 tensor = load_shared<u32>(place);
-  if (p.which == 4) tensor_allocate(place + 4, 128);
-  if (p.which == 5) tensor_relinquish();
-  if (p.which == 5) tensor_allocate(place + 4, 32);
-  if (p.which == 6) return;
-  if (p.which == 10) {
-    u32 v[64] = {};
-    tensor_allocate(place + 4, 32);
-    warp_sync();
-    tensor_store(load_shared<u32>(place + 4), v);
-  }
-  if (p.which == 7) tensor_free(tensor, 32);
-  if (p.which == 8) tensor_free(tensor + 32, 64);
-  tensor_free(tensor, 64);
-  if (p.which == 9) tensor_free(tensor, 64);
-}
-
-TJ_KERNEL(deadlock, 32, Params, p) {
-  tensor_allocate(shared_base(), 512);
-  tensor_allocate(shared_base() + 4, static_cast<u32>(p.which));
-}
-TJ_NOTES(deadlock, R"({"name": "k", "sites": [], "rings": [], "calls": [], "waits": [], "entry_registers": 32,
-  "roles": [{"name": "taker", "first_warp": 0, "warps": 1, "single_thread": false, "registers": 32}]})")
-
-TJ_KERNEL(accesses, 128, Params, p) {
-  const u32 tensor = allocated(64), mine = tensor_lanes(tensor);
-  float v[32] = {}, one[1] = {};
-  tensor_store(mine, v);
-  tensor_store(tensor_place(mine, 0, 32), v);
-  tensor_store_wait<1>();
-  if (p.which == 0) tensor_load(tensor_place(mine, 0, 40), v);
-  if (p.which == 1) tensor_load(tensor - 64, v);
-  if (p.which == 2) tensor_load(tensor, v);
-  if (p.which == 3) tensor_load(tensor_place(mine, 16, 0), v);
-  if (p.which == 4) tensor_load_fragment(tensor_place(mine, 8, 0), v);
-  if (p.which == 5) tensor_load(tensor_place(mine, 0, lane_index() / 31), one);
-  if (p.which == 6 && lane_index() < 16) tensor_load(mine, v);
-  if (p.which == 7) {
-    if (lane_index() < 16) tensor_load(mine, v);
-    else tensor_store(mine, v);
-  }
-  if (p.which == 8) {
-    tensor_load(mine, v);
-    v[3] = 0;
-  }
-  if (p.which == 9) {
-    tensor_load(mine, v);
-    return;
-  }
-  if (p.which == 10) {
-    tensor_store(mine, v);
-    return;
-  }
-  if (p.which == 11) {
-    tensor_load(mine, v);
-    p.out[thread_index()] = __builtin_bit_cast(u32, v[5]);
-  }
-  if (p.which == 12) tensor_store(tensor_place(tensor, 128, 0), one);
-  tensor_load_wait<2>();
-  freed(tensor, 64);
-  if (p.which != 13) return;
-  block_sync();
-  tensor_load(mine, v);
-}
-)unit";
-
 tj::testing::ModelUnit& unit() {
-  static tj::testing::ModelUnit made(kUnit, "sm_100a");
+  static tj::testing::ModelUnit made(tj::testing::tensor_memory_text(), "sm_100a");
   return made;
 }
 
