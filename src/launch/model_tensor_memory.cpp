@@ -84,6 +84,10 @@ void TensorMemory::move_all(Thread& last, const Requests& requests, bool store) 
   if (store) last.block->tensor_order.store(last, move.range);
   else last.block->tensor_order.load(last, move.range);
   PerWarp& mine = moves_[last.warp()];
+  const std::uint32_t* registers = move.to[last.lane()];
+  for (const Move& load : mine.loads)
+    if (const std::uint32_t* taken = load.to[last.lane()]; registers < taken + load.count && taken < registers + count)
+      fault(last, cat(what, store ? " out of" : " into", " registers to which a ", name_of_move(false, load.shape), " is under way; tensor_load_wait is missing between the two"));
   for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
     if (store) move.values.insert(move.values.end(), move.to[lane], move.to[lane] + count);
     else std::fill_n(move.to[lane], count, kInFlight);

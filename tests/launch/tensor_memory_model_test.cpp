@@ -91,7 +91,8 @@ TEST_CASE("what a load or a store must not be is a fault") {
                         Case{8, "registers of a tensor_load changed between its issue and its tensor_load_wait"},
                         Case{9, "ends while 1 loads of tensor memory by its warp have not been waited for; tensor_load_wait is missing"},
                         Case{10, "ends while 1 stores to tensor memory by its warp have not been waited for; tensor_store_wait is missing"},
-                        Case{12, "tensor_store of lanes 128-159"}, Case{13, "which are not allocated"}}) {
+                        Case{12, "tensor_store of lanes 128-159"}, Case{13, "which are not allocated"},
+                        Case{14, "tensor_load into registers to which a tensor_load is under way; tensor_load_wait is missing between the two"}, Case{15, "tensor_store out of registers to which a tensor_load is under way"}}) {
     CAPTURE(c.which);
     std::vector<unsigned> out(128);
     const Error e = run("accesses", c.which, 128, out);

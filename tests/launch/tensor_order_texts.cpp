@@ -121,6 +121,16 @@ TJ_KERNEL(rules, 160, Params, p) {
     if (one) matrix_commit<36>(shared + kDone);
     if (p.which == 7 && warp_index() == 0) mbarrier_wait<37>(shared + kDone, 0);
   }
+  if (p.which == 9 || p.which == 10) {
+    if (one) {
+      matrix_multiply(tensor, a, b, kInstruction, false);
+      matrix_commit<38>(shared + kDone);
+    }
+    if (p.which == 10) mbarrier_wait<39>(shared + kDone, 0);
+    block_sync();
+    store_shared(shared + kA + 4 * thread_index(), 0u);
+    if (p.which == 9) mbarrier_wait<40>(shared + kDone, 0);
+  }
   end(tensor);
 }
 )";

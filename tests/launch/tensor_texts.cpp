@@ -263,6 +263,9 @@ TJ_KERNEL(accesses, 128, Params, p) {
     tensor_load(mine, words);
     p.out[thread_index()] = words[5];
   }
+  if (p.which == 14 || p.which == 15) tensor_load(mine, v);
+  if (p.which == 14) tensor_load(mine, v);
+  if (p.which == 15) tensor_store(tensor_place(mine, 0, 32), v);
   if (p.which == 12) tensor_store(tensor_place(tensor, 128, 0), one);
   tensor_load_wait<2>();
   freed(tensor, 64);
