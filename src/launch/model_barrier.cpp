@@ -21,8 +21,9 @@ void Mbarriers::init(Thread& thread, std::uint32_t address, std::uint32_t arriva
   shared_.at(thread, address, kBarrierBytes, "mbarrier_init");
   if (arrivals == 0 || arrivals > kMaxArrivals)
     fault(thread, cat("mbarrier_init at ", hex(address), " with ", arrivals, " arrivals; allowed are 1 to ", kMaxArrivals));
+  // What lies there is not invalidated by any primitive: PTX leaves it undefined then.
+  if (barriers_.count(address) != 0) fault(thread, cat("mbarrier_init of the ", name(address), " a second time; a barrier is initialised once, and barriers of two rings must not lie in one place"));
   Mbarrier& barrier = barriers_[address];
-  if (!barrier.waiting.empty()) fault(thread, cat("mbarrier_init at ", hex(address), " while threads wait on it"));
   const Order::Agent agent = monitor_.order.add_agent();
   barrier = Mbarrier{};
   barrier.arrivals = barrier.pending = arrivals;

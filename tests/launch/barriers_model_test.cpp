@@ -90,6 +90,7 @@ static void misuse(const Params& p, u32 barrier) {
     case 17: store_global(reinterpret_cast<char*>(p.out) + 8, 1u, 2u, 3u, 4u); break;
     case 18: mbarrier_wait<26>(barrier, 2); break;
     case 19: matrix_commit<27>(); break;
+    case 20: mbarrier_init(barrier, 1); break;
   }
 }
 
@@ -253,7 +254,8 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
                         Case{12, "out of bounds; the block has 0x400 to 0x10400"}, Case{13, "at shared address 0x3f8"},
                         Case{14, "one arrival more than the 1 of its phase 0, while 64 bytes are outstanding"},
                         Case{15, "named barrier 16; allowed are 1 to 15"}, Case{16, "for 40 threads; allowed are multiples of 32"},
-                        Case{17, "no multiple of 16"}, Case{18, "parity 2; allowed are 0 and 1"}, Case{19, "incomplete warpgroup"}}) {
+                        Case{17, "no multiple of 16"}, Case{18, "parity 2; allowed are 0 and 1"}, Case{19, "incomplete warpgroup"},
+                        Case{20, "mbarrier at 0x480 a second time"}}) {
     CAPTURE(c.which);
     Run run;
     std::vector<int> aligned(64);
