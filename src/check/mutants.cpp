@@ -1,6 +1,7 @@
 // See mutants.hpp.
 #include "check/mutants.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "check/equivalents.hpp"
@@ -21,10 +22,14 @@ Change change_of(const Mutant& mutant, Kernels& kernels) {
   return change;
 }
 
+constexpr std::uint64_t kSeedsOfEquivalent = 10;  // which no seed catches, if its argument holds
+
 Judged judge_one(Run& run, const std::string& wanted, Mutant mutant, Kernels& kernels, const Seeds& seeds) {
   Judged judged;
   const std::vector<Change> changes = {change_of(mutant, kernels)};
-  for (std::uint64_t i = 0; i < seeds.count && judged.verdict != Verdict::caught; ++i) {
+  const Equivalent* known = equivalent_of(mutant.kernel->name, mutant.what);
+  const std::uint64_t count = known == nullptr ? seeds.count : std::min(seeds.count, kSeedsOfEquivalent);
+  for (std::uint64_t i = 0; i < count && judged.verdict != Verdict::caught; ++i) {
     const Outcome outcome = run(seeds.first + i, changes);
     if (outcome.fault) {
       judged.verdict = Verdict::caught;
@@ -34,11 +39,10 @@ Judged judge_one(Run& run, const std::string& wanted, Mutant mutant, Kernels& ke
       judged.results_differ = true;
     }
   }
-  if (judged.verdict != Verdict::caught && !judged.results_differ)
-    if (const Equivalent* known = equivalent_of(mutant.kernel->name, mutant.what)) {
-      judged.verdict = Verdict::equivalent;
-      judged.argument = known->argument;
-    }
+  if (known != nullptr && judged.verdict != Verdict::caught && !judged.results_differ) {
+    judged.verdict = Verdict::equivalent;
+    judged.argument = known->argument;
+  }
   mutant.text.clear();
   judged.mutant = std::move(mutant);
   return judged;
@@ -62,7 +66,7 @@ std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
       mutants.push_back({kernel, cat("site ", site.id, " off: ", site.text), site.id, 0, {}});
       if (can_be_weakened(site)) mutants.push_back({kernel, cat("site ", site.id, " weakened: ", site.text), 0, site.id, {}});
     }
-    for (RingText& ring : ring_mutants(kernels.text_of(*kernel))) mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
+    for (RingText& ring : ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->notes_text()))) mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
   }
   return mutants;
 }

@@ -1,22 +1,54 @@
 // See notes.hpp.
 #include "check/notes.hpp"
 
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "support/fail.hpp"
 
 namespace tj::check {
+namespace {
+
+/// use(document) of notes that say something.
+template <class Use>
+void read(std::string_view notes, const Use& use) {
+  if (notes.empty()) return;
+  try {
+    use(nlohmann::json::parse(notes));
+  } catch (const nlohmann::json::exception& e) {
+    support::fail(Stage::load, Code::internal, support::cat("what a unit says of itself cannot be read: ", e.what(), "; clear the kernel cache"));
+  }
+}
+
+/// "qk_t" -> "RingQkT", as codegen names a value's ring.
+std::string ring_name(const std::string& value) {
+  std::string name = "Ring";
+  bool upper = true;
+  for (const char c : value) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter) != 0) name += upper ? static_cast<char>(std::toupper(letter)) : c;
+    upper = std::isalnum(letter) == 0;
+  }
+  return name;
+}
+
+}  // namespace
 
 std::vector<Site> sites_of(std::string_view notes) {
-  if (notes.empty()) return {};
   std::vector<Site> sites;
-  try {
-    const auto document = nlohmann::json::parse(notes);
+  read(notes, [&](const nlohmann::json& document) {
     for (const auto& site : document.at("sites")) sites.push_back({site.at("id").get<int>(), site.at("kind").get<std::string>(), site.at("text").get<std::string>()});
-  } catch (const nlohmann::json::exception& e) {
-    support::fail(Stage::load, Code::internal, support::cat("what a unit says of its sites cannot be read: ", e.what(), "; clear the kernel cache"));
-  }
+  });
   return sites;
+}
+
+std::vector<std::string> rings_filled_once(std::string_view notes) {
+  std::vector<std::string> names;
+  read(notes, [&](const nlohmann::json& document) {
+    for (const auto& ring : document.value("rings", nlohmann::json::array()))
+      if (ring.value("filled_once", false)) names.push_back(ring_name(ring.at("value").get<std::string>()));
+  });
+  return names;
 }
 
 bool can_be_weakened(const Site& site) {

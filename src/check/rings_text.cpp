@@ -110,15 +110,16 @@ bool replace_word(std::string& line, const std::string& word, const std::string&
 
 }  // namespace
 
-std::vector<RingText> ring_mutants(const std::string& unit) {
+std::vector<RingText> ring_mutants(const std::string& unit, const std::vector<std::string>& filled_once) {
   const std::vector<std::string> lines = lines_of(unit);
   const std::vector<Ring> rings = rings_of(lines);
   const std::vector<Section> sections = sections_of(lines);
   std::vector<RingText> mutants;
   for (const Ring& ring : rings) {
+    const bool once = std::find(filled_once.begin(), filled_once.end(), ring.name) != filled_once.end();
     for (const Section& section : sections)
       for (const int slots : {ring.slots + 1, ring.slots - 1}) {
-        if (slots < 1 || sections.size() < 2) continue;  // with one role alone all count alike
+        if (slots < 1 || once || sections.size() < 2) continue;  // with one role alone all count alike
         const std::string other = ring.name + "OtherDepth";
         std::vector<std::string> text = lines;
         bool used = false;

@@ -17,7 +17,8 @@ struct RingText {
 };
 
 /// Each ring and each part of the text that stands for one role or for several alike: one slot more, and one less where it has two or
-/// more; and each ring with one slot more for all. Empty for a unit without rings.
-std::vector<RingText> ring_mutants(const std::string& unit);
+/// more; and each ring with one slot more for all. Empty for a unit without rings. filled_once: rings of which every depth gives the
+/// same slot and phase, which are not counted otherwise.
+std::vector<RingText> ring_mutants(const std::string& unit, const std::vector<std::string>& filled_once = {});
 
 }  // namespace tj::check

@@ -23,7 +23,7 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint64_t kUsualSeeds = 20;
+constexpr std::uint64_t kUsualSeeds = 20, kSeedsOfMutants = 200;  // most mutants are caught at the first
 constexpr std::uint64_t kMostSeeds = 1000000;
 
 constexpr const char* kFooter =
@@ -43,7 +43,7 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
   auto* op = app.add_option("--op", settings.op, "fmha, gemm, chunk_o, ...")->check(no_flag);
   auto* all = app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
   app.add_option("--target", settings.target, "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: TJ_TARGET, else the first known one)")->check(no_flag)->excludes(all);
-  app.add_option("--seeds", settings.seeds.count, "orders of events that are tried (default: 20)")->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
+  app.add_option("--seeds", settings.seeds.count, "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)")->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
   app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)");
   app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)");
   app.add_option("--disable-site", off, "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")->check(no_flag)->delimiter(',');
@@ -92,7 +92,7 @@ std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& s
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
   }
-  if (settings.seeds.count == 0) settings.seeds.count = kUsualSeeds;
+  if (settings.seeds.count == 0) settings.seeds.count = settings.mutate ? kSeedsOfMutants : kUsualSeeds;
   for (const OpFlag& flag : read_op_flags(app.remaining())) {
     auto& values = settings.op_flags[flag.name];
     if (flag.values.empty()) values.emplace_back("true");

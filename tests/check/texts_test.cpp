@@ -80,6 +80,9 @@ TEST_CASE("each ring is counted otherwise by each role that uses it, and has a s
   CHECK(has(mutants[4].text, "kSlots = 3, kSlotBytes = 64"));
   CHECK(has(mutants[4].text, "kData = 128"));
   CHECK(check::ring_mutants("int main() {}\n").empty());
+  const std::vector<check::RingText> fewer = check::ring_mutants(kUnit, {"RingA"});
+  CHECK(fewer.size() == 4);
+  CHECK(fewer[0].what == "ring RingA of 2 slots used with 3 in the same layout");
 }
 
 TEST_CASE("a unit's notes give its sites; what is no such JSON is refused") {
@@ -89,6 +92,8 @@ TEST_CASE("a unit's notes give its sites; what is no such JSON is refused") {
   CHECK(check::can_be_weakened(sites[0]));
   CHECK(!check::can_be_weakened(sites[1]));
   CHECK(check::sites_of("").empty());
+  CHECK(check::rings_filled_once(R"({"rings": [{"value": "q", "filled_once": true}, {"value": "k"}, {"value": "qk_t", "filled_once": true}]})") == std::vector<std::string>{"RingQ", "RingQkT"});
+  CHECK(check::rings_filled_once("").empty());
   CHECK_THROWS_AS(check::sites_of("{"), Error);
   CHECK_THROWS_AS(check::sites_of(R"({"sites": [{"id": "three"}]})"), Error);
 }
