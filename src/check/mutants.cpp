@@ -24,21 +24,31 @@ Change change_of(const Mutant& mutant, Kernels& kernels) {
 
 constexpr std::uint64_t kSeedsOfEquivalent = 10;  // which no seed catches, if its argument holds
 
-Judged judge_one(Run& run, const std::string& wanted, Mutant mutant, Kernels& kernels, const Seeds& seeds) {
+/// A problem, and what it gives when nothing is wrong.
+struct Problem {
+  const Subject* subject;
+  std::string wanted;
+};
+/// Of one thread; made when first needed.
+using Runs = std::vector<std::unique_ptr<Run>>;
+
+Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant, Kernels& kernels, const Seeds& seeds) {
   Judged judged;
   const std::vector<Change> changes = {change_of(mutant, kernels)};
   const Equivalent* known = equivalent_of(mutant.kernel->name, mutant.what);
   const std::uint64_t count = known == nullptr ? seeds.count : std::min(seeds.count, kSeedsOfEquivalent);
-  for (std::uint64_t i = 0; i < count && judged.verdict != Verdict::caught; ++i) {
-    const Outcome outcome = run(seeds.first + i, changes);
-    if (outcome.fault) {
-      judged.verdict = Verdict::caught;
-      judged.seed = seeds.first + i;
-      judged.message = outcome.fault->message;
-    } else if (outcome.results != wanted) {
-      judged.results_differ = true;
+  for (std::uint64_t i = 0; i < count && judged.verdict != Verdict::caught; ++i)
+    for (std::size_t p = 0; p < problems.size() && judged.verdict != Verdict::caught; ++p) {
+      if (!runs[p]) runs[p] = std::make_unique<Run>(*problems[p].subject, seeds.data);
+      const Outcome outcome = (*runs[p])(seeds.first + i, changes);
+      if (outcome.fault) {
+        judged.verdict = Verdict::caught;
+        judged.seed = seeds.first + i;
+        judged.message = outcome.fault->message;
+      } else if (outcome.results != problems[p].wanted) {
+        judged.results_differ = true;
+      }
     }
-  }
   if (known != nullptr && judged.verdict != Verdict::caught && !judged.results_differ) {
     judged.verdict = Verdict::equivalent;
     judged.argument = known->argument;
@@ -71,16 +81,20 @@ std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
   return mutants;
 }
 
-std::vector<Judged> judge(const Subject& subject, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done) {
-  const Outcome whole = Run(subject, seeds.data)(seeds.first, {});
-  if (whole.fault)
-    support::fail(Stage::model, whole.fault->code, cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message, "; check it without --mutate first"), whole.fault->log);
+std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done) {
+  std::vector<Problem> problems;
+  for (const Subject* subject : subjects) {
+    const Outcome whole = Run(*subject, seeds.data)(seeds.first, {});
+    if (whole.fault)
+      support::fail(Stage::model, whole.fault->code, cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message, "; check it without --mutate first"), whole.fault->log);
+    problems.push_back({subject, whole.results});
+  }
   const int threads = threads_for(seeds.threads, mutants.size());
-  std::vector<std::unique_ptr<Run>> runs(static_cast<std::size_t>(threads));
+  std::vector<Runs> runs(static_cast<std::size_t>(threads));
   std::vector<Judged> judged(mutants.size());
   in_threads(threads, mutants.size(), [&](std::size_t thread, std::size_t index) {
-    if (!runs[thread]) runs[thread] = std::make_unique<Run>(subject, seeds.data);
-    judged[index] = judge_one(*runs[thread], whole.results, std::move(mutants[index]), kernels, seeds);
+    runs[thread].resize(problems.size());
+    judged[index] = judge_one(problems, runs[thread], std::move(mutants[index]), kernels, seeds);
     if (done) done();
   });
   return judged;

@@ -38,8 +38,8 @@ struct Judged {
   bool results_differ = false;  ///< at a seed that reported nothing: it is no equivalent
 };
 
-/// In the order of the mutants. A mutant is tried at one seed after the other until it is caught; done is called after each, from any thread.
-/// Throws tj::Error where the kernel itself is not clean at the first seed.
-std::vector<Judged> judge(const Subject& subject, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done = {});
+/// In the order of the mutants. A mutant is tried at one seed after the other, in each of the problems of its kernels, until it is caught;
+/// done is called after each, from any thread. Throws tj::Error where the kernel itself is not clean at the first seed.
+std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done = {});
 
 }  // namespace tj::check

@@ -63,9 +63,11 @@ class ChunkO final : public Op {
   std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
     Flags kernels = flags;
     const Sizes sizes(name(), kernels, {{"heads", 1}});
-    const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {70, 64, 130});
+    const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {});
     std::vector<Trial> list;
-    for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set)) list.push_back(chunk_o_trial(kernel, sizes.at("heads"), lengths));
+    for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set))
+      for (const std::vector<std::int64_t>& each : lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}} : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
+        list.push_back(chunk_o_trial(kernel, sizes.at("heads"), each));
     return list;
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }

@@ -49,7 +49,8 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
   std::string text;
   for (const std::int64_t length : lengths) text += cat(text.empty() ? "" : ",", length);
   trial.name = cat("lengths ", text, " H ", heads, "/", v_heads);
-  trial.flags = cat(flags_text(chunk_o_request(kernel).fields), " --heads ", heads, " --lengths ", text);
+  trial.kernel_flags = flags_text(chunk_o_request(kernel).fields);
+  trial.flags = cat(trial.kernel_flags, " --heads ", heads, " --lengths ", text);
   trial.tensors = {dense("q", DType::bf16, {tokens, heads, kWidth}), dense("k", DType::bf16, {tokens, heads, kWidth}), dense("v_new", DType::bf16, {lists.chunks * kChunkTokens, v_heads, kWidth}),
                    dense("h", DType::bf16, {lists.chunks, v_heads, kWidth, kWidth}), dense("o", DType::bf16, {tokens, v_heads, kWidth}, true)};
   if (kernel.gated) trial.tensors.push_back(dense("g_cu", DType::f32, {tokens, v_heads}));

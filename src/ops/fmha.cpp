@@ -2,6 +2,7 @@
 #include "ops/fmha.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/fmha_steps.hpp"
@@ -72,7 +73,8 @@ Trial trial_of(const FmhaConfig& config, const Sizes& sizes) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"), queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
-  trial.flags = kernel_flags(config) + " " + sizes.flags();
+  trial.kernel_flags = kernel_flags(config);
+  trial.flags = trial.kernel_flags + " " + sizes.flags();
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}), dense("k", config.dtype, {batch, kv, keys, width}), dense("v", config.dtype, {batch, kv, keys, width}),
                    dense("o", config.dtype, {batch, heads, queries, width}, true), dense("lse", DType::f32, {batch, heads, queries}, true)};
   trial.with_args = [config, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
@@ -104,9 +106,19 @@ class Fmha final : public Op {
 
   std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
     Flags kernels = flags;
-    const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 1}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
+    const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 2}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
     std::vector<Trial> list;
-    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) list.push_back(trial_of(config, sizes));
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+      Sizes own = sizes;
+      list.push_back(trial_of(config, own));
+      if (own.any_given()) continue;
+      for (const auto& [heads, queries, keys] : {std::array<std::int64_t, 3>{3, 70, 40}, {1, 64, 1700}}) {  // fewer iterations than any schedule has stages, and many
+        own.set_default("heads", heads);
+        own.set_default("seq-q", queries);
+        own.set_default("seq-k", keys);
+        list.push_back(trial_of(config, own));
+      }
+    }
     return list;
   }
 

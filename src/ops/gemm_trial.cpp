@@ -1,6 +1,6 @@
 // Problems to check matrix products by; see trial.hpp.
 //
-// Decides which sizes make the rings of a tile's kernel come round, and dense operands. Invariant: what serves a trial is the kernel that
+// Decides which sizes reach all of a tile's kernel, and dense operands. Invariant: what serves a trial is the kernel that
 // its flags name.
 #include <algorithm>
 
@@ -13,7 +13,12 @@ namespace {
 
 using support::cat;
 
-constexpr std::int64_t kIterations = 5;
+/// Tiles down and across, and iterations of each.
+struct Extent {
+  std::int64_t m, n, k;
+};
+// More iterations than slots over all of a block's tiles; fewer than any schedule has stages; many in one tile.
+constexpr Extent kExtents[] = {{2, 2, 5}, {2, 1, 1}, {1, 1, 12}};
 constexpr int kParts = 2;
 constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
 
@@ -40,14 +45,14 @@ std::vector<GemmKernel> kinds_of(const Flags& flags) {
   return kinds;
 }
 
-/// Tiles in both directions, and more iterations than slots over all of a block's tiles. A rung that serves few sizes gets those.
-void set_defaults(Sizes& sizes, const GemmKernel& kernel) {
+/// As far as a rung goes along.
+void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const GemmRung& rung = gemm_rung(kernel);
-  const std::int64_t across = rung.max_tiles == 1 ? 1 : 2;
-  sizes.set_default("m", across * tile.block_m * tile.cluster_m);
-  sizes.set_default("n", across * tile.block_n * tile.cluster_n - (kernel.d_aligned ? 0 : kOdd));
-  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : kIterations) * tile.block_k);
+  const bool alone = rung.max_tiles == 1;
+  sizes.set_default("m", (alone ? 1 : extent.m) * tile.block_m * tile.cluster_m);
+  sizes.set_default("n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - (kernel.d_aligned ? 0 : kOdd));
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k);
 }
 
 /// Rows follow each other; columns where it is stored transposed.
@@ -77,7 +82,9 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   set_dense(kernel, sizes);
   Trial trial;
   trial.name = cat("M ", sizes.m, " N ", sizes.n, " K ", sizes.k, sizes.batch > 1 ? cat(" B ", sizes.batch) : "");
-  trial.flags = kernel_flags(kernel, choice) + " " + given.flags();
+  trial.kernel_flags = kernel_flags(kernel, choice);
+  trial.flags = trial.kernel_flags + " " + given.flags();
+  if (given.any_given()) trial.kernel_flags = trial.flags;
   trial.choice = choice.number();
   trial.tensors = {matrix("a", kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn), matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
                    matrix("d", kernel.out, sizes, sizes.m, sizes.n, false, true)};
@@ -134,11 +141,15 @@ std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
     for (const std::string& whole : aligned)
       for (const std::string& parts : in_parts) {
         const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);
-        Sizes sizes = given;
         kernel.tile = choice.tile;
         kernel.d_aligned = whole == "true";
-        set_defaults(sizes, kernel);
-        list.push_back(trial_of(kernel, choice, sizes));
+        for (const Extent& extent : kExtents) {
+          Sizes sizes = given;
+          set_defaults(sizes, kernel, extent);
+          Trial trial = trial_of(kernel, choice, sizes);
+          const auto same = [&](const Trial& known) { return known.flags == trial.flags; };
+          if (std::none_of(list.begin(), list.end(), same)) list.push_back(std::move(trial));
+        }
       }
   return list;
 }

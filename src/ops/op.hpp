@@ -133,8 +133,8 @@ class Op : public Maker {
   /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is no choice.
   virtual const Tunable* tunable() const { return nullptr; }
 
-  /// Problems to check its kernels by, on the CPU model (trial.hpp): one for each kernel that flags name, of sizes that they name too, else
-  /// of small ones in which each ring's slots come round and a block does several tiles. Throws tj::Error(argument) as requests() does;
+  /// Problems to check its kernels by, on the CPU model (trial.hpp): of each kernel that flags name, one of the sizes that they name too, else
+  /// a few of small ones that reach all of it: each ring's slots come round, a block does several tiles, iterations are few and many. Throws tj::Error(argument) as requests() does;
   /// unsupported where the op has none.
   virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const;
 };

@@ -130,7 +130,8 @@ class SumParts final : public Op {
     const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"), pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
     Trial trial;
     trial.name = cat("M ", m, " N ", n, " parts ", parts);
-    trial.flags = cat("--out ", to_string(out), " ", sizes.flags());
+    trial.kernel_flags = cat("--out ", to_string(out));
+    trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
     trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}}, dense("d", out, {m, n}, true), dense("bias", out, {n})};
     trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
     trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {

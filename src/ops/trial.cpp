@@ -82,6 +82,10 @@ bool Sizes::given(std::string_view name) const {
   return std::any_of(sizes_.begin(), sizes_.end(), [&](const Size& size) { return name == size.name && size.given; });
 }
 
+bool Sizes::any_given() const {
+  return std::any_of(sizes_.begin(), sizes_.end(), [](const Size& size) { return size.given; });
+}
+
 void Sizes::set_default(std::string_view name, std::int64_t value) {
   for (Size& size : sizes_)
     if (name == size.name && !size.given) size.value = value;

@@ -41,6 +41,7 @@ TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vect
 struct Trial {
   std::string name;   ///< "batch 1, heads 2, ...": its sizes
   std::string flags;  ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
+  std::string kernel_flags;  ///< "--dtype f16": of one that makes all those of its kernel
   int choice = -1;    ///< kNoChoice, or of an op with a tunable(): how it is served
   std::vector<TrialTensor> tensors;
   /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this device.
@@ -55,6 +56,7 @@ class Sizes {
 
   std::int64_t at(std::string_view name) const;
   bool given(std::string_view name) const;
+  bool any_given() const;
   /// For a default that depends on the kernel.
   void set_default(std::string_view name, std::int64_t value);
   /// "--seq-q 200 --seq-k 700".

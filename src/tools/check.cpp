@@ -161,7 +161,8 @@ std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& 
     check::Kernels& maker = kernels.of(each.target);
     for (ops::Trial& trial : op.trials(each.flags, *maker.target().arch)) {
       std::string command = cat("tj-check --op ", each.op, " --target ", each.target, trial.flags.empty() ? "" : " ", trial.flags);
-      made.push_back({check::make_subject(op, std::move(trial), maker), &maker, std::move(command)});
+      std::string of_kernel = cat("tj-check --op ", each.op, " --target ", each.target, trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
+      made.push_back({check::make_subject(op, std::move(trial), maker), &maker, std::move(command), std::move(of_kernel)});
     }
   }
   return made;

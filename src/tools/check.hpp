@@ -62,7 +62,8 @@ class CheckKernels {
 struct CheckCase {
   check::Subject subject;
   check::Kernels* kernels = nullptr;
-  std::string command;  ///< that makes this case alone, less seeds and sites
+  std::string command;         ///< that makes this case alone, less seeds and sites
+  std::string kernel_command;  ///< that makes all of the kernel's cases
 };
 std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels);
 

@@ -199,10 +199,13 @@ void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>
 int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out) {
   std::vector<MutatedCase> mutated;
   Score all;
-  for (const CheckCase& each : cases) {
-    std::vector<check::Mutant> mutants = check::mutants_of(each.subject, *each.kernels);
-    progress.begin(name_of(each), mutants.size());
-    MutatedCase done{cat(each.subject.own().name, " ", each.subject.target), each.command, {}, check::judge(each.subject, *each.kernels, std::move(mutants), settings.seeds, [&] { progress.step(); })};
+  for (std::size_t begin = 0, end; begin < cases.size(); begin = end) {
+    const CheckCase& first = cases[begin];
+    std::vector<const check::Subject*> problems;  // those of one kernel follow each other
+    for (end = begin; end < cases.size() && cases[end].subject.kernels == first.subject.kernels; ++end) problems.push_back(&cases[end].subject);
+    std::vector<check::Mutant> mutants = check::mutants_of(first.subject, *first.kernels);
+    progress.begin(name_of(first), mutants.size());
+    MutatedCase done{cat(first.subject.own().name, " ", first.subject.target), first.kernel_command, {}, check::judge(problems, *first.kernels, std::move(mutants), settings.seeds, [&] { progress.step(); })};
     for (const check::Judged& judged : done.judged) done.score.add(judged);
     all.add(done.score);
     mutated.push_back(std::move(done));
