@@ -104,15 +104,20 @@ void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
     owner.mbarriers.arrive(t, barrier, &owner != &b);
   });
 }
+void check_grids_before(const Thread& thread, const std::string& what) {
+  if (!thread.grids_waited_for && thread.block->launch.waits_itself)
+    fault(thread, support::cat(what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
+}
+
 void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank); });
+  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank); });
 }
 
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { b.copies.issue(t, destination, map, barrier, coordinates, rank); });
+  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank); });
 }
 void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { b.stores.issue(t, map, source, coordinates, rank); });
+  guarded([=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
 }
 void store_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
@@ -121,8 +126,7 @@ void store_wait(int site, int pending) {
   at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending + more(b, site)); });
 }
 void check_global(const Thread& thread, const void* address, unsigned bytes) {
-  if (!thread.grids_waited_for && thread.block->launch.waits_itself)
-    fault(thread, support::cat("access of ", bytes, " bytes of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
+  check_grids_before(thread, support::cat("access of ", bytes, " bytes"));
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
 }

@@ -54,7 +54,7 @@ TEST_CASE("a kernel without a fault is clean, for an architecture as for its mod
     const Done done = run("--op gemm --tile 64x32x128 --seeds 3 --target " + std::string(target));
     CHECK(done.code == tools::kExitOk);
     CHECK(has(done.out, "clean: gemm_f16_kk_64x32x128 on model:sm_90a, M 128 N 64 K 640"));
-    CHECK(has(done.out, "1 problem, 3 seeds from 1, values of seed 1: clean"));
+    CHECK(has(done.out, "3 problems, 3 seeds from 1, values of seed 1: clean"));
     CHECK(done.err == "");
   }
 }
@@ -76,6 +76,14 @@ TEST_CASE("sites are listed a line each, and one that is switched off is found, 
   // All but the counts of seeds is the same.
   const auto message = [](const std::string& text) { return text.substr(text.find("gemm_f16_kk_64x32x128: "), text.find("threads have ended") - text.find("gemm_f16_kk_64x32x128: ")); };
   CHECK(message(again.out) == message(broken.out));
+}
+
+TEST_CASE("a kernel that reads and writes by boxes alone is found too when it does not wait for the grids before it") {
+  const std::string boxes = "--op gemm --tile 128x128x64 --m 128 --n 128 --k 64 --target model:sm_90a ";
+  const std::string grids = site_with(run(boxes + "--list-sites").out, {"grids"});
+  const Done broken = run(boxes + "--seeds 1 --disable-site " + grids);
+  CHECK(broken.code == tools::kExitFailures);
+  CHECK(has(broken.out, "copy of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 
 TEST_CASE("--json prints one document, whatever was found") {
