@@ -24,23 +24,10 @@ struct Excuse {
   const char* reason;
 };
 
-/// What is of order alone: no value shows on the model when it is left out.
-inline bool of_order_alone(const codegen::Site& site) {
-  static constexpr Excuse kOfOrder[] = {
-      {"begin: fence", "the copy engine sees what a thread has written at once"},
-      {"begin: the grids before are done", "grids follow each other"},
-      {"warp sync before", "lanes of a warp run in order, and who reads or writes last is seldom behind the one that arrives"},
-      {"reads of ring", "a read is done when it returns"},
-  };
-  for (const Excuse& excuse : kOfOrder)
-    if (site.what.find(excuse.what) != std::string::npos) return true;
-  return false;
-}
-
 class EmittedKernel {
  public:
   EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}
-  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule, const arch::Arch& arch = *arch::find("sm_90a")) {
+  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule, const arch::Arch& arch = *arch::find("sm_90a")) : waits_itself_(graph.machine.overlapped_launch) {
     unit = codegen::emit(graph, schedule, arch.primitives);
     compile::Job job;
     job.name = "unit.cpp";
@@ -58,7 +45,7 @@ class EmittedKernel {
     driver_->set_options(options);
     for (std::size_t m = 0; m < plan.map_count; ++m) driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     try {
-      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, static_cast<unsigned>(unit.cluster)}, plan.params.data(), plan.params_bytes, {});
+      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, waits_itself_, static_cast<unsigned>(unit.cluster)}, plan.params.data(), plan.params_bytes, {});
     } catch (const Error& e) {
       return e.message;
     }
@@ -68,6 +55,7 @@ class EmittedKernel {
   codegen::Unit unit;
 
  private:
+  bool waits_itself_;  ///< for the grids before
   std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
   std::shared_ptr<launch::Kernel> kernel_;
 };

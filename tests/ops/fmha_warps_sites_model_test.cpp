@@ -30,7 +30,7 @@ bool excused(const codegen::Site& site, bool causal, bool threads) {
   if (!causal && is(kFirstStep)) return true;
   for (const test::Excuse& excuse : kExcused)
     if (is(excuse)) return true;
-  return test::of_order_alone(site);
+  return false;
 }
 
 class Kernel {

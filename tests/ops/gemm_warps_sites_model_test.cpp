@@ -26,7 +26,7 @@ bool excused(const codegen::Site& site, bool one_role_copies) {
   if (one_role_copies && site.what.find(kNeedlessForThreads) != std::string::npos) return true;
   for (const test::Excuse& excuse : kExcused)
     if (site.what.find(excuse.what) != std::string::npos) return true;
-  return test::of_order_alone(site);
+  return false;
 }
 
 class Kernel {

@@ -113,7 +113,7 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
     op.plan(&args, {artifact.geometry.at("rows")}, plan);
     driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
     try {
-      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes}, plan.params.data(), plan.params_bytes, {});
+      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes, true}, plan.params.data(), plan.params_bytes, {});
     } catch (const Error& e) {
       CHECK(e.stage == Stage::model);
       return false;
