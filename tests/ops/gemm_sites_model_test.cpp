@@ -16,7 +16,6 @@ using namespace tj;
 namespace {
 
 constexpr test::Excuse kExcused[] = {
-    {"begin: the grids before are done", "where the copy engine alone reaches global memory, the model does not ask"},
     {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
     {"proxy fence after", "the model's memory is one: what ordinary stores wrote, the copy engine reads"},
     {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
