@@ -27,6 +27,16 @@ target_compile_definitions(tj_test_main PUBLIC
   "TJ_REPO_DIR=\"${CMAKE_SOURCE_DIR}\"" "TJ_BUILD_DIR=\"${CMAKE_BINARY_DIR}\"" "TJ_BIN_DIR=\"${CMAKE_BINARY_DIR}/bin\""
   "TJ_FAKES_DIR=\"${CMAKE_BINARY_DIR}/tests/fakes\"" "TJ_LIBRARY=\"$<TARGET_FILE:tilejit>\"")
 
+# What is checked is the library: with the sanitizers' own checks, a test's text compiles three times as long. Threads' checks must
+# see all of it.
+set(tj_test_options $<$<NOT:$<CONFIG:Debug>>:-O1>)
+if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
+  list(APPEND tj_test_options -fno-sanitize=all)
+endif()
+# Nothing but executables links it, and what is precompiled is for code of one kind.
+target_compile_options(tj_test_main PRIVATE ${tj_test_options} -fPIE)
+tj_precompile(tj_test_main <doctest/doctest.h>)
+
 function(tj_split_test_name file folder_out name_out label_out)
   get_filename_component(folder "${file}" DIRECTORY)
   get_filename_component(folder "${folder}" NAME)
@@ -91,11 +101,8 @@ foreach(source IN LISTS test_sources)
   if(name MATCHES "^oracle_")
     target_link_libraries(${test} PRIVATE tj_z3)
   endif()
-  target_compile_options(${test} PRIVATE $<$<CONFIG:Release>:-O1>)
-  # What is checked is the library: with its own checks, a test's text compiles three times as long. Threads' checks must see all of it.
-  if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
-    target_compile_options(${test} PRIVATE -fno-sanitize=all)
-  endif()
+  target_compile_options(${test} PRIVATE ${tj_test_options})
+  tj_precompile(${test} REUSE_FROM tj_test_main)
   set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   add_test(NAME ${test} COMMAND ${test})
   tj_test_properties(${test} ${label})
