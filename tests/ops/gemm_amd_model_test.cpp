@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,51 +13,21 @@
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
-#include "support/expect.hpp"
-#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
 using test::GemmShape;
-using testing::has;
 
 namespace {
 
 constexpr const char* kArchs[] = {"gfx1100", "gfx1201", "gfx90a"};
 
-GemmShape shape_of(int m, int n, int k) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  return shape;
-}
-
-std::string run(const std::string& arch, const GemmShape& shape, std::uint64_t seed) {
-  GemmProblem problem(shape, seed);
-  problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
-  return problem.problem();
-}
-
-int tile_named(const std::string& name) {
-  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
-    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
-  FAIL("no tile is called " << name);
-  return -1;
-}
-
 }  // namespace
 
 TEST_CASE("shapes at the edges of tiles and of K") {
-  std::uint64_t seed = 1;
-  for (const char* arch : kArchs)
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500}, {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
-      const GemmShape shape = shape_of(m, n, k);
-      CAPTURE(std::string(arch));
-      CAPTURE(shape.text());
-      CHECK(run(arch, shape, seed++) == "");
-    }
+  for (const char* arch : kArchs) test::check_gemm_edges(arch);
 }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue") {
@@ -102,45 +71,11 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
 }
 
 TEST_CASE("parts of K, and operands that begin anywhere") {
-  for (const char* arch : kArchs) {
-    CAPTURE(std::string(arch));
-    test::StepKernels kernels(arch);
-    GemmShape shape = shape_of(70, 90, 700);
-    shape.beta = 0.5f;
-    shape.bias = true;
-    shape.activation = Activation::gelu;
-    GemmProblem cut(shape, 31);
-    CHECK(kernels.run(cut, {tile_named("64x64x128"), 3}, 31, 2) == "");
-    for (int order = 0; order < 4; ++order) {
-      shape = shape_of(131, 70, 65);
-      shape.a_transposed = order / 2 == 1;
-      shape.b_transposed = order % 2 == 1;
-      shape.any_stride = true;
-      shape.shift = order;
-      shape.batch = order == 3 ? 2 : 0;
-      CAPTURE(shape.text());
-      CHECK(run(arch, shape, 40 + static_cast<std::uint64_t>(order)) == "");
-    }
-  }
+  for (const char* arch : kArchs) test::check_gemm_parts_and_places(arch);
 }
 
 TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") {
-  for (const char* arch : kArchs) {
-    CAPTURE(std::string(arch));
-    GemmShape shape = shape_of(70, 40, 100);
-    shape.batch = 3;
-    shape.padding = 1;
-    shape.b_shared = true;
-    shape.beta = 2;
-    shape.in_place = true;
-    CHECK(run(arch, shape, 51) == "");
-    shape = shape_of(70, 90, 200);
-    shape.alpha = 0;
-    GemmProblem zeros(shape, 52);
-    std::memset(zeros.args.a.data, 0xff, 2);  // NaN
-    zeros.run(testing::model_runtime(std::string("model:") + arch), {DeviceKind::cpu, 0});
-    CHECK(zeros.problem() == "");
-  }
+  for (const char* arch : kArchs) test::check_gemm_batches(arch);
 }
 
 TEST_CASE("each barrier is missed when it is switched off") {
@@ -148,13 +83,13 @@ TEST_CASE("each barrier is missed when it is switched off") {
   for (const char* name : kArchs)
     for (const char* tile : {"64x64x128", "64x128x64"}) {
       ops::GemmKernel made;
-      made.tile = tile_named(tile);
+      made.tile = test::gemm_tile_named(tile);
       const ops::Candidate candidate = ops::gemm_candidate(made, *arch::find(name));
       test::EmittedKernel kernel(candidate.graph, sched::schedule(candidate.graph), *arch::find(name));
       std::vector<std::int64_t> geometry;
       for (const auto& [key, value] : ops::gemm_geometry(made, candidate.graph)) geometry.push_back(value);
       const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
-        GemmProblem problem(shape_of(100, 150, seed % 2 == 0 ? 640 : 128), 900 + seed);
+        GemmProblem problem(test::gemm_shape(100, 150, seed % 2 == 0 ? 640 : 128), 900 + seed);
         ops::LaunchPlan plan;
         ops::gemm_plan(problem.args, geometry, plan);
         const std::string fault = kernel.launch(plan, plan.blocks, seed, std::move(disabled));

@@ -9,6 +9,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_problem.hpp"
 
 using namespace tj;
@@ -31,13 +32,6 @@ bool excused(const graph::Graph& graph, const codegen::Unit& unit, const codegen
   for (const graph::Value& value : graph.values)
     if (value.shared_by > 1 && site.what.find("ring " + value.name + " empty") != std::string::npos) return false;
   return site.id == last_empty;
-}
-
-int tile_named(const std::string& name) {
-  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
-    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
-  FAIL("no tile is called " << name);
-  return -1;
 }
 
 DType dtype_of(const ops::GemmTile& tile) { return tile.element_bytes == 1 ? DType::e4m3 : DType::f16; }
@@ -91,7 +85,7 @@ TEST_CASE("each site of a matrix product's kernel is missed when it is switched 
   int sites = 0, noticed = 0;
   // Two consumer roles; one; clusters that share b, a, and both; sums that are promoted.
   for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2", "128x128x64c2x2", "128x128x128", "64x64x256"}) {
-    const int tile = tile_named(name);
+    const int tile = test::gemm_tile_named(name);
     const graph::Graph graph = candidate_of(tile).graph;
     Kernel kernel(tile);
     for (std::uint64_t seed = 1; seed <= 4; ++seed) REQUIRE(kernel.run(seed, {}) == "");

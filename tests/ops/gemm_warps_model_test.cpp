@@ -1,10 +1,9 @@
 // Protects matrix products on products of warps: results on the CPU model against f64, with copies by threads (sm_80) and by the copy
 // engine (sm_120a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin anywhere; that what such archs do not
-// serve is refused by what they do; and that each wait, arrival and announcement is missed when it is switched off.
+// serve is refused by what they do.
 #include <doctest/doctest.h>
 
 #include <array>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -14,9 +13,9 @@
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
 #include "support/expect.hpp"
-#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
@@ -27,44 +26,16 @@ namespace {
 
 constexpr const char* kArchs[] = {"sm_80", "sm_120a"};
 
-GemmShape shape_of(int m, int n, int k) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  return shape;
-}
-
-std::string run(const std::string& arch, const GemmShape& shape, std::uint64_t seed) {
-  GemmProblem problem(shape, seed);
-  problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
-  return problem.problem();
-}
-
 ops::GemmKernel plain_kernel_with_addend() {
   ops::GemmKernel kernel;
   kernel.add_c = true;
   return kernel;
 }
 
-int tile_named(const std::string& name) {
-  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
-    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
-  FAIL("no tile is called " << name);
-  return -1;
-}
-
 }  // namespace
 
 TEST_CASE("shapes at the edges of tiles and of K") {
-  std::uint64_t seed = 1;
-  for (const char* arch : kArchs)
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500}, {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
-      const GemmShape shape = shape_of(m, n, k);
-      CAPTURE(std::string(arch));
-      CAPTURE(shape.text());
-      CHECK(run(arch, shape, seed++) == "");
-    }
+  for (const char* arch : kArchs) test::check_gemm_edges(arch);
 }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
@@ -113,45 +84,11 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
 }
 
 TEST_CASE("parts of K, and operands that begin anywhere") {
-  for (const char* arch : kArchs) {
-    CAPTURE(std::string(arch));
-    test::StepKernels kernels(arch);
-    GemmShape shape = shape_of(70, 90, 700);
-    shape.beta = 0.5f;
-    shape.bias = true;
-    shape.activation = Activation::gelu;
-    GemmProblem cut(shape, 31);
-    CHECK(kernels.run(cut, {tile_named("64x64x128"), 3}, 31, 2) == "");
-    for (int order = 0; order < 4; ++order) {
-      shape = shape_of(131, 70, 65);
-      shape.a_transposed = order / 2 == 1;
-      shape.b_transposed = order % 2 == 1;
-      shape.any_stride = true;
-      shape.shift = order;
-      shape.batch = order == 3 ? 2 : 0;
-      CAPTURE(shape.text());
-      CHECK(run(arch, shape, 40 + static_cast<std::uint64_t>(order)) == "");
-    }
-  }
+  for (const char* arch : kArchs) test::check_gemm_parts_and_places(arch);
 }
 
 TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") {
-  for (const char* arch : kArchs) {
-    CAPTURE(std::string(arch));
-    GemmShape shape = shape_of(70, 40, 100);
-    shape.batch = 3;
-    shape.padding = 1;
-    shape.b_shared = true;
-    shape.beta = 2;
-    shape.in_place = true;
-    CHECK(run(arch, shape, 51) == "");
-    shape = shape_of(70, 90, 200);
-    shape.alpha = 0;
-    GemmProblem zeros(shape, 52);
-    std::memset(zeros.args.a.data, 0xff, 2);  // NaN
-    zeros.run(testing::model_runtime(std::string("model:") + arch), {DeviceKind::cpu, 0});
-    CHECK(zeros.problem() == "");
-  }
+  for (const char* arch : kArchs) test::check_gemm_batches(arch);
 }
 
 TEST_CASE("what archs of this family do not serve is refused by what they do") {
@@ -162,7 +99,7 @@ TEST_CASE("what archs of this family do not serve is refused by what they do") {
   CHECK_MESSAGE(has(message(), "a.dtype is e4m3; allowed on sm_86: f16, bf16"), message());
   CHECK(has(testing::error_of([&] { ops::choose_gemm({}, kernel, arch); }).message, "allowed on sm_86: f16, bf16"));
   kernel.dtype = DType::f16;
-  kernel.tile = tile_named("128x256x64c2x1");
+  kernel.tile = test::gemm_tile_named("128x256x64c2x1");
   CHECK_MESSAGE(has(message(), "tile is 128x256x64c2x1; allowed on sm_86: 128x256x64"), message());
   const std::string small = testing::error_of([&] { ops::choose_gemm({}, {}, arch::parse_arch("sm_86+smem=16K")); }).message;
   CHECK_MESSAGE(has(small, "gemm does not run on 'sm_86+smem=16K', whose blocks have 16384 bytes of shared memory"), small);
@@ -185,7 +122,7 @@ TEST_CASE("tiles rank as they were measured on an H200, and shallow rings count"
 
 TEST_CASE("iterations of less than a swizzled row are for warps' products alone") {
   ops::GemmKernel kernel;
-  kernel.tile = tile_named("128x128x32");
+  kernel.tile = test::gemm_tile_named("128x128x32");
   const std::string message = testing::error_of([&] { ops::gemm_candidate(kernel, *arch::find("sm_90a")); }).message;
   CHECK_MESSAGE(has(message, "tile is 128x128x32; allowed on sm_90a: 128x256x64"), message);
 }

@@ -9,6 +9,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_problem.hpp"
 
 using namespace tj;
@@ -65,13 +66,6 @@ class Kernel {
   std::vector<std::int64_t> geometry_;
 };
 
-int tile_named(const std::string& name) {
-  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
-    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
-  FAIL("no tile is called " << name);
-  return -1;
-}
-
 }  // namespace
 
 TEST_CASE("each site of a matrix product on products of warps is missed when it is switched off") {
@@ -81,7 +75,7 @@ TEST_CASE("each site of a matrix product on products of warps is missed when it 
   for (const auto& who : {std::pair{"sm_80", true}, {"sm_80", false}, {"sm_90", false}, {"sm_90", true}, {"sm_120a", true}})
     for (const char* name : {"64x64x128", "64x128x64"}) {
       ops::GemmKernel made;
-      made.tile = tile_named(name);
+      made.tile = test::gemm_tile_named(name);
       const std::string arch = who.first;
       Kernel kernel(made, *arch::find(arch), who.second);
       const bool one_role_copies = who.second && !arch::find(arch)->has_unit("TMA");

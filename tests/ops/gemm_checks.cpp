@@ -1,0 +1,86 @@
+#include "ops/gemm_checks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstring>
+
+#include <tilejit/tilejit.hpp>
+
+#include "ops/gemm.hpp"
+#include "ops/gemm_parts.hpp"
+#include "support/model_runtime.hpp"
+
+namespace tj::test {
+
+GemmShape gemm_shape(int m, int n, int k) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  return shape;
+}
+
+int gemm_tile_named(const std::string& name) {
+  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
+    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
+  FAIL("no tile is called " << name);
+  return -1;
+}
+
+std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
+  return problem.problem();
+}
+
+void check_gemm_edges(const std::string& arch) {
+  CAPTURE(arch);
+  std::uint64_t seed = 1;
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500},
+                                {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
+    const GemmShape shape = gemm_shape(m, n, k);
+    CAPTURE(shape.text());
+    CHECK(run_gemm_on_model(arch, shape, seed++) == "");
+  }
+}
+
+void check_gemm_parts_and_places(const std::string& arch) {
+  CAPTURE(arch);
+  StepKernels kernels(arch);
+  GemmShape shape = gemm_shape(70, 90, 700);
+  shape.beta = 0.5f;
+  shape.bias = true;
+  shape.activation = Activation::gelu;
+  GemmProblem cut(shape, 31);
+  CHECK(kernels.run(cut, {gemm_tile_named("64x64x128"), 3}, 31, 2) == "");
+  for (int order = 0; order < 4; ++order) {
+    shape = gemm_shape(131, 70, 65);
+    shape.a_transposed = order / 2 == 1;
+    shape.b_transposed = order % 2 == 1;
+    shape.any_stride = true;
+    shape.shift = order;
+    shape.batch = order == 3 ? 2 : 0;
+    CAPTURE(shape.text());
+    CHECK(run_gemm_on_model(arch, shape, 40 + static_cast<std::uint64_t>(order)) == "");
+  }
+}
+
+void check_gemm_batches(const std::string& arch) {
+  CAPTURE(arch);
+  GemmShape shape = gemm_shape(70, 40, 100);
+  shape.batch = 3;
+  shape.padding = 1;
+  shape.b_shared = true;
+  shape.beta = 2;
+  shape.in_place = true;
+  CHECK(run_gemm_on_model(arch, shape, 51) == "");
+  shape = gemm_shape(70, 90, 200);
+  shape.alpha = 0;
+  GemmProblem zeros(shape, 52);
+  std::memset(zeros.args.a.data, 0xff, 2);  // NaN
+  zeros.run(testing::model_runtime("model:" + arch), {DeviceKind::cpu, 0});
+  CHECK(zeros.problem() == "");
+}
+
+}  // namespace tj::test
