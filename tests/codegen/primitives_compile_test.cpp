@@ -134,6 +134,16 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
   for (const std::string_view text : texts) CHECK(compiler->compile(job_for(earlier, std::string(text))).warnings.empty());
 }
 
+TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spilled or put in a row") {
+  const auto compiler = test::nvrtc_or_skip();
+  for (const std::string_view text : testing::sm90a_texts()) {
+    const compile::Binary binary = compiler->compile(job_for(*arch::find("sm_90a"), std::string(text)));
+    INFO(binary.log);
+    CHECK(binary.spill_bytes == 0);
+    CHECK(binary.warnings.empty());
+  }
+}
+
 TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {
   const auto compiler = test::nvrtc_or_skip();
   const std::string text = "struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n";

@@ -11,6 +11,12 @@ std::vector<std::string_view> warp_matrix_texts();
 /// Of check_copy_sizes(), check_copied_tiles() and wrong_copied_words().
 std::string_view thread_copies_text();
 
+/// Of warpgroups: check_group_products() and those beside it.
+std::string_view group_matrix_text();
+
+/// All that run on sm_90a alone.
+std::vector<std::string_view> sm90a_texts();
+
 /// Of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs of a wave and of a block.
 std::string_view wave_products_text();
 std::string_view wave_exchange_text();

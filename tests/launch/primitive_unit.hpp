@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,19 +46,33 @@ class PrimitiveUnit {
     driver_->copy(0, values.data(), false, from, true, count * sizeof(T));
     return values;
   }
+  /// How a kernel of the unit is started; what a test does not say is one block of kernel().
+  struct Start {
+    const char* symbol = "kernel";
+    std::int64_t smem_bytes = 65536;
+    unsigned blocks = 1, cluster = 1;
+    bool waits_itself = false;
+  };
   template <class Params>
-  void run(const Params& params, unsigned threads) {
-    constexpr std::int64_t kSmemBytes = 65536;
-    const auto kernel = driver_->load(0, bytes_, "kernel", kSmemBytes);
-    driver_->launch(0, *kernel, {{1, 1, 1}, threads, kSmemBytes, false, 1}, &params, sizeof(params), {});
+  void run(const Params& params, unsigned threads, const Start& start) {
+    auto& kernel = kernels_[start.symbol];
+    if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
+    driver_->launch(0, *kernel, {{start.blocks, 1, 1}, threads, start.smem_bytes, start.waits_itself, start.cluster}, &params, sizeof(params), {});
     driver_->synchronize(0, {});
   }
+  template <class Params>
+  void run(const Params& params, unsigned threads) {
+    run(params, threads, Start());
+  }
+  /// What has been uploaded is not needed any more.
+  void forget() { held_.clear(); }
   launch::Driver& driver() { return *driver_; }
 
  private:
   std::shared_ptr<launch::Driver> driver_;
   std::string bytes_;
   std::vector<std::shared_ptr<void>> held_;
+  std::map<std::string, std::shared_ptr<launch::Kernel>> kernels_;  ///< a symbol is always started with the same bytes of shared memory
 };
 
 /// Makes a unit of a text; the checks take one, and do not know what it runs on.
@@ -72,5 +87,17 @@ void check_copy_sizes(const MakeUnit& make);
 void check_copied_tiles(PrimitiveUnit& unit, int which, int count);
 /// Words that a reader did not find as its neighbour's thread had copied them. Lets through what the launch throws.
 int wrong_copied_words(PrimitiveUnit& unit, int which, int count);
+
+
+// Of sm_90a, defined in group_matrix_checks.cpp.
+/// Whole numbers, bit for bit: every type, width and layout, or every `every`-th of them.
+void check_group_products(const MakeUnit& make, int every);
+void check_group_chains(const MakeUnit& make);
+/// What a sum of e4m3 keeps and drops.
+void check_e4m3_cuts(const MakeUnit& make);
+/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3), what they are exactly, and how large all that is added is.
+std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed, std::vector<double>& exact, std::vector<double>& size);
+/// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and the sum once more.
+constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 4 * 18 * 0x1p-23; }
 
 }  // namespace tj::testing
