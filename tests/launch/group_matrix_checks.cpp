@@ -313,7 +313,6 @@ bool even_steps(const OperandLayout& layout) { return layout.swizzle == 128 && (
 }  // namespace
 
 std::string_view group_matrix_text() { return kUnit; }
-std::vector<std::string_view> sm90a_texts() { return {kUnit}; }
 
 void check_group_products(const MakeUnit& make, int every) {
   PrimitiveUnit unit = make(kUnit);

@@ -13,9 +13,10 @@ std::string_view thread_copies_text();
 
 /// Of warpgroups: check_group_products() and those beside it.
 std::string_view group_matrix_text();
-
-/// All that run on sm_90a alone.
-std::vector<std::string_view> sm90a_texts();
+/// Of bulk copies and stores; of syncs and a warp's lanes; of numbers.
+std::vector<std::string_view> bulk_copies_texts();
+std::string_view sync_text();
+std::string_view number_text();
 
 /// Of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs of a wave and of a block.
 std::string_view wave_products_text();

@@ -53,11 +53,16 @@ class PrimitiveUnit {
     unsigned blocks = 1, cluster = 1;
     bool waits_itself = false;
   };
+  /// Enqueues; run() waits, too.
   template <class Params>
-  void run(const Params& params, unsigned threads, const Start& start) {
+  void start(const Params& params, unsigned threads, const Start& start) {
     auto& kernel = kernels_[start.symbol];
     if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
     driver_->launch(0, *kernel, {{start.blocks, 1, 1}, threads, start.smem_bytes, start.waits_itself, start.cluster}, &params, sizeof(params), {});
+  }
+  template <class Params>
+  void run(const Params& params, unsigned threads, const Start& how) {
+    start(params, threads, how);
     driver_->synchronize(0, {});
   }
   template <class Params>
@@ -99,5 +104,25 @@ void check_e4m3_cuts(const MakeUnit& make);
 std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed, std::vector<double>& exact, std::vector<double>& size);
 /// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and the sum once more.
 constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 4 * 18 * 0x1p-23; }
+
+// Of sm_90a, defined in bulk_copies_checks.cpp.
+/// Edges on every side, coordinates outside, every swizzle, types of 1, 2 and 4 bytes.
+void check_boxes(const MakeUnit& make);
+/// Rows shorter than the swizzle.
+void check_narrow_boxes(const MakeUnit& make);
+/// `blocks` in clusters of two.
+void check_shared_boxes(const MakeUnit& make, unsigned blocks);
+void check_stores(const MakeUnit& make);
+
+// Of sm_90a, defined in sync_checks.cpp; of a unit of sync_text().
+void check_block_syncs(PrimitiveUnit& unit);
+void check_lanes(PrimitiveUnit& unit);
+void check_cluster_arrivals(PrimitiveUnit& unit);
+void check_grids_behind(PrimitiveUnit& unit);
+void check_registers(PrimitiveUnit& unit);
+
+// Defined in number_checks.cpp.
+void check_numbers(const MakeUnit& make);
+void check_unpacked(const MakeUnit& make);
 
 }  // namespace tj::testing

@@ -119,8 +119,8 @@ TJ_DEVICE float log2_approx(float x) { return __builtin_log2f(x >= 0.0f && x < 0
 /// x / y.
 TJ_DEVICE float divide_approx(float x, float y) { return x / y; }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-/// NaN loses against any number.
-TJ_DEVICE float maximum(float a, float b) { return a > b || b != b ? a : b; }
+/// NaN loses against any number, -0 against 0.
+TJ_DEVICE float maximum(float a, float b) { return a > b || b != b || (a == b && __builtin_signbit(b) != 0) ? a : b; }
 TJ_DEVICE float minus_infinity() { return -__builtin_inff(); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
