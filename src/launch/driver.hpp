@@ -15,6 +15,7 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "support/memory_range.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj::launch {
@@ -38,6 +39,7 @@ struct LaunchConfig {
   /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still runs.
   bool waits_itself = false;
   unsigned cluster = 1;  ///< consecutive blocks of the first dimension that run together and reach each other; divides grid[0]
+  std::span<const support::MemoryRange> memory = {};  ///< for a driver that checks accesses; empty: not known
 };
 
 /// A loaded entry point; unloads with its last owner. Thread safe.

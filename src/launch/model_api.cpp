@@ -2,6 +2,7 @@
 //
 // Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread is
 // left where it is, and the launch throws. Invariant: called on a fiber of the model only.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <type_traits>
@@ -125,10 +126,15 @@ void store_commit(int site) {
 void store_wait(int site, int pending) {
   at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending + more(b, site)); });
 }
-void check_global(const Thread& thread, const void* address, unsigned bytes) {
+// `touched` of the bytes are read or written.
+void check_global(const Thread& thread, const void* address, unsigned bytes, unsigned touched, bool write) {
   check_grids_before(thread, support::cat("access of ", bytes, " bytes"));
   const auto number = reinterpret_cast<std::uint64_t>(address);
   if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
+  const auto& memory = thread.block->launch.memory;
+  const auto allowed = [&](const support::MemoryRange& range) { return number >= range.begin && number + touched <= range.end && (range.written || !write); };
+  if (touched > 0 && !memory.empty() && std::none_of(memory.begin(), memory.end(), allowed))
+    fault(thread, support::cat(thread.block->monitor.where(thread), write ? "writes " : "reads ", touched, " bytes at global address ", hex(number), ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
 }
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
   guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
@@ -158,12 +164,12 @@ void tensor_commit(int site, unsigned barrier, unsigned mask, int blocks) {
   at_site(site, [=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
 }
 
-void global_access(const void* address, unsigned bytes, int) {
-  guarded([=](Thread& t, Block&) { check_global(t, address, bytes); });
+void global_access(const void* address, unsigned bytes, int write) {
+  guarded([=](Thread& t, Block&) { check_global(t, address, bytes, bytes, write != 0); });
 }
 void copy_async(unsigned destination, const void* source, unsigned bytes, unsigned present) {
   guarded([=](Thread& t, Block& b) {
-    check_global(t, source, bytes);
+    check_global(t, source, bytes, present, false);
     b.thread_copies().issue(t, destination, source, bytes, present);
   });
 }

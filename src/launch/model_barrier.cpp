@@ -189,6 +189,8 @@ void NamedBarriers::arrive(Thread& thread, std::uint32_t id, std::uint32_t threa
     fault(thread, cat("named barrier ", id, " for ", threads, " threads, but others came to it for ", barrier.threads));
   if (++barrier.arrived == threads) {
     check_warps(thread, id, barrier);
+    if (wait == nullptr && barrier.waiting.empty())
+      fault(thread, cat("completes named barrier ", id, " of ", threads, " threads, at which nobody waits: all of them have only arrived"));
     return release(thread, barrier, wait != nullptr);
   }
   if (wait == nullptr) return;

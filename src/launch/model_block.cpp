@@ -84,7 +84,7 @@ std::byte* Block::ordinary_write(const Thread& thread, std::uint32_t address, st
 
 void Block::reset(unsigned index) {
   shared.reset(launch.smem_bytes);
-  monitor.reset(launch.smem_bytes);
+  monitor.reset(launch.smem_bytes, rank);
   executed.clear();
   mbarriers.reset();
   named.reset();
@@ -118,6 +118,7 @@ bool Block::step() {
     if (thread.group() < matrix.size()) matrix[thread.group()]->ended(thread);
     tensor.ended(thread);
     stores.ended(thread);
+    thread_copies_.ended(thread);
     cluster.ended();
   });
   if (!alive()) check_left();

@@ -33,6 +33,7 @@ struct Launch {
   unsigned grid_blocks = 1, cluster = 1, threads = 0;
   std::size_t smem_bytes = 0;
   ModelOptions options;
+  std::vector<support::MemoryRange> memory;  ///< that it may touch; empty: not known
   const Notes* notes = nullptr;  ///< of the unit
   bool waits_itself = false;   ///< for the grids before it: they may still run
   std::vector<bool> disabled, weakened;  ///< by site id

@@ -178,6 +178,7 @@ class Model final : public ModelDriver {
     launch.options = options();
     launch.notes = &loaded.notes;
     launch.waits_itself = config.waits_itself;
+    launch.memory.assign(config.memory.begin(), config.memory.end());
     launch.disabled = flags(launch.options.disabled_sites);
     launch.weakened = flags(launch.options.weakened_sites);
     Grid(launch, stacks_).run(std::min(launch.grid_blocks / launch.cluster, workers(launch.options)));

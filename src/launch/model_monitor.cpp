@@ -1,6 +1,8 @@
 // See model_monitor.hpp.
 #include "launch/model_monitor.hpp"
 
+#include <algorithm>
+
 #include "launch/model_barrier.hpp"
 #include "support/fail.hpp"
 
@@ -22,7 +24,8 @@ const char* does(const Access& access, bool past) {
 
 }  // namespace
 
-void Monitor::reset(std::size_t bytes) {
+void Monitor::reset(std::size_t bytes, unsigned rank) {
+  rank_ = rank;
   shadow_.reset(bytes, SharedMemory::kBase);
   current_.assign(block_threads_, {});
 }
@@ -49,6 +52,21 @@ void Monitor::read(const Thread& thread, Shadow::Id id, std::uint32_t address, s
 
 void Monitor::write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) {
   if (const auto conflict = shadow_.write(id, address, bytes)) report(thread, id, *conflict);
+  check_filling(thread, address);
+}
+
+// Who fills a slot again must have waited for the slot's own barrier: that another wait implies it holds for one schedule only.
+void Monitor::check_filling(const Thread& thread, std::uint32_t address) const {
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
+  if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
+  const Notes::Role* role = notes_.role_of(thread.warp());
+  const auto& producers = slot->ring->producers;
+  if (role == nullptr || std::find(producers.begin(), producers.end(), role->name) == producers.end()) return;
+  const std::uint32_t first = SharedMemory::kBase + slot->member * slot->ring->slots * 16 + slot->slot * 8;
+  const Mbarrier *full = barriers_->find(first + slot->ring->full), *empty = barriers_->find(first + slot->ring->empty);
+  if (full == nullptr || empty == nullptr || full->phase == 0 || order.knows(thread.actor, empty->agent, static_cast<Order::Time>(full->phase))) return;
+  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1,
+            ". time and has not waited for its empty barrier ", hex(first + slot->ring->empty), ", which is in phase ", empty->phase));
 }
 
 void Monitor::set_time(Shadow::Id id, Order::Agent agent, Order::Time time) {

@@ -21,7 +21,8 @@ class Monitor {
  public:
   Monitor(Order& order_of_cluster, const Notes& notes, unsigned block_threads, unsigned warp_threads)
       : order(order_of_cluster), notes_(notes), block_threads_(block_threads), warp_threads_(warp_threads), shadow_(order_of_cluster, warp_threads) {}
-  void reset(std::size_t bytes);
+  /// For the block of that rank in its cluster.
+  void reset(std::size_t bytes, unsigned rank);
   void set_barriers(const Mbarriers& barriers) { barriers_ = &barriers; }  ///< for reports
 
   /// Ordinary accesses inside shared memory. Throw tj::Error(model_fault), as all others do.
@@ -53,6 +54,7 @@ class Monitor {
 
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
+  void check_filling(const Thread& thread, std::uint32_t address) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
@@ -67,6 +69,7 @@ class Monitor {
   unsigned warp_threads() const { return warp_threads_; }
 
   const Mbarriers* barriers_ = nullptr;
+  unsigned rank_ = 0;
   Shadow shadow_;
   std::vector<Current> current_;  ///< of each thread of the block
 };

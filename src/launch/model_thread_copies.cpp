@@ -52,6 +52,12 @@ void ThreadCopies::wait(Thread& thread, int site, int pending) {
   if (own.sequence > 0 && own.group_ends.size() > keep) monitor_.order.observe(thread.actor, own.agent, static_cast<Order::Time>(own.group_ends[own.group_ends.size() - keep - 1]));
 }
 
+void ThreadCopies::ended(const Thread& thread) const {
+  const PerThread& own = threads_[thread.index()];
+  if (own.sequence > 0 && !monitor_.order.knows(thread.actor, own.agent, static_cast<Order::Time>(own.sequence)))
+    fault(thread, "ends while copies of its own may be under way; it must wait for their groups, or on a barrier that they arrive at, before");
+}
+
 void ThreadCopies::arrive(Thread& thread, std::uint32_t barrier) {
   barriers_.check(thread, barrier);
   PerThread& own = threads_[thread.index()];

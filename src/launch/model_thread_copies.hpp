@@ -26,6 +26,8 @@ class ThreadCopies final : public AsyncUnit {
   void commit(Thread& thread);
   /// Until at most `pending` of the thread's newest groups are under way.
   void wait(Thread& thread, int site, int pending);
+  /// The thread has ended: it must know that its copies are done, by its groups or by a barrier that they arrive at.
+  void ended(const Thread& thread) const;
   /// One arrival once all that the thread has issued is done.
   void arrive(Thread& thread, std::uint32_t barrier);
 

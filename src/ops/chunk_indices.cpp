@@ -10,6 +10,7 @@
 #include "ops/chunk_indices_params.cuh"
 #include "ops/machine.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -105,6 +106,12 @@ class ChunkIndices final : public Op {
   }
   Geometry geometry(const Request&, const Candidate&) const override { return {}; }
 
+  void touches(const void* args, Touched& memory) const override {
+    const ChunkIndicesArgs& of = get(args);
+    memory.reads(of.cu_seqlens);
+    memory.writes(of.chunk_indices);
+    memory.writes(of.total_chunks);
+  }
   void plan(const void* args, const std::vector<std::int64_t>&, LaunchPlan& plan) const override {
     const ChunkIndicesArgs& in = get(args);
     auto& p = *new (plan.params.data()) chunk_indices::Params{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_flags.hpp"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -69,6 +70,12 @@ class ChunkO final : public Op {
       for (const std::vector<std::int64_t>& each : lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}} : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
         list.push_back(chunk_o_trial(kernel, sizes.at("heads"), each));
     return list;
+  }
+  void touches(const void* args, Touched& memory) const override {
+    const ChunkOArgs& of = get(args);
+    for (const Tensor* each : {&of.q, &of.k, &of.v_new, &of.h}) memory.reads(*each);
+    for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
+    memory.writes(of.o);
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }
 

@@ -8,6 +8,7 @@
 #include "ops/copy_rows_params.cuh"
 #include "ops/machine.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -80,6 +81,10 @@ class CopyRows final : public Op {
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
+  void touches(const void* args, Touched& memory) const override {
+    memory.reads(get(args).source);
+    memory.writes(get(args).destination);
+  }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto& [source, destination] = get(args);
     const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;

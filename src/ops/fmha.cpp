@@ -8,6 +8,7 @@
 #include "ops/fmha_steps.hpp"
 #include "ops/fmha_validate.hpp"
 #include "ops/op_flags.hpp"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -137,6 +138,12 @@ class Fmha final : public Op {
         geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
     geometry["persistent"] = graph.persistent;
     return geometry;
+  }
+  void touches(const void* args, Touched& memory) const override {
+    const FmhaArgs& of = get(args);
+    for (const Tensor* each : {&of.q, &of.k, &of.v}) memory.reads(*each);
+    memory.writes(of.o);
+    memory.writes(of.lse);
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto number = [&](std::size_t at) { return static_cast<int>(geometry[at]); };

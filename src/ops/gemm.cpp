@@ -7,6 +7,7 @@
 #include "ops/gemm_steps.hpp"
 #include "ops/op_flags.hpp"
 #include "ops/tensor_checks.hpp"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -160,6 +161,9 @@ class Gemm final : public Op {
   std::size_t scratch_bytes(const void* args, int choice) const override { return gemm_scratch_bytes(get(args), GemmChoice::of(choice)); }
   void steps(const void* args, int choice, void* scratch, const Step& step) const override { gemm_steps(get(args), GemmChoice::of(choice), scratch, step); }
   Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_geometry(gemm_kernel(request), candidate.graph); }
+  void touches(const void* args, Touched& memory) const override {
+    gemm_touches(get(args), memory);
+  }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { gemm_plan(get(args), geometry, plan); }
   const Tunable* tunable() const override { return &gemm_tunable(); }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override { return gemm_trials(flags, arch); }
@@ -179,6 +183,14 @@ std::string gemm_tile_name(const GemmTile& tile) {
 }
 std::string gemm_choice_name(const GemmChoice& choice) {
   return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]), choice.parts == 1 ? "" : cat("k", choice.parts));
+}
+
+void gemm_touches(const GemmArgs& args, Touched& memory) {
+  memory.reads(args.a);
+  memory.reads(args.b);
+  if (args.beta != 0) memory.reads(args.c);
+  for (const auto* each : {&args.bias, &args.scale_a, &args.scale_b}) memory.reads(*each);
+  memory.writes(args.d);
 }
 
 const Op& gemm_op() {

@@ -59,6 +59,8 @@ void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
 
 /// How d leaves: gemm::Store of the device's headers.
 int gemm_store(const GemmKernel& kernel);
+/// The tensors of one launch.
+void gemm_touches(const GemmArgs& args, Touched& memory);
 
 /// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
 struct GemmRung {

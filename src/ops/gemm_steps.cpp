@@ -61,6 +61,9 @@ class GemmParts final : public Op {
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return gemm_op().requests(flags); }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return gemm_op().candidates(request, arch); }
   Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_op().geometry(request, candidate); }
+  void touches(const void* args, Touched& memory) const override {
+    gemm_touches(get(args).product, memory);
+  }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     gemm_plan(get(args).product, geometry, plan, get(args).choice.parts);
   }

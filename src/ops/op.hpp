@@ -22,6 +22,8 @@
 
 namespace tj::ops {
 
+class Touched;
+
 /// What decides which kernel is needed: canonical, part of the cache key.
 struct Request {
   std::string op;
@@ -126,6 +128,9 @@ class Op : public Maker {
   /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args, choice) at a multiple of 256. A step of
   /// this op itself is one launch by the same choice.
   virtual void steps(const void* args, int /*choice*/, void* /*scratch*/, const Step& step) const { step(*this, args); }
+
+  /// What one launch of this op for args may touch; nothing where that is not known. For drivers that check accesses.
+  virtual void touches(const void* /*args*/, Touched& /*memory*/) const {}
 
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;

@@ -10,6 +10,7 @@
 #include "ops/machine.hpp"
 #include "ops/op_flags.hpp"
 #include "ops/sum_parts_params.cuh"
+#include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
 
@@ -79,6 +80,13 @@ class SumParts final : public Op {
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
+  void touches(const void* args, Touched& memory) const override {
+    const SumPartsArgs& of = get(args);
+    memory.reads(of.sums);
+    if (of.call.beta != 0) memory.reads(of.call.c);
+    memory.reads(of.call.bias);
+    memory.writes(of.call.d);
+  }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};

@@ -29,7 +29,7 @@ struct Bench {
   CopyEngine copies{shared, barriers, monitor};
   Bench() {
     shared.reset(kSmemBytes);
-    monitor.reset(kSmemBytes);
+    monitor.reset(kSmemBytes, 0);
     barriers.init(thread(), kBarrier, 1);
     barriers.init_done(thread());
   }

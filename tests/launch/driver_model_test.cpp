@@ -155,6 +155,20 @@ TEST_CASE("a unit's notes are there for reports, and may be absent") {
   CHECK(without.kernel().notes == nullptr);
 }
 
+TEST_CASE("accesses outside of the memory that a launch may touch are faults") {
+  const auto kernel = unit().driver->load(0, unit().bytes(), "blocks", 0);
+  std::vector<float> out(8, -1);
+  const Params params{nullptr, out.data(), nullptr, 100};
+  const auto begin = reinterpret_cast<std::uintptr_t>(out.data());
+  const auto run = [&](unsigned blocks, tj::support::MemoryRange range) {
+    return error_of([&] { unit().driver->launch(0, *kernel, {{blocks, 1, 1}, 64, 0, false, 1, {&range, 1}}, &params, sizeof(params), {}); }).message;
+  };
+  CHECK(run(4, {begin, begin + 16, true}) == "nothing was thrown");
+  CHECK_MESSAGE(contains(run(5, {begin, begin + 16, true}), "writes 4 bytes at global address 0x"), run(5, {begin, begin + 16, true}));
+  CHECK(out[4] == -1);
+  CHECK(contains(run(1, {begin, begin + 16, false}), "outside of all tensors that the call writes"));
+}
+
 TEST_CASE("threads launch on one driver at once") {
   const auto driver = tj::launch::open_model();
   const auto kernel = driver->load(0, unit().bytes(), "blocks", 1024);

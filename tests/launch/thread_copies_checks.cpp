@@ -62,7 +62,7 @@ static void groups(const Params& p, u32 base) {
   copy_async_wait<5, 0>();
 }
 
-// A ring between two warps: the producer's threads arrive by their copies, and never wait for them.
+// A ring between two warps: the producer's threads arrive by their copies, and wait for them at the end only.
 static void ring(const Params& p, u32 base) {
   for (int i = 0; i < p.count; ++i) {
     if (warp_index() == 0) {
@@ -78,6 +78,7 @@ static void ring(const Params& p, u32 base) {
       release<9, Ring>(base, i);
     }
   }
+  if (warp_index() == 0) copy_async_drain<22>();
 }
 
 // What is copied after an arrival is not announced by it.
