@@ -17,7 +17,7 @@ namespace {
 
 using namespace tj;
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TJ_SANITIZED
 constexpr std::uint64_t kGraphs = 100;  // the sanitizer looks at our code, which is the same in all of them
 #else
 constexpr std::uint64_t kGraphs = 520;

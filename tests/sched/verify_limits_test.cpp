@@ -20,7 +20,7 @@ namespace {
 
 using namespace tj;
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TJ_SANITIZED
 constexpr int kGraphs = 100;  // random ones
 #else
 constexpr int kGraphs = 400;
