@@ -11,7 +11,7 @@ namespace tj::check {
 
 struct Equivalent {
   const char* kernels;   ///< beginning of the kernel's name; "" for all
-  const char* mutant;    ///< part of the mutant's text
+  const char* mutant;    ///< end of the mutant's text, behind the number of its site
   const char* argument;  ///< why no execution differs
 };
 

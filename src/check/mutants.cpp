@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "check/equivalents.hpp"
 #include "check/rings_text.hpp"
 #include "support/fail.hpp"
 
@@ -51,7 +50,7 @@ Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant
     }
   if (known != nullptr && judged.verdict != Verdict::caught && !judged.results_differ) {
     judged.verdict = Verdict::equivalent;
-    judged.argument = known->argument;
+    judged.equivalent = known;
   }
   mutant.text.clear();
   judged.mutant = std::move(mutant);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "check/equivalents.hpp"
 #include "check/run.hpp"
 #include "check/seeds.hpp"
 
@@ -34,7 +35,7 @@ struct Judged {
   Verdict verdict = Verdict::survived;
   std::uint64_t seed = 0;    ///< that caught it
   std::string message;       ///< of what was reported
-  const char* argument = ""; ///< why it is equivalent
+  const Equivalent* equivalent = nullptr;  ///< why it is one
   bool results_differ = false;  ///< at a seed that reported nothing: it is no equivalent
 };
 

@@ -35,6 +35,11 @@ void RegisterPool::set(Thread& thread, int site, int registers, bool grow) {
   held = registers;
 }
 
+void RegisterPool::need(const Thread& thread, int registers, const std::string& role) const {
+  if (entry_ == 0 || held_[thread.index()] >= registers) return;
+  fault(thread, cat("runs role ", role, " with ", held_[thread.index()], " registers a thread, of ", registers, " that it is made for: registers_grow is missing"));
+}
+
 void RegisterPool::check_left() const {
   for (unsigned i = 0; i < scheduler_.size(); ++i)
     if (const unsigned first = i / kGroupThreads * kGroupThreads; held_[i] != held_[first])

@@ -4,6 +4,7 @@
 // than what the block was started with. Source: PTX ISA 8.7, "setmaxnreg".
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "launch/model_scheduler.hpp"
@@ -17,6 +18,8 @@ class RegisterPool {
   void reset(int entry);
   /// Throws tj::Error(model_fault) for a number that is no change in that direction.
   void set(Thread& thread, int site, int registers, bool grow);
+  /// A thread whose code was compiled for so many; 0: not known. Throws tj::Error(model_fault) when it holds fewer.
+  void need(const Thread& thread, int registers, const std::string& role) const;
   /// At the end of the block: whole warpgroups must have changed alike.
   void check_left() const;
   int free() const noexcept { return free_; }

@@ -13,12 +13,12 @@ namespace {
 
 using support::cat;
 
-/// Tiles down and across, and iterations of each.
+/// Tiles down and across, and iterations of each; less elements of each, so that the last is no whole one.
 struct Extent {
-  std::int64_t m, n, k;
+  std::int64_t m, n, k, less;
 };
-// More iterations than slots over all of a block's tiles; fewer than any schedule has stages; many in one tile.
-constexpr Extent kExtents[] = {{2, 2, 5}, {2, 1, 1}, {1, 1, 12}};
+// More iterations than slots over all of a block's tiles; fewer than any schedule has stages; many in one tile, which ends at the tensors' edges.
+constexpr Extent kExtents[] = {{2, 2, 5, 0}, {2, 1, 1, 0}, {1, 1, 12, 16}};
 constexpr int kParts = 2;
 constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
 
@@ -50,9 +50,9 @@ void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) 
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const GemmRung& rung = gemm_rung(kernel);
   const bool alone = rung.max_tiles == 1;
-  sizes.set_default("m", (alone ? 1 : extent.m) * tile.block_m * tile.cluster_m);
-  sizes.set_default("n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - (kernel.d_aligned ? 0 : kOdd));
-  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k);
+  sizes.set_default("m", (alone ? 1 : extent.m) * tile.block_m * tile.cluster_m - extent.less);
+  sizes.set_default("n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - extent.less - (kernel.d_aligned ? 0 : kOdd));
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k - extent.less);
 }
 
 /// Rows follow each other; columns where it is stored transposed.

@@ -163,7 +163,7 @@ Json json_of(const check::Judged& judged) {
   } else {
     json["results_differ"] = judged.results_differ;
   }
-  if (judged.verdict == check::Verdict::equivalent) json["argument"] = judged.argument;
+  if (judged.verdict == check::Verdict::equivalent) json["argument"] = judged.equivalent->argument;
   return json;
 }
 
@@ -189,7 +189,7 @@ void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>
   for (const check::Equivalent& known : check::equivalents()) {
     std::size_t count = 0;
     for (const MutatedCase& each : cases)
-      count += static_cast<std::size_t>(std::count_if(each.judged.begin(), each.judged.end(), [&](const check::Judged& judged) { return judged.argument == known.argument; }));
+      count += static_cast<std::size_t>(std::count_if(each.judged.begin(), each.judged.end(), [&](const check::Judged& judged) { return judged.equivalent == &known; }));
     if (count > 0) out << "equivalent, " << count << " of \"" << known.mutant << "\"" << (*known.kernels == '\0' ? "" : cat(" in ", known.kernels, "...")) << ": " << known.argument << '\n';
   }
 }

@@ -86,6 +86,14 @@ TEST_CASE("a kernel that reads and writes by boxes alone is found too when it do
   CHECK(has(broken.out, "copy of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 
+TEST_CASE("a role that runs without the registers that it is made for is found") {
+  const std::string roles = "--op gemm --tile 128x128x64 --m 128 --n 128 --k 64 --target model:sm_90a ";
+  const std::string grows = site_with(run(roles + "--list-sites").out, {"registers of compute0"});
+  const Done broken = run(roles + "--seeds 1 --disable-site " + grows);
+  CHECK(broken.code == tools::kExitFailures);
+  CHECK(has(broken.out, "registers a thread, of 224 that it is made for: registers_grow is missing"));
+}
+
 TEST_CASE("--json prints one document, whatever was found") {
   const auto sites = nlohmann::json::parse(run(kGemm + "--list-sites --json").out);
   REQUIRE(sites.size() == 1);

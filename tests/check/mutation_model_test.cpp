@@ -1,0 +1,65 @@
+// Protects the promise that no barrier can be left out unnoticed: of one kernel of each kind of matrix instruction, every site off or
+// weakened and every ring of another depth is reported by the model, or is no fault for a reason that is written down. The full set is
+// tj-check --all --mutate.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "check/full_set.hpp"
+#include "check/kernels.hpp"
+#include "check/mutants.hpp"
+#include "support/environment.hpp"
+#include "tests/support/scratch.hpp"
+
+using namespace tj;
+
+namespace {
+
+struct Score {
+  std::size_t mutants = 0, equivalent = 0;
+};
+
+Score judge_all(const char* op_name, const char* target, const char* flags) {
+  const testing::Scratch scratch;
+  Options options;
+  options.cache_dir = scratch.path();
+  check::Kernels kernels(support::resolve_settings(options), arch::parse_target(target), support::Log(LogLevel::off, {}));
+  const ops::Op& op = *ops::find(op_name);
+  std::vector<check::Subject> subjects;
+  for (ops::Trial& trial : op.trials(check::flags_of(flags), *kernels.target().arch)) subjects.push_back(check::make_subject(op, std::move(trial), kernels));
+  std::vector<const check::Subject*> problems;
+  for (const check::Subject& subject : subjects) problems.push_back(&subject);
+  check::Seeds seeds;
+  seeds.count = 60;
+  Score score;
+  for (const check::Judged& judged : check::judge(problems, kernels, check::mutants_of(subjects.front(), kernels), seeds)) {
+    ++score.mutants;
+    score.equivalent += judged.verdict == check::Verdict::equivalent;
+    CAPTURE(judged.mutant.kernel->name);
+    CAPTURE(judged.mutant.what);
+    CHECK(judged.verdict != check::Verdict::survived);
+  }
+  return score;
+}
+
+}  // namespace
+
+TEST_CASE("a warpgroup's matrix instructions: every mutant of a product is caught, or one of few that are equivalent") {
+  const Score score = judge_all("gemm", "model:sm_90a", "--tile 64x32x128");
+  CHECK(score.mutants >= 30);
+  CHECK(score.equivalent <= 2);
+}
+
+TEST_CASE("a warp's: every mutant of a product is caught") {
+  const Score score = judge_all("gemm", "model:sm_120a", "--dtype f16");
+  CHECK(score.mutants >= 15);
+  CHECK(score.equivalent == 0);
+}
+
+TEST_CASE("a wave's: every mutant of attention and of a product is caught") {
+  CHECK(judge_all("fmha", "model:gfx1100", "--head-dim 64 --causal true").equivalent == 0);
+  CHECK(judge_all("gemm", "model:gfx90a", "--dtype f16").equivalent == 0);
+}
