@@ -137,7 +137,7 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
 TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spilled or put in a row") {
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
-  for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text()}) texts.push_back(text);
+  for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()}) texts.push_back(text);
   for (const std::string_view text : texts) {
     const compile::Binary binary = compiler->compile(job_for(*arch::find("sm_90a"), std::string(text)));
     INFO(binary.log);

@@ -1,4 +1,4 @@
-// Protects what the model says of bulk copies and stores, of synchronisation, of lanes and of numbers: a device of sm_90a does the same.
+// Protects what the model says of bulk copies and stores, of synchronisation, of lanes, numbers and ordinary accesses: a device of sm_90a does the same.
 #include <doctest/doctest.h>
 
 #include "gpu/sm90a_units.hpp"
@@ -44,3 +44,5 @@ TEST_CASE("roundings to 16 bits are exact, approximations within what they promi
   testing::check_numbers(test::on_sm90a);
   testing::check_unpacked(test::on_sm90a);
 }
+
+TEST_CASE("ordinary accesses of every size move what they name, and no more") { testing::check_accesses(test::on_sm90a); }

@@ -13,10 +13,11 @@ std::string_view thread_copies_text();
 
 /// Of warpgroups: check_group_products() and those beside it.
 std::string_view group_matrix_text();
-/// Of bulk copies and stores; of syncs and a warp's lanes; of numbers.
+/// Of bulk copies and stores; of syncs and a warp's lanes; of numbers; of ordinary accesses.
 std::vector<std::string_view> bulk_copies_texts();
 std::string_view sync_text();
 std::string_view number_text();
+std::string_view access_text();
 
 /// Of AMD's waves: products over the maps of fragments; exchange between lanes and all sizes of accesses; syncs of a wave and of a block.
 std::string_view wave_products_text();

@@ -121,8 +121,9 @@ void check_cluster_arrivals(PrimitiveUnit& unit);
 void check_grids_behind(PrimitiveUnit& unit);
 void check_registers(PrimitiveUnit& unit);
 
-// Defined in number_checks.cpp.
+// Defined in number_checks.cpp and access_checks.cpp.
 void check_numbers(const MakeUnit& make);
 void check_unpacked(const MakeUnit& make);
+void check_accesses(const MakeUnit& make);
 
 }  // namespace tj::testing

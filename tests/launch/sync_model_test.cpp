@@ -1,4 +1,4 @@
-// Protects what the model says of synchronisation, of exchange between lanes and of numbers, by the checks that a device passes too
+// Protects what the model says of synchronisation, of exchange between lanes, of numbers and of ordinary accesses, by the checks that a device passes too
 // (gpu.sm90a_primitives_gpu), under several orders of events.
 #include <doctest/doctest.h>
 
@@ -29,3 +29,5 @@ TEST_CASE("roundings to 16 bits are exact, approximations within what they promi
   tj::testing::check_numbers(on_model);
   tj::testing::check_unpacked(on_model);
 }
+
+TEST_CASE("ordinary accesses of every size move what they name, and no more") { tj::testing::check_accesses(on_model); }
