@@ -21,16 +21,21 @@ class PrimitiveUnit {
   PrimitiveUnit(std::shared_ptr<launch::Driver> driver, std::string bytes) : driver_(std::move(driver)), bytes_(std::move(bytes)) {}
 
   /// `text` follows the includes and `using namespace tj::dev`, as for compile_model_unit().
-  static PrimitiveUnit on_model(std::string_view text, std::string_view arch) { return {launch::open_model(), compile_model_unit(text, arch)}; }
+  static PrimitiveUnit on_model(std::string_view text, std::string_view arch) {
+    return {launch::open_model(), compiled("model", arch, text, [&] { return compile_model_unit(text, arch); })};
+  }
   /// `primitives` names the file of kernel_templates/arch/, `arch` what the compiler makes code for.
   static PrimitiveUnit on_device(std::string_view text, const std::string& primitives, const std::string& arch) {
-    compile::Job job;
-    job.name = "unit.cu";
-    job.text = "#include \"arch/" + primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
-    for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-    job.arch = arch;
+    const auto compile = [&] {
+      compile::Job job;
+      job.name = "unit.cu";
+      job.text = "#include \"arch/" + primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
+      for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
+      job.arch = arch;
+      return compile::make_compiler("nvrtc", {})->compile(job).bytes;
+    };
     std::string reason;
-    return {launch::open_cuda(&reason), compile::make_compiler("nvrtc", {})->compile(job).bytes};
+    return {launch::open_cuda(&reason), compiled(primitives, arch, text, compile)};
   }
 
   /// A copy where the unit can read and write it; lives as long as this.
@@ -74,6 +79,15 @@ class PrimitiveUnit {
   launch::Driver& driver() { return *driver_; }
 
  private:
+  /// Several checks take the same text: each is compiled once a process.
+  template <class Compile>
+  static const std::string& compiled(std::string_view primitives, std::string_view arch, std::string_view text, Compile&& compile) {
+    static std::map<std::string, std::string> known;
+    const std::string key = std::string(primitives) + "\n" + std::string(arch) + "\n" + std::string(text);
+    const auto found = known.find(key);
+    return found != known.end() ? found->second : known.emplace(key, compile()).first->second;
+  }
+
   std::shared_ptr<launch::Driver> driver_;
   std::string bytes_;
   std::vector<std::shared_ptr<void>> held_;
