@@ -25,7 +25,6 @@
 #include "ops/gemm.hpp"
 #include "ops/gemm_steps.hpp"
 #include "ops/op.hpp"
-#include "ops/touched.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -120,8 +119,7 @@ struct Runtime::Impl {
     std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
     for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
     if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
-    ops::Touched memory;
-    if (backends.on_model(op.device_of(args))) op.touches(args, memory);
+    const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
     const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster, memory.ranges()};
     kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
   }

@@ -18,11 +18,10 @@
 
 #include "arch/arch.hpp"
 #include "graph/graph.hpp"
+#include "ops/touched.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj::ops {
-
-class Touched;
 
 /// What decides which kernel is needed: canonical, part of the cache key.
 struct Request {

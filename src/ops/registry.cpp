@@ -17,6 +17,10 @@ namespace tj::ops {
 TJ_OPS(TJ_DECLARE)
 #undef TJ_DECLARE
 
+Touched::Touched(const Op* op, const void* args) {
+  if (op != nullptr) op->touches(args, *this);
+}
+
 const std::vector<TemplateText>& Maker::templates() const {
   static const std::vector<TemplateText> none;
   return none;

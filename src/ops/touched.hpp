@@ -16,8 +16,13 @@
 
 namespace tj::ops {
 
+class Op;
+
 class Touched {
  public:
+  Touched() = default;
+  /// What one launch of the op for args touches; nothing without an op.
+  Touched(const Op* op, const void* args);
   void reads(const Tensor& tensor) { add(tensor, false); }
   void reads(const std::optional<Tensor>& tensor) {
     if (tensor) add(*tensor, false);
