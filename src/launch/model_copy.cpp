@@ -32,6 +32,21 @@ std::uint32_t box_bytes(const TensorMap& map) {
   return bytes;
 }
 
+std::uint32_t row_pitch(const TensorMap& map) { return std::max<std::uint32_t>(std::uint32_t{map.box[0]} * map.element_bytes, map.swizzle_bytes); }
+
+std::uint32_t box_extent(const TensorMap& map) {
+  std::uint32_t bytes = row_pitch(map);
+  for (std::size_t d = 1; d < map.rank; ++d) bytes *= map.box[d];
+  return bytes;
+}
+
+void for_each_place(const TensorMap& map, std::uint32_t address, const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
+  const std::uint32_t extent = box_extent(map), pitch = row_pitch(map), row = std::uint32_t{map.box[0]} * map.element_bytes;
+  if (pitch == row) return visit(address, extent);
+  for (std::uint32_t at = 0; at < extent; at += pitch)
+    for (std::uint32_t offset = 0; offset < row; offset += kChunkBytes) visit(swizzled(address + at + offset, map.swizzle_bytes), kChunkBytes);
+}
+
 void encode(const support::TensorMapDesc& desc, void* out) {
   TensorMap map{};
   map.magic = TensorMap::kMagic;
@@ -55,11 +70,13 @@ void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* ma
   if (destination % kBoxAlignment != 0)
     fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kBoxAlignment));
   // A missing wait shows: until the copy is done its destination is neither the old nor the new content.
-  std::byte* to = shared_.at(thread, destination, copy.bytes, "copy_box: a destination");
+  shared_.at(thread, destination, box_extent(copy.map), "copy_box: a destination");
   barriers_.begin_copy(thread, barrier);
   copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, copy.map.swizzle_bytes);
-  monitor_.write(thread, copy.access, destination, copy.bytes);
-  std::memset(to, SharedMemory::kPoison, copy.bytes);
+  for_each_place(copy.map, destination, [&](std::uint32_t address, std::uint32_t bytes) {
+    monitor_.write(thread, copy.access, address, bytes);
+    std::memset(shared_.at(address, bytes, "copy_box: a destination"), SharedMemory::kPoison, bytes);
+  });
   for (int d = 0; d < rank; ++d) copy.origin[static_cast<std::size_t>(d)] = coordinates[d];
   pending_.push_back(copy);
 }
@@ -80,7 +97,7 @@ void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origi
   for (i[4] = 0; i[4] < extent[4]; ++i[4])
     for (i[3] = 0; i[3] < extent[3]; ++i[3])
       for (i[2] = 0; i[2] < extent[2]; ++i[2])
-        for (i[1] = 0; i[1] < extent[1]; ++i[1], row.offset += static_cast<std::uint32_t>(row_bytes)) {
+        for (i[1] = 0; i[1] < extent[1]; ++i[1], row.offset += row_pitch(map)) {
           bool outside = false;
           row.global = map.base + static_cast<std::uint64_t>(origin[0] * element);
           for (std::size_t d = 1; d < map.rank; ++d) {

@@ -42,6 +42,12 @@ const TensorMap& read_map(const Thread& thread, const void* map, int rank, const
 /// Throws for a first coordinate that is not a multiple of 16 bytes: an illegal instruction on an H200.
 void check_first(const Thread& thread, const TensorMap& map, int first, const char* what);
 std::uint32_t box_bytes(const TensorMap& map);
+/// How far rows of a box lie apart in shared memory: where they are shorter than the swizzle pattern, a pattern. Seen on an H200
+/// (gpu.sm90a_primitives_gpu).
+std::uint32_t row_pitch(const TensorMap& map);
+std::uint32_t box_extent(const TensorMap& map);  ///< bytes of shared memory from the first to the last row's end
+/// Calls visit(address, bytes) for all places of a box at `address`.
+void for_each_place(const TensorMap& map, std::uint32_t address, const std::function<void(std::uint32_t, std::uint32_t)>& visit);
 /// Shared addresses of boxes are multiples of this.
 inline constexpr std::uint32_t kBoxAlignment = 128;
 

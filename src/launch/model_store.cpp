@@ -19,11 +19,14 @@ void StoreEngine::issue(Thread& thread, const void* map, std::uint32_t source, c
   Issuer& own = issuers_[thread.index()];
   Store store{read_map(thread, map, rank, "store_box"), source, {}, thread.index(), own.committed};
   check_first(thread, store.map, coordinates[0], "store_box");
+  for (int d = 0; d < rank; ++d)  // an illegal instruction on an H200, where copies take them
+    if (coordinates[d] < 0) fault(thread, cat("store_box: coordinate ", d, " is ", coordinates[d], "; stores take none below 0"));
   if (source % kBoxAlignment != 0) fault(thread, cat("store_box from shared address ", hex(source), "; it must be a multiple of ", kBoxAlignment));
-  shared_.at(thread, source, box_bytes(store.map), "store_box: a source");
+  shared_.at(thread, source, box_extent(store.map), "store_box: a source");
   if (own.issued == 0) own.agent = monitor_.order.add_agent();
   own.issued = own.committed + 1;
-  monitor_.read(thread, monitor_.begin(thread, Access::By::bulk_store, false, own.agent, static_cast<Order::Time>(own.issued)), source, box_bytes(store.map));
+  const Shadow::Id access = monitor_.begin(thread, Access::By::bulk_store, false, own.agent, static_cast<Order::Time>(own.issued));
+  for_each_place(store.map, source, [&](std::uint32_t address, std::uint32_t bytes) { monitor_.read(thread, access, address, bytes); });
   for (int d = 0; d < rank; ++d) store.origin[static_cast<std::size_t>(d)] = coordinates[d];
   pending_.push_back(store);
 }

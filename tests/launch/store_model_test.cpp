@@ -103,6 +103,16 @@ TEST_CASE("what ordinary stores wrote is stored after a proxy fence only, and on
   CHECK_MESSAGE(contains(unwritten, "has read by a bulk store 96 bytes at shared address 0x420, which nobody has written"), unwritten);
 }
 
+TEST_CASE("a store to a place below 0 is refused, as by an H200") {
+  unit().options({});
+  for (const auto& [column, row] : {std::pair{-8, 0}, {0, -2}, {-64, 0}}) {
+    Target target(0, column, row);
+    const std::string message = error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
+    CHECK_MESSAGE(contains(message, "stores take none below 0"), message);
+    CHECK(target.wrong() > 0);  // nothing was stored
+  }
+}
+
 TEST_CASE("stores under way at the end of a block are a fault") {
   int faults = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
