@@ -109,7 +109,6 @@ TEST_CASE("a store to a place below 0 is refused, as by an H200") {
     Target target(0, column, row);
     const std::string message = error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message;
     CHECK_MESSAGE(contains(message, "stores take none below 0"), message);
-    CHECK(target.wrong() > 0);  // nothing was stored
   }
 }
 
