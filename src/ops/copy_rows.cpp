@@ -82,8 +82,8 @@ class CopyRows final : public Op {
   Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
   void touches(const void* args, Touched& memory) const override {
-    memory.reads(get(args).source);
-    memory.writes(get(args).destination);
+    memory.reads(get(args).source, 4);         // by aligned words
+    memory.writes(get(args).destination, 16);  // the rest of a row's last 16 bytes becomes zero
   }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const auto& [source, destination] = get(args);

@@ -23,24 +23,26 @@ class Touched {
   Touched() = default;
   /// What one launch of the op for args touches; nothing without an op.
   Touched(const Op* op, const void* args);
-  void reads(const Tensor& tensor) { add(tensor, false); }
+  /// In units of so many bytes, a power of two: those that the tensor begins and ends in are touched whole.
+  void reads(const Tensor& tensor, std::uintptr_t unit = 1) { add(tensor, false, unit); }
   void reads(const std::optional<Tensor>& tensor) {
-    if (tensor) add(*tensor, false);
+    if (tensor) reads(*tensor);
   }
-  void writes(const Tensor& tensor) { add(tensor, true); }
+  void writes(const Tensor& tensor, std::uintptr_t unit = 1) { add(tensor, true, unit); }
   void writes(const std::optional<Tensor>& tensor) {
-    if (tensor) add(*tensor, true);
+    if (tensor) writes(*tensor);
   }
   std::span<const support::MemoryRange> ranges() const { return {ranges_.data(), count_}; }
 
  private:
   static constexpr std::size_t kMost = 12;  // tensors of a descriptor, and more
 
-  void add(const Tensor& tensor, bool written) {
+  void add(const Tensor& tensor, bool written, std::uintptr_t unit) {
     std::int64_t last = 0;
     for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[static_cast<std::size_t>(i)] - 1) * tensor.strides[static_cast<std::size_t>(i)];
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
-    ranges_.at(count_++) = {begin, begin + static_cast<std::uintptr_t>((last + 1) * size_of(tensor.dtype)), written};
+    const std::uintptr_t end = begin + static_cast<std::uintptr_t>((last + 1) * size_of(tensor.dtype));
+    ranges_.at(count_++) = {begin & ~(unit - 1), (end + unit - 1) & ~(unit - 1), written};
   }
 
   std::array<support::MemoryRange, kMost> ranges_{};
