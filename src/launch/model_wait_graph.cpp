@@ -25,11 +25,16 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 // One that does not merely wait for the others of its warp, where there is one.
-const Thread* waiting_thread(const Block& block, const Notes::Role& role) {
-  const Thread* found = nullptr;
-  for (unsigned i = role.first_warp * block.scheduler.warp_threads(); i < (role.first_warp + role.warps) * block.scheduler.warp_threads() && i < block.scheduler.size(); ++i)
-    if (const Thread& thread = block.scheduler.thread(i); thread.state == ThreadState::waiting && (found == nullptr || found->wait.kind == WaitKind::warp)) found = &thread;
-  return found;
+// One of the role's threads that waits; else one that can run; null where all have ended.
+const Thread* living_thread(const Block& block, const Notes::Role& role) {
+  const unsigned lanes = block.scheduler.warp_threads(), end = std::min((role.first_warp + role.warps) * lanes, block.scheduler.size());
+  const Thread* living = nullptr;
+  for (unsigned i = role.first_warp * lanes; i < end; ++i) {
+    const Thread& thread = block.scheduler.thread(i);
+    if (thread.state == ThreadState::waiting) return &thread;
+    if (thread.state != ThreadState::done) living = &thread;
+  }
+  return living;
 }
 
 // "site 31: role mma.0, steady: release ring k, done 0 times by all threads".
@@ -59,7 +64,7 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
   }
   switch (wait.kind) {
     case WaitKind::named: return {{}, cat("named barrier ", wait.object, at, ", to which ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come\n")};
-    case WaitKind::matrix: return {{}, cat("its matrix instructions", at, ", which not all 128 threads have issued\n")};
+    case WaitKind::matrix: return {{}, cat("its matrix instructions", at, '\n')};
     case WaitKind::block: return {{}, "all threads of the block\n"};
     case WaitKind::cluster: return {{}, "all threads of the cluster\n"};
     case WaitKind::warp: return {{}, cat("the other lanes of its warp", at, "\n")};
@@ -95,9 +100,9 @@ std::string wait_graph(const Block& block) {
   std::ostringstream out;
   if (!notes.roles.empty()) out << "who waits for whom in " << block.name() << (notes.name.empty() ? "" : ", kernel " + notes.name) << ":\n";
   for (const Notes::Role& role : notes.roles) {
-    const Thread* thread = waiting_thread(block, role);
-    if (thread == nullptr) {
-      out << "  role " << role.name << " has ended\n";
+    const Thread* thread = living_thread(block, role);
+    if (thread == nullptr || thread->state != ThreadState::waiting) {
+      out << "  role " << role.name << (thread == nullptr ? " has ended\n" : " can run\n");
       continue;
     }
     const Waits& of = waits[role.name] = waits_of(block, notes, *thread);
