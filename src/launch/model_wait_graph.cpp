@@ -24,17 +24,17 @@ std::string joined(const std::vector<std::string>& names) {
   return text.empty() ? "nobody" : text;
 }
 
-// One that does not merely wait for the others of its warp, where there is one.
-// One of the role's threads that waits; else one that can run; null where all have ended.
+// One of the role's threads that waits, where there is one for more than the others of its warp; else one that can run; null where all have
+// ended.
 const Thread* living_thread(const Block& block, const Notes::Role& role) {
   const unsigned lanes = block.scheduler.warp_threads(), end = std::min((role.first_warp + role.warps) * lanes, block.scheduler.size());
-  const Thread* living = nullptr;
+  const Thread *waiting = nullptr, *living = nullptr;
   for (unsigned i = role.first_warp * lanes; i < end; ++i) {
     const Thread& thread = block.scheduler.thread(i);
-    if (thread.state == ThreadState::waiting) return &thread;
+    if (thread.state == ThreadState::waiting && (waiting == nullptr || waiting->wait.kind == WaitKind::warp)) waiting = &thread;
     if (thread.state != ThreadState::done) living = &thread;
   }
-  return living;
+  return waiting != nullptr ? waiting : living;
 }
 
 // "site 31: role mma.0, steady: release ring k, done 0 times by all threads".
