@@ -12,27 +12,17 @@ namespace tj::dev {
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool accumulate) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>)
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}\n" ::"r"(sums), "l"(a), "l"(b),
-                 "r"(instruction), "r"(static_cast<u32>(accumulate))
-                 : "memory");
-  else
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n}\n" ::"r"(sums), "l"(a), "l"(b),
-                 "r"(instruction), "r"(static_cast<u32>(accumulate))
-                 : "memory");
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::%5.kind::f16 [%0], %1, %2, %3, p;\n}\n" ::"r"(sums), "l"(a), "l"(b),
+               "r"(instruction), "r"(static_cast<u32>(accumulate)), "n"(Blocks)
+               : "memory");
 }
 /// The same with a in tensor memory, 8 columns: row i is lane i, column c holds elements 2c (in its low half) and 2c + 1 of K.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply_tensor(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>)
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(sums), "r"(a), "l"(b),
-                 "r"(instruction), "r"(static_cast<u32>(accumulate))
-                 : "memory");
-  else
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(sums), "r"(a), "l"(b),
-                 "r"(instruction), "r"(static_cast<u32>(accumulate))
-                 : "memory");
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::%5.kind::f16 [%0], [%1], %2, %3, p;\n}\n" ::"r"(sums), "r"(a), "l"(b),
+               "r"(instruction), "r"(static_cast<u32>(accumulate)), "n"(Blocks)
+               : "memory");
 }
 /// Several steps of either form.
 template <class S, int Blocks = 1>
@@ -52,23 +42,15 @@ TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruct
 template <int Site, int Blocks = 1>
 TJ_DEVICE void matrix_commit(u32 barrier) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>)
-    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
-  else
-    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+  asm volatile("tcgen05.commit.cta_group::%1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier), "n"(Blocks) : "memory");
 }
 /// One on the barrier at the same place in every block of the cluster whose rank's bit is set in `mask`.
 template <int Site, int Blocks = 1>
 TJ_DEVICE void matrix_commit_multicast(u32 barrier, u32 mask) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>)
-    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
-                 "h"(static_cast<unsigned short>(mask))
-                 : "memory");
-  else
-    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
-                 "h"(static_cast<unsigned short>(mask))
-                 : "memory");
+  asm volatile("tcgen05.commit.cta_group::%2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
+               "h"(static_cast<unsigned short>(mask)), "n"(Blocks)
+               : "memory");
 }
 
 }  // namespace tj::dev

@@ -2,15 +2,14 @@
 //
 // Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site id first, so that
 // the model can switch it off; here it is unused. Blocks: 1, or 2 where all of these work on a pair of blocks of a cluster (ranks 2n and
-// 2n + 1); one kernel has one of the two throughout.
+// 2n + 1); one kernel has one of the two throughout. The number is an immediate ("n"), which the compiler
+// writes out where it stands: in the middle of an instruction's name as well.
 // Source of the encodings: PTX ISA 8.7 and 9.0, "TensorCore 5th Generation Family Instructions". None of it has run on a device.
 #pragma once
 
 namespace tj::dev {
 
 namespace detail {
-template <int Blocks>
-inline constexpr bool kPair = Blocks == 2;
 template <int Blocks>
 TJ_DEVICE constexpr void check_blocks() {
   static_assert(Blocks == 1 || Blocks == 2, "one block or a pair");
@@ -23,22 +22,19 @@ TJ_DEVICE constexpr void check_blocks() {
 template <int Blocks = 1>
 TJ_DEVICE void tensor_allocate(u32 place, u32 columns) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(place), "r"(columns) : "memory");
-  else asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(place), "r"(columns) : "memory");
+  asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(place), "r"(columns), "n"(Blocks) : "memory");
 }
 /// This block allocates no more: another may.
 template <int Blocks = 1>
 TJ_DEVICE void tensor_relinquish() {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>) asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::: "memory");
-  else asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(Blocks) : "memory");
 }
 /// What was allocated at this address, before the block ends and after everything that uses it.
 template <int Blocks = 1>
 TJ_DEVICE void tensor_free(u32 tensor, u32 columns) {
   detail::check_blocks<Blocks>();
-  if constexpr (detail::kPair<Blocks>) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(tensor), "r"(columns) : "memory");
-  else asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(tensor), "r"(columns) : "memory");
+  asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(tensor), "r"(columns), "n"(Blocks) : "memory");
 }
 
 // ---- order between what works on tensor memory: nothing of it is in order by itself but products on the same sums ------------------
