@@ -128,8 +128,10 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
   w.blank();
 }
 
+// Roles give registers back for others to take: where none wants more than a launch gives, none has to.
 void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::vector<int>& roles, const std::string& names) {
   if (group.registers == 0 || group.registers == layout.entry_registers) return;
+  if (std::none_of(layout.groups.begin(), layout.groups.end(), [&](const Group& other) { return other.registers > layout.entry_registers; })) return;
   const bool shrink = group.registers < layout.entry_registers;
   w.line("dev::registers_", shrink ? "shrink" : "grow", "<", sites.add(Site{0, SiteKind::registers, cat("registers of ", names), roles, -1, -1}), ", ", group.registers, ">();");
 }
@@ -175,10 +177,11 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   }
 }
 
-// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them.
+// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without rings has none.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
   w.line("const unsigned warp = dev::warp_index();");
+  if (layout.rings.empty() && graph.cluster == 1) return;
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
   if (copies || graph.cluster > 1) w.line("dev::mbarrier_init_done<", sites.add(Site{0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}), ">();");

@@ -2,6 +2,7 @@
 // entry is of nothing; calls have ids of their own; roles and rings lie where the text has them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "ops/chunk_o.hpp"
+#include "ops/copy_rows.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "pipeline.hpp"
@@ -198,4 +200,22 @@ TEST_CASE("what nobody fills again is handed back without an order") {
     CHECK(at_end(false, what) == 0);
   }
   CHECK(at_end(true, ": release ring k") == at_end(false, ": release ring k"));
+}
+
+TEST_CASE("no unit meets for barriers that it does not have, nor gives back registers that nobody takes") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  const auto unit_of = [&](const ops::Op& op, const std::map<std::string, std::vector<std::string>>& flags) {
+    const auto requests = op.requests(flags);
+    REQUIRE(!requests.empty());
+    const Choice choice = choose(op, requests[0], arch);
+    return codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
+  };
+  const auto count = [](const codegen::Unit& unit, const char* what) {
+    return std::count_if(unit.sites.begin(), unit.sites.end(), [&](const codegen::Site& site) { return site.what.find(what) != std::string::npos; });
+  };
+  const codegen::Unit copies = unit_of(ops::copy_rows_op(), {}), wide = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}), narrow = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"64x32x128"}}});
+  CHECK(count(copies, "barriers are initialised") == 0);
+  CHECK(count(wide, "barriers are initialised") == 1);
+  CHECK(count(wide, "registers of") == 2);
+  CHECK(count(narrow, "registers of") == 0);
 }
