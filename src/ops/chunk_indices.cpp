@@ -94,7 +94,8 @@ class ChunkIndices final : public Op {
     trial.flags = "--lengths " + text;
     trial.tensors = {list_of("cu_seqlens", {static_cast<std::int64_t>(ends.size())}, ends), dense("chunk_indices", DType::i32, {std::max<std::int64_t>(chunks, 1), 2}, true), dense("total_chunks", DType::i32, {1}, true)};
     trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-      const ChunkIndicesArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1]), tensors[2].view(device, places[2])};
+      const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+      const ChunkIndicesArgs args{tensor(0), tensor(1), tensor(2)};
       use(&args);
     };
     return {std::move(trial)};

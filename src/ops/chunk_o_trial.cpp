@@ -63,7 +63,7 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
     std::size_t next = 0;
     const auto tensor = [&] {
       const std::size_t i = next++;
-      return tensors[i].view(device, places[i]);
+      return tensors[i].operand.view(device, places[i]);
     };
     ChunkOArgs args;
     for (Tensor* each : {&args.q, &args.k, &args.v_new, &args.h, &args.o}) *each = tensor();

@@ -68,7 +68,7 @@ class CopyRows final : public Op {
     trial.tensors = {dense("source", DType::f16, {batch, rows, columns}), {"destination", {DType::f16, {batch, rows, columns}, {rows * pitch, pitch, 1}}, true}};
     trial.tensors[1].room = static_cast<std::size_t>(batch * rows * pitch);
     trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-      const CopyRowsArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1])};
+      const CopyRowsArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1])};
       use(&args);
     };
     return {std::move(trial)};

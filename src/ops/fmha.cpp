@@ -79,7 +79,7 @@ Trial trial_of(const FmhaConfig& config, const Sizes& sizes) {
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}), dense("k", config.dtype, {batch, kv, keys, width}), dense("v", config.dtype, {batch, kv, keys, width}),
                    dense("o", config.dtype, {batch, heads, queries, width}, true), dense("lse", DType::f32, {batch, heads, queries}, true)};
   trial.with_args = [config, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-    const auto tensor = [&](std::size_t i) { return tensors[i].view(device, places[i]); };
+    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), {}, config.causal, config.step};
     if (config.general_scale) args.scale = -1.5f;
     use(&args);

@@ -91,7 +91,7 @@ Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) 
   if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
   if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
   trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-    const auto tensor = [&](std::size_t i) { return tensors[i].view(device, places[i]); };
+    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     GemmArgs args;
     args.a = tensor(0);
     args.b = tensor(1);

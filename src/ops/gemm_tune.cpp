@@ -130,17 +130,6 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
   return operand;
 }
 
-Tensor view(const Operand& operand, Device device, void* data) {
-  Tensor tensor;
-  tensor.data = data;
-  tensor.device = device;
-  tensor.dtype = operand.dtype;
-  tensor.rank = static_cast<int>(operand.shape.size());
-  std::copy(operand.shape.begin(), operand.shape.end(), tensor.shape.begin());
-  std::copy(operand.strides.begin(), operand.strides.end(), tensor.strides.begin());
-  return tensor;
-}
-
 class GemmTunable final : public Tunable {
  public:
   ProblemKey key_of(const void* args) const override { return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args))); }
@@ -217,7 +206,7 @@ class GemmTunable final : public Tunable {
     std::size_t next = 0;
     const auto tensor = [&] {
       const std::size_t i = next++;
-      return view(operands[i], device, places[i]);
+      return operands[i].view(device, places[i]);
     };
     GemmArgs args;
     args.a = tensor();

@@ -144,9 +144,9 @@ class SumParts final : public Op {
     trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
     trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
       GemmArgs call;
-      call.d = tensors[1].view(device, places[1]);
-      call.bias = tensors[2].view(device, places[2]);
-      const SumPartsArgs args{call, tensors[0].view(device, places[0]), static_cast<int>(parts)};
+      call.d = tensors[1].operand.view(device, places[1]);
+      call.bias = tensors[2].operand.view(device, places[2]);
+      const SumPartsArgs args{call, tensors[0].operand.view(device, places[0]), static_cast<int>(parts)};
       use(&args);
     };
     return trial;

@@ -34,17 +34,6 @@ std::size_t TrialTensor::elements() const {
   return std::max(static_cast<std::size_t>(count), room);
 }
 
-Tensor TrialTensor::view(Device device, void* data) const {
-  Tensor tensor;
-  tensor.data = data;
-  tensor.device = device;
-  tensor.dtype = operand.dtype;
-  tensor.rank = static_cast<int>(operand.shape.size());
-  std::copy(operand.shape.begin(), operand.shape.end(), tensor.shape.begin());
-  std::copy(operand.strides.begin(), operand.strides.end(), tensor.strides.begin());
-  return tensor;
-}
-
 TrialTensor dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;

@@ -30,8 +30,6 @@ struct TrialTensor {
 
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
   std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
-  /// Of memory at this place.
-  Tensor view(Device device, void* data) const;
 };
 /// Without gaps.
 TrialTensor dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written = false);

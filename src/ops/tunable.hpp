@@ -45,6 +45,9 @@ struct Operand {
   DType dtype = DType::f16;
   std::vector<std::int64_t> shape;     ///< as its memory lies, outermost first
   std::vector<std::int64_t> strides;   ///< in elements
+
+  /// Of memory at this place.
+  Tensor view(Device device, void* data) const;
 };
 
 class Tunable {

@@ -98,7 +98,7 @@ class Affine final : public Op {
     trial.flags = sizes.flags();
     trial.tensors = {dense("x", DType::f32, {rows, columns}), dense("y", DType::f32, {rows, columns}, true)};
     trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-      const AffineArgs args{tensors[0].view(device, places[0]), tensors[1].view(device, places[1]), 2, 1};
+      const AffineArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1]), 2, 1};
       use(&args);
     };
     return {std::move(trial)};
