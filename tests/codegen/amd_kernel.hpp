@@ -12,7 +12,6 @@
 #include "arch/arch.hpp"
 #include "codegen/amd_code.hpp"
 #include "codegen/emit.hpp"
-#include "codegen/templates.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 
@@ -33,7 +32,7 @@ inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, con
   job.name = request.name + ".cu";
   job.text = unit.text;
   job.arch = arch.name;
-  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
+  job.headers = headers_for({&arch, false});
   const compile::Binary binary = compiler.compile(job);
   INFO(arch.name, " ", choice.candidate.graph.name, "\n", binary.log);
   CHECK(binary.spill_bytes == 0);

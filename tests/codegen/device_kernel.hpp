@@ -11,7 +11,6 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "codegen/templates.hpp"
 #include "compile/compiler.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
@@ -41,7 +40,7 @@ inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& o
   made.job.name = request.name + ".cu";
   made.job.text = made.unit.text;
   made.job.arch = arch.base.empty() ? arch.name : arch.base;
-  for (const auto& file : codegen::templates()) made.job.headers.push_back({std::string(file.name), file.text});
+  made.job.headers = headers_for({&arch, false});
   for (const std::string& definition : choice.candidate.definitions) made.job.options.push_back("-D" + definition);
   made.binary = compiler.compile(made.job);
   INFO(made.binary.log);

@@ -10,8 +10,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/amd_code.hpp"
-#include "codegen/templates.hpp"
 #include "launch/primitive_texts.hpp"
+#include "launch/unit_job.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -24,14 +24,7 @@ namespace {
 // One of each kind; the others are told from these by numbers that primitives do not read.
 constexpr const char* kArchs[] = {"gfx1100", "gfx1151", "gfx1201", "gfx90a", "gfx942", "gfx950"};
 
-compile::Job job_for(const std::string& arch, std::string_view text) {
-  compile::Job job;
-  job.name = "primitives.cu";
-  job.text = "#include \"arch/" + arch::find(arch)->primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
-  job.arch = arch;
-  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-  return job;
-}
+compile::Job job_for(const std::string& arch, std::string_view text) { return testing::device_job(text, *arch::find(arch)); }
 
 // What the units of the model's tests do not use, each once.
 constexpr const char* kRest = R"(

@@ -10,9 +10,11 @@
 
 #include "codegen/device_kernel.hpp"
 #include "launch/primitive_texts.hpp"
+#include "launch/unit_job.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
+using testing::device_job;
 using testing::error_of;
 using testing::has;
 
@@ -96,22 +98,13 @@ TJ_KERNEL(kernel, 128, Params, p) {
 }
 )";
 
-compile::Job job_for(const arch::Arch& arch, const std::string& text) {
-  compile::Job job;
-  job.name = "primitives.cu";
-  job.text = "#include \"arch/" + arch.primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + text;
-  job.arch = arch.name;
-  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-  return job;
-}
-
 }  // namespace
 
 TEST_CASE("a unit with every primitive compiles for each arch of the family") {
   const auto compiler = test::nvrtc_or_skip();
   for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
-    const compile::Binary binary = compiler->compile(job_for(*arch::find(name), kUnit));
+    const compile::Binary binary = compiler->compile(device_job(kUnit, *arch::find(name)));
     INFO(binary.log);
     CHECK(binary.bytes.starts_with("\177ELF"));
     CHECK(binary.spill_bytes == 0);
@@ -127,11 +120,11 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
   for (const char* name : {"sm_80", "sm_90"})
     for (const std::string_view text : texts) {
       CAPTURE(name);
-      CHECK(compiler->compile(job_for(*arch::find(name), std::string(text))).warnings.empty());
+      CHECK(compiler->compile(device_job(text, *arch::find(name))).warnings.empty());
     }
   arch::Arch earlier = *arch::find("sm_90");  // what is there before sm_90 is there on it, too
   earlier.primitives = "sm80";
-  for (const std::string_view text : texts) CHECK(compiler->compile(job_for(earlier, std::string(text))).warnings.empty());
+  for (const std::string_view text : texts) CHECK(compiler->compile(device_job(text, earlier)).warnings.empty());
 }
 
 TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spilled or put in a row") {
@@ -139,7 +132,7 @@ TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spill
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
   for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()}) texts.push_back(text);
   for (const std::string_view text : texts) {
-    const compile::Binary binary = compiler->compile(job_for(*arch::find("sm_90a"), std::string(text)));
+    const compile::Binary binary = compiler->compile(device_job(text, *arch::find("sm_90a")));
     INFO(binary.log);
     CHECK(binary.spill_bytes == 0);
     CHECK(binary.warnings.empty());
@@ -152,8 +145,8 @@ TEST_CASE("registers move between roles where the arch says so, and are refused 
   for (const char* name : {"sm_80", "sm_90", "sm_100", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
     const arch::Arch& arch = *arch::find(name);
-    if (arch.register_roles) CHECK(compiler->compile(job_for(arch, text)).registers > 0);
-    else CHECK(error_of([&] { compiler->compile(job_for(arch, text)); }).code == Code::compile_failed);
+    if (arch.register_roles) CHECK(compiler->compile(device_job(text, arch)).registers > 0);
+    else CHECK(error_of([&] { compiler->compile(device_job(text, arch)); }).code == Code::compile_failed);
   }
 }
 
@@ -163,7 +156,7 @@ TEST_CASE("blocks side by side get the registers of their share, and no more") {
   const std::string body = "  float x[160];\n  for (int i = 0; i < 160; ++i) x[i] = p.values[i * p.n];\n  for (int r = 0; r < p.n; ++r)\n    for (int i = 0; i < 160; ++i) x[i] = x[i] * x[(i + 1) % 160] + p.values[r];\n"
                            "  for (int i = 0; i < 160; ++i) p.values[i * p.n] = x[i];\n}\n";
   const auto registers = [&](const arch::Arch& arch, const std::string& kernel) {
-    return compiler->compile(job_for(arch, "struct Params { float* values; int n; };\n" + kernel + " {\n" + body)).registers;
+    return compiler->compile(device_job("struct Params { float* values; int n; };\n" + kernel + " {\n" + body, arch)).registers;
   };
   for (const char* name : {"sm_80", "sm_120a"}) {
     CAPTURE(name);
@@ -177,7 +170,7 @@ TEST_CASE("what sm_80 lacks is refused in words, where a body gets there") {
   const auto compiler = test::nvrtc_or_skip();
   const auto log = [&](const std::string& statement) {
     const std::string text = "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
-    return error_of([&] { compiler->compile(job_for(*arch::find("sm_80"), text)); }).log;
+    return error_of([&] { compiler->compile(device_job(text, *arch::find("sm_80"))); }).log;
   };
   CHECK(has(log("copy_box_4d(0u, &p.map, 0u, 0, 0, 0, 0);"), "here threads copy, by copy_async"));
   CHECK(has(log("mbarrier_expect<1>(0, 16);"), "copies by threads arrive on theirs"));

@@ -9,6 +9,7 @@
 
 #include "codegen/device_kernel.hpp"
 #include "launch/primitive_texts.hpp"
+#include "launch/unit_job.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -99,15 +100,7 @@ TJ_DEVICE void body(const Params& p) {
 constexpr const char* kKernel = "TJ_KERNEL(kernel, 160, Params, p) { body<1>(p); }\n";
 constexpr const char* kPairKernel = "TJ_KERNEL(kernel, 160, Params, p) { body<2>(p); }\n";
 
-compile::Job job_for(const std::string& text) {
-  const arch::Arch& arch = *arch::find("sm_100a");
-  compile::Job job;
-  job.name = "primitives.cu";
-  job.text = "#include \"arch/" + arch.primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + text;
-  job.arch = arch.name;
-  for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-  return job;
-}
+compile::Job job_for(std::string_view text) { return testing::device_job(text, *arch::find("sm_100a")); }
 
 }  // namespace
 
@@ -127,7 +120,7 @@ TEST_CASE("a unit with every primitive of tensor memory compiles for sm_100a, fo
 TEST_CASE("the units that the tests of the model run compile for a device") {
   const auto compiler = test::nvrtc_or_skip();
   for (const std::string_view text : {testing::tensor_matrix_text(), testing::tensor_memory_text(), testing::tensor_order_text(), testing::tensor_pair_text()}) {
-    const compile::Binary binary = compiler->compile(job_for(std::string(text)));
+    const compile::Binary binary = compiler->compile(job_for(text));
     INFO(binary.log);
     CHECK(binary.bytes.starts_with("\177ELF"));
     CHECK(binary.warnings.empty());

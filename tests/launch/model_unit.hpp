@@ -7,34 +7,15 @@
 #include <string>
 #include <string_view>
 
-#include "arch/arch.hpp"
-#include "codegen/templates.hpp"
-#include "compile/compiler.hpp"
 #include "launch/model.hpp"
+#include "launch/unit_job.hpp"
 #include "support/fail.hpp"
 
 namespace tj::testing {
 
-/// The headers of a model unit: model/<path> stands in for <path>.
-inline std::vector<compile::Header> model_headers() {
-  constexpr std::string_view kPrefix = "model/";
-  std::vector<compile::Header> headers;
-  for (const auto& file : codegen::templates()) {
-    if (file.name.substr(0, kPrefix.size()) == kPrefix) headers.push_back({std::string(file.name.substr(kPrefix.size())), file.text});
-    else if (file.name.substr(0, 5) != "arch/") headers.push_back({std::string(file.name), file.text});
-  }
-  return headers;
-}
-
-/// `text` follows the includes of an arch's primitives and `using namespace tj::dev`.
+/// `text` as for unit_job().
 inline std::string compile_model_unit(std::string_view text, std::string_view arch = "sm_90a") {
-  compile::Job job;
-  job.name = "unit.cpp";
-  job.text = "#include \"arch/" + arch::find(arch)->primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
-  job.headers = model_headers();
-  job.arch = arch;
-  job.options = {"-Wall", "-Wextra", "-Werror"};
-  return compile::make_compiler("host", {})->compile(job).bytes;
+  return compile::make_compiler("host", {})->compile(unit_job(text, {arch::find(arch), true})).bytes;
 }
 
 /// A driver with one loaded unit.

@@ -20,19 +20,16 @@ class PrimitiveUnit {
  public:
   PrimitiveUnit(std::shared_ptr<launch::Driver> driver, std::string bytes) : driver_(std::move(driver)), bytes_(std::move(bytes)) {}
 
-  /// `text` follows the includes and `using namespace tj::dev`, as for compile_model_unit().
+  /// `text` as for unit_job().
   static PrimitiveUnit on_model(std::string_view text, std::string_view arch) {
     return {launch::open_model(), compiled("model", arch, text, [&] { return compile_model_unit(text, arch); })};
   }
-  /// `primitives` names the file of kernel_templates/arch/, `arch` what the compiler makes code for.
+  /// For `arch`, by the primitives in a file of kernel_templates/arch/ that may be an earlier one's.
   static PrimitiveUnit on_device(std::string_view text, const std::string& primitives, const std::string& arch) {
     const auto compile = [&] {
-      compile::Job job;
-      job.name = "unit.cu";
-      job.text = "#include \"arch/" + primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
-      for (const auto& file : codegen::templates()) job.headers.push_back({std::string(file.name), file.text});
-      job.arch = arch;
-      return compile::make_compiler("nvrtc", {})->compile(job).bytes;
+      arch::Arch served = *arch::find(arch);
+      served.primitives = primitives;
+      return compile::make_compiler("nvrtc", {})->compile(device_job(text, served)).bytes;
     };
     std::string reason;
     return {launch::open_cuda(&reason), compiled(primitives, arch, text, compile)};
