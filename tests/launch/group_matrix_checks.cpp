@@ -10,6 +10,7 @@
 
 #include "common/half.hpp"
 #include "launch/group_matrix_layout.hpp"
+#include "launch/matrix_problem.hpp"
 #include "launch/model_matrix_math.hpp"
 #include "launch/primitive_unit.hpp"
 
@@ -97,6 +98,7 @@ static void by_type(const Params& p, float (&d)[Half]) {
 }
 template <int N>
 static void whole(const Params& p) {
+  fill(p);
   float d[N / 2];
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) d[i] = *place<N>(p.out, i);
@@ -108,35 +110,6 @@ static void whole(const Params& p) {
   }
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) *place<N>(p.out, i) = d[i];
-}
-
-TJ_KERNEL(kernel_32, 128, Params, p) {
-  fill(p);
-  whole<32>(p);
-}
-TJ_KERNEL(kernel_64, 128, Params, p) {
-  fill(p);
-  whole<64>(p);
-}
-TJ_KERNEL(kernel_128, 128, Params, p) {
-  fill(p);
-  whole<128>(p);
-}
-TJ_KERNEL(kernel_160, 128, Params, p) {
-  fill(p);
-  whole<160>(p);
-}
-TJ_KERNEL(kernel_176, 128, Params, p) {
-  fill(p);
-  whole<176>(p);
-}
-TJ_KERNEL(kernel_192, 128, Params, p) {
-  fill(p);
-  whole<192>(p);
-}
-TJ_KERNEL(kernel_256, 128, Params, p) {
-  fill(p);
-  whole<256>(p);
 }
 
 // Two sums in turns, at most one group unfinished when the other's are read. out: three times 64 x 64.
@@ -238,20 +211,6 @@ struct Numbers {
   }
 };
 
-/// Registers of the left operand: a register goes 8 rows down, then 8 elements of K on.
-std::vector<unsigned> fragments_of(const Numbers& numbers) {
-  std::vector<unsigned> fragments(4 * 128 * 4);
-  const int depth = whole_depth(numbers.type);
-  for (int step = 0; step < 4; ++step)
-    for (int thread = 0; thread < 128; ++thread)
-      for (int r = 0; r < 4; ++r) {
-        const int row = 16 * (thread / 32) + thread % 32 / 4 + 8 * (r % 2), k = 16 * step + 2 * (thread % 4) + 8 * (r / 2);
-        const auto at = static_cast<std::size_t>(row * depth + k);
-        fragments[static_cast<std::size_t>((step * 128 + thread) * 4 + r)] = numbers.left[at] | static_cast<unsigned>(numbers.left[at + 1]) << 16;
-      }
-  return fragments;
-}
-
 struct Form {
   OperandLayout left, right;
   bool in_registers = false, accumulate = false, at_once = false;
@@ -266,7 +225,7 @@ std::vector<float> run(PrimitiveUnit& unit, const Numbers& numbers, Form form, s
   Params params{};
   params.image = unit.upload(image);
   params.image_bytes = static_cast<int>(image.size());
-  if (form.in_registers) params.fragments = unit.upload(fragments_of(numbers));
+  if (form.in_registers) params.fragments = unit.upload(left_fragments(numbers.left, whole_depth(numbers.type)));
   std::vector<float> out = numbers.before;
   if (outs > 0) out.resize(outs * numbers.before.size());
   params.out = unit.upload(out);
@@ -282,7 +241,7 @@ std::vector<float> run(PrimitiveUnit& unit, const Numbers& numbers, Form form, s
   params.orders = (form.right.mn_major ? 1 : 0) | (form.left.mn_major && !form.in_registers ? 2 : 0);
   params.accumulate = form.accumulate;
   params.at_once = form.at_once;
-  const std::string symbol = outs > 0 ? std::string("chains") : "kernel_" + std::to_string(numbers.columns);
+  const std::string symbol = outs > 0 ? std::string("chains") : width_symbol(numbers.columns);
   unit.run(params, 128, {symbol.c_str(), kSmemBytes, 1, 1, false});
   return unit.download(params.out, out.size());
 }
@@ -316,14 +275,17 @@ bool even_steps(const OperandLayout& layout) { return layout.swizzle == 128 && (
 
 }  // namespace
 
-std::string_view group_matrix_text() { return kUnit; }
+std::string_view group_matrix_text() {
+  static const std::string text = with_widths(kUnit);
+  return text;
+}
 
 void check_group_products(const MakeUnit& make, int every) {
-  PrimitiveUnit unit = make(kUnit);
+  PrimitiveUnit unit = make(group_matrix_text());
   unsigned seed = 0;
   int index = 0;
   for (const MatrixType type : {MatrixType::f16, MatrixType::bf16, MatrixType::e4m3})
-    for (const int columns : {32, 64, 128, 160, 176, 192, 256}) {
+    for (const int columns : kGroupColumns) {
       Numbers numbers(type, columns);
       numbers.fill_whole(++seed);
       const std::vector<double> sums = products(numbers);
@@ -348,7 +310,7 @@ void check_group_products(const MakeUnit& make, int every) {
 }
 
 void check_group_chains(const MakeUnit& make) {
-  PrimitiveUnit unit = make(kUnit);
+  PrimitiveUnit unit = make(group_matrix_text());
   Numbers numbers(MatrixType::f16, 64);
   numbers.fill_whole(99);
   const std::vector<float> out = run(unit, numbers, {{MatrixType::f16, kRows}, {MatrixType::f16, 64}}, 3);
@@ -365,7 +327,7 @@ void check_group_chains(const MakeUnit& make) {
 }
 
 void check_e4m3_cuts(const MakeUnit& make) {
-  PrimitiveUnit unit = make(kUnit);
+  PrimitiveUnit unit = make(group_matrix_text());
   Numbers numbers(MatrixType::e4m3, 32);
   Form form{{MatrixType::e4m3, kRows}, {MatrixType::e4m3, 32}};
   form.accumulate = true;

@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "launch/matrix_problem.hpp"
 #include "launch/model_matrix_math.hpp"
 #include "launch/model_unit.hpp"
-#include "types.cuh"
 
 namespace {
 
@@ -33,8 +33,22 @@ struct alignas(64) Params {
 };
 constexpr u32 kA = 0, kB = 8192, kBarrier = 8192 + 256 * 128;
 
+static void load(const Params& p) {
+  const u32 shared = shared_base();
+  if (thread_index() == 0) {
+    mbarrier_init(shared + kBarrier, 1);
+    mbarrier_init_done();
+    mbarrier_expect<1>(shared + kBarrier, 8192u + p.columns * 128u);
+    copy_box_4d(shared + kA, &p.a, shared + kBarrier, 0, 0, 0, 0);
+    copy_box_4d(shared + kB, &p.b, shared + kBarrier, 0, 0, 0, 0);
+  }
+  block_sync();
+  mbarrier_wait<2>(shared + kBarrier, 0);
+}
+
 template <int N>
-static void product(const Params& p) {
+static void whole(const Params& p) {
+  load(p);
   const u32 shared = shared_base(), row = 16 * warp_index() + lane_index() / 4;
   float d[N / 2];
   const auto place = [&](int i) { return p.out + (row + 8 * (i % 4 / 2)) * N + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2; };
@@ -46,32 +60,10 @@ static void product(const Params& p) {
   matrix_wait<5, 0>();
   for (int i = 0; i < N / 2; ++i) *place(i) = d[i];
 }
-
-TJ_KERNEL(kernel, 128, Params, p) {
-  const u32 shared = shared_base();
-  if (thread_index() == 0) {
-    mbarrier_init(shared + kBarrier, 1);
-    mbarrier_init_done();
-    mbarrier_expect<1>(shared + kBarrier, 8192u + p.columns * 128u);
-    copy_box_4d(shared + kA, &p.a, shared + kBarrier, 0, 0, 0, 0);
-    copy_box_4d(shared + kB, &p.b, shared + kBarrier, 0, 0, 0, 0);
-  }
-  block_sync();
-  mbarrier_wait<2>(shared + kBarrier, 0);
-  switch (p.columns) {
-    case 32: product<32>(p); break;
-    case 64: product<64>(p); break;
-    case 128: product<128>(p); break;
-    case 160: product<160>(p); break;
-    case 176: product<176>(p); break;
-    case 192: product<192>(p); break;
-    case 256: product<256>(p); break;
-  }
-}
 )";
 
 tj::testing::ModelUnit& unit() {
-  static tj::testing::ModelUnit made(kUnit);
+  static tj::testing::ModelUnit made(tj::testing::with_widths(kUnit));
   return made;
 }
 
@@ -91,24 +83,13 @@ struct Problem {
     for (auto& v : b) v = from[random() % from.size()];
   }
   void run(bool accumulate = false) {
-    const auto map = [&](tj::TensorMap* to, std::vector<std::uint8_t>& m, int rows) {
-      tj::support::TensorMapDesc desc;
-      desc.base = m.data();
-      desc.dtype = tj::DType::e4m3;
-      desc.rank = 4;
-      desc.dims = {kDepth, static_cast<std::uint64_t>(rows), 1, 1};
-      const auto all = static_cast<std::uint64_t>(rows) * kDepth;
-      desc.stride_bytes = {1, kDepth, all, all};
-      desc.box = {kDepth, static_cast<std::uint32_t>(rows), 1, 1};
-      unit().driver->encode_tensor_map(0, desc, to);
-    };
-    map(&params.a, a, kRows);
-    map(&params.b, b, columns);
+    tj::testing::map_matrix(*unit().driver, {a.data(), kRows, kDepth, kRows, kDepth, 128, tj::DType::e4m3}, &params.a);
+    tj::testing::map_matrix(*unit().driver, {b.data(), columns, kDepth, columns, kDepth, 128, tj::DType::e4m3}, &params.b);
     out = before;
     params.out = out.data();
     params.columns = columns;
     params.accumulate = accumulate;
-    unit().run("kernel", params, 128, 8192 + 256 * 128 + 8);
+    unit().run(tj::testing::width_symbol(columns), params, 128, 8192 + 256 * 128 + 8);
   }
   double exact(int row, int column) const {
     double sum = params.accumulate ? static_cast<double>(before[at(row * columns + column)]) : 0.0;
@@ -157,7 +138,7 @@ TEST_CASE("products of every width: whole numbers exactly, all values within wha
   // 0, 1 to 4 and their negatives: sums of 128 products stay below 2^12.
   const std::vector<std::uint8_t> whole = {0x00, 0x38, 0x40, 0x44, 0x48, 0xb8, 0xc0, 0xc4, 0xc8};
   unsigned seed = 0;
-  for (const int columns : {32, 64, 128, 160, 176, 192, 256})
+  for (const int columns : tj::testing::kGroupColumns)
     for (const bool accumulate : {false, true}) {
       CAPTURE(columns);
       CAPTURE(accumulate);

@@ -3,20 +3,20 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <random>
+#include <string>
 #include <vector>
 
+#include "launch/matrix_problem.hpp"
 #include "launch/model_matrix_math.hpp"
 #include "launch/model_unit.hpp"
-#include "types.cuh"
 
 namespace {
 
+using namespace tj::testing;
 using tj::Code;
+using tj::DType;
 using tj::Error;
 using tj::launch::model::to_float;
-using tj::testing::contains;
-using tj::testing::error_of;
 
 constexpr int kRows = 64, kDepth = 64;
 
@@ -91,22 +91,10 @@ static void by_order(const Params& p) {
   else p.transposed ? product<N, Tag, kRightMn>(p) : product<N, Tag, 0>(p);
 }
 template <int N>
-static void by_type(const Params& p) {
+static void whole(const Params& p) {
+  load(p);
   if (p.bf16) by_order<N, Bf16>(p);
   else by_order<N, F16>(p);
-}
-
-TJ_KERNEL(kernel, 128, Params, p) {
-  load(p);
-  switch (p.columns) {
-    case 32: by_type<32>(p); break;
-    case 64: by_type<64>(p); break;
-    case 128: by_type<128>(p); break;
-    case 160: by_type<160>(p); break;
-    case 176: by_type<176>(p); break;
-    case 192: by_type<192>(p); break;
-    case 256: by_type<256>(p); break;
-  }
 }
 
 // Two groups in flight: the wait for the first shows the first only. out: 6 values a thread.
@@ -134,96 +122,39 @@ TJ_KERNEL(groups, 128, Params, p) {
 }
 )";
 
-tj::testing::ModelUnit& unit() {
-  static tj::testing::ModelUnit made(kUnit);
+ModelUnit& unit() {
+  static ModelUnit made(with_widths(kUnit));
   return made;
 }
 
-/// Operands of one product, and its result in double.
-struct Problem {
-  int columns;
-  bool bf16, transposed;
-  std::vector<std::uint16_t> a_by_depth = std::vector<std::uint16_t>(kRows * kDepth);  ///< the same as a, MN-major
-  std::vector<std::uint16_t> a = std::vector<std::uint16_t>(kRows * kDepth), b;
-  std::vector<unsigned> fragments = std::vector<unsigned>(4 * 128 * 4);
-  std::vector<float> c, out;
+struct Problem : MatrixProblem {
+  std::vector<unsigned> fragments = left_fragments(left, kDepth);
   Params params{};
 
-  Problem(int n, bool is_bf16, bool is_transposed, unsigned seed) : columns(n), bf16(is_bf16), transposed(is_transposed), b(static_cast<std::size_t>(n) * kDepth), c(static_cast<std::size_t>(kRows * n)) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    for (auto& v : a) v = rounded(normal(random));
-    for (auto& v : b) v = rounded(normal(random));
-    for (auto& v : c) v = normal(random);
-    out = c;
-    for (int step = 0; step < 4; ++step)
-      for (int thread = 0; thread < 128; ++thread)
-        for (int r = 0; r < 4; ++r) {
-          // PTX ISA, fragment of A of m64k16: registers go down 8 rows, then right 8 columns.
-          const int row = 16 * (thread / 32) + thread % 32 / 4 + 8 * (r % 2), k = 16 * step + 2 * (thread % 4) + 8 * (r / 2);
-          fragments[static_cast<std::size_t>((step * 128 + thread) * 4 + r)] = at(a, row, k) | static_cast<unsigned>(at(a, row, k + 1)) << 16;
-        }
-    map(&params.a, a.data(), kDepth, kRows, 64);
-    if (transposed) map(&params.b, b.data(), columns, kDepth, 64);
-    else map(&params.b, b.data(), kDepth, columns, columns);
+  Problem(int n, DType of, bool transposed, unsigned seed) : MatrixProblem(kRows, n, kDepth, of, transposed, seed) {
+    map_matrix(*unit().driver, {left.data(), kRows, kDepth, kRows}, &params.a);
+    if (transposed) map_matrix(*unit().driver, {right.data(), kDepth, n, kDepth}, &params.b);
+    else map_matrix(*unit().driver, {right.data(), n, kDepth, n}, &params.b);
     params.fragments = fragments.data();
     params.out = out.data();
-    params.columns = columns;
-    params.bf16 = bf16;
+    params.columns = n;
+    params.bf16 = of == DType::bf16;
     params.transposed = transposed;
   }
-  static std::uint16_t at(const std::vector<std::uint16_t>& m, int row, int k) { return m[static_cast<std::size_t>(row * kDepth + k)]; }
-  tj_model_element element() const { return bf16 ? TJ_MODEL_BF16 : TJ_MODEL_F16; }
-  /// Any 16 bits near the value will do: what they mean is read back.
-  std::uint16_t rounded(float value) const {
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    if (bf16) return static_cast<std::uint16_t>(bits >> 16);
-    if (std::fabs(value) < 1e-3f) return 0;
-    return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits & 0x7fffffffu) >> 13) - (112u << 10)));
-  }
-  void map(tj::TensorMap* out_map, void* base, int inner, int outer, int box_rows) {
-    tj::support::TensorMapDesc desc;
-    desc.base = base;
-    desc.rank = 4;
-    desc.dims = {static_cast<std::uint64_t>(inner), static_cast<std::uint64_t>(outer), 1, 1};
-    const auto pitch = static_cast<std::uint64_t>(inner) * 2;
-    desc.stride_bytes = {2, pitch, pitch * static_cast<std::uint64_t>(outer), pitch * static_cast<std::uint64_t>(outer)};
-    desc.box = {64, static_cast<std::uint32_t>(box_rows), 1, 1};
-    unit().driver->encode_tensor_map(0, desc, out_map);
-  }
   void transpose_left() {
-    for (int row = 0; row < kRows; ++row)
-      for (int k = 0; k < kDepth; ++k) a_by_depth[static_cast<std::size_t>(k * kRows + row)] = at(a, row, k);
-    map(&params.a, a_by_depth.data(), kRows, kDepth, 64);
+    map_matrix(*unit().driver, {left_by_depth.data(), kDepth, kRows, kDepth}, &params.a);
     params.left_transposed = 1;
   }
-  double expected(int row, int column) const {
-    double sum = params.accumulate ? c[static_cast<std::size_t>(row * columns + column)] : 0.0;
-    for (int k = 0; k < kDepth; ++k) {
-      const std::uint16_t right = transposed ? b[static_cast<std::size_t>(k * columns + column)] : at(b, column, k);
-      sum += static_cast<double>(to_float(at(a, row, k), element())) * static_cast<double>(to_float(right, element()));
-    }
-    return sum;
-  }
-  double worst() const {
-    double largest = 0;
-    for (int row = 0; row < kRows; ++row)
-      for (int column = 0; column < columns; ++column) {
-        const double difference = std::fabs(static_cast<double>(out[static_cast<std::size_t>(row * columns + column)]) - expected(row, column));
-        if (!(difference <= largest)) largest = std::isnan(difference) ? 1e9 : difference;
-      }
-    return largest;
-  }
-  void run(const char* symbol = "kernel") { unit().run(symbol, params, 128, 8192 + 256 * 128 + 8); }
+  void run(const std::string& symbol) { unit().run(symbol, params, 128, 8192 + 256 * 128 + 8); }
+  void run() { run(width_symbol(columns)); }
 };
 
 TEST_CASE("products of every width, type, order and operand place agree with double") {
   unsigned seed = 0;
-  for (int columns : {32, 64, 128, 160, 176, 192, 256})
+  for (int columns : kGroupColumns)
     for (int form = 0; form < 32; ++form) {
       if ((form & 16) != 0 && (form & 4) != 0) continue;  // registers have one order
-      Problem problem(columns, form & 1, form & 2, ++seed);
+      Problem problem(columns, (form & 1) != 0 ? DType::bf16 : DType::f16, (form & 2) != 0, ++seed);
       problem.params.in_registers = (form & 4) != 0;
       problem.params.accumulate = (form & 8) != 0;
       if ((form & 16) != 0) problem.transpose_left();
@@ -231,7 +162,7 @@ TEST_CASE("products of every width, type, order and operand place agree with dou
       problem.run();
       CAPTURE(columns);
       CAPTURE(form);
-      CHECK(problem.worst() < 1e-4);
+      CHECK(problem.worst(problem.params.accumulate) < 1e-4);
     }
   unit().options({});
 }
@@ -248,7 +179,7 @@ TEST_CASE("16-bit elements mean what IEEE says") {
 TEST_CASE("half of the accumulators are NaN from issue to the wait that covers them, half a number that shows what is added") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     unit().options({seed, {}, 1, {}});
-    Problem problem(64, false, false, static_cast<unsigned>(seed));
+    Problem problem(64, DType::f16, false, static_cast<unsigned>(seed));
     std::vector<float> seen(128 * 6);
     problem.params.out = seen.data();
     problem.run("groups");
@@ -262,7 +193,7 @@ TEST_CASE("half of the accumulators are NaN from issue to the wait that covers t
 }
 
 TEST_CASE("switching a wait off shows as NaN, and the copy's wait as a fault whatever the order") {
-  Problem without_wait(64, false, false, 3), without_copy_wait(64, false, false, 3);
+  Problem without_wait(64, DType::f16, false, 3), without_copy_wait(64, DType::f16, false, 3);
   std::vector<float> seen(128 * 6);
   without_wait.params.out = seen.data();
   unit().options({1, {13}, 1, {}});
@@ -282,9 +213,9 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     Code code;
     const char* says;
   };
-  for (const Case& c : {Case{1, "kernel", Code::model_fault, "left operand changed between its issue and its wait"},
-                        Case{2, "kernel", Code::model_fault, "accumulators of a matrix instruction changed"},
-                        Case{3, "kernel", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
+  for (const Case& c : {Case{1, "kernel_64", Code::model_fault, "left operand changed between its issue and its wait"},
+                        Case{2, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},
+                        Case{3, "kernel_64", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
                         Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
                         Case{5, "groups", Code::model_fault, "have not been waited for"},
                         Case{6, "groups", Code::deadlock, "deadlock in block 0"},
@@ -293,7 +224,7 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
                         Case{11, "groups", Code::model_fault, "registers that have changed since the last matrix_fence"},
                         Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
     CAPTURE(c.which);
-    Problem problem(64, false, false, 9);
+    Problem problem(64, DType::f16, false, 9);
     std::vector<float> seen(128 * 64);
     problem.params.out = seen.data();
     problem.params.which = c.which;

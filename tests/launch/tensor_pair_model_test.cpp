@@ -2,13 +2,12 @@
 // block, and what must be waited for across the two.
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <cstdlib>
 #include <vector>
 
-#include "launch/model_matrix_math.hpp"
+#include "launch/matrix_problem.hpp"
 #include "launch/model_unit.hpp"
 #include "launch/primitive_texts.hpp"
-#include "types.cuh"
 
 namespace {
 
@@ -44,16 +43,6 @@ struct Problem {
     static constexpr std::uint16_t kHalf[] = {0x0000, 0x3c00, 0x4000, 0x4200};  // 0 to 3
     return static_cast<std::uint16_t>(kHalf[std::abs(value)] | (value < 0 ? 0x8000u : 0u));
   }
-  static void map(tj::TensorMap* out_map, void* base, int rows, int box_rows) {
-    tj::support::TensorMapDesc desc;
-    desc.base = base;
-    desc.rank = 4;
-    desc.dims = {kDepth, static_cast<std::uint64_t>(rows), 1, 1};
-    const auto all = static_cast<std::uint64_t>(rows) * kDepth * 2;
-    desc.stride_bytes = {2, kDepth * 2, all, all};
-    desc.box = {kDepth, static_cast<std::uint32_t>(box_rows), 1, 1};
-    unit().driver->encode_tensor_map(0, desc, out_map);
-  }
   Problem() {
     for (int row = 0; row < kRows; ++row)
       for (int k = 0; k < kDepth; ++k) {
@@ -62,8 +51,8 @@ struct Problem {
       }
     for (int column = 0; column < kColumns; ++column)
       for (int k = 0; k < kDepth; ++k) b[static_cast<std::size_t>(column * kDepth + k)] = half(right_at(column, k));
-    map(&params.a, a.data(), kRows, kRows / 2);
-    map(&params.b, b.data(), kColumns, kColumns / 2);
+    tj::testing::map_matrix(*unit().driver, {a.data(), kRows, kDepth, kRows / 2}, &params.a);
+    tj::testing::map_matrix(*unit().driver, {b.data(), kColumns, kDepth, kColumns / 2}, &params.b);
     params.left = left.data();
     params.out = out.data();
   }
