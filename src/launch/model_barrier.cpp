@@ -110,6 +110,7 @@ std::pair<Order::Agent, Order::Time> Mbarriers::complete_bytes(std::uint32_t add
   if (barrier.bytes < -kMaxBytes)
     fault(cat(name(address), " got ", -barrier.bytes, " bytes more than were announced; at most ", kMaxBytes, " can be counted"));
   --barrier.copies;
+  barrier.brought = barrier.phase + 1;
   const std::pair done(barrier.agent, static_cast<Order::Time>(barrier.phase + 1));
   advance_if_done(address, barrier);
   return done;
@@ -155,10 +156,14 @@ void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint3
 }
 
 void Mbarriers::check_left() const {
-  for (const auto& [address, barrier] : barriers_)
+  const unsigned block = scheduler_.thread(0).self.block;
+  for (const auto& [address, barrier] : barriers_) {
     if (barrier.pending != barrier.arrivals || barrier.bytes != 0)
-      fault(cat("block ", scheduler_.thread(0).self.block, " ends with the ", name(address), " in use: its phase ", barrier.phase, " has ", barrier.arrivals - barrier.pending, " of ", barrier.arrivals,
+      fault(cat("block ", block, " ends with the ", name(address), " in use: its phase ", barrier.phase, " has ", barrier.arrivals - barrier.pending, " of ", barrier.arrivals,
                 " arrivals and ", barrier.bytes, " bytes outstanding"));
+    if (barrier.brought > barrier.observed)  // whether they are done by then is chance
+      fault(cat("block ", block, " ends, and nobody has waited for phase ", barrier.brought - 1, " of the ", name(address), ", to which bulk copies report; they may go on when the block has ended"));
+  }
 }
 
 // ---- named barriers -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ struct Mbarrier {
   std::uint64_t phase = 0;
   std::vector<Thread*> waiting;
   unsigned copies = 0;         ///< under way that report to it
-  std::uint64_t observed = 0;  ///< phases that somebody has waited for
+  std::uint64_t observed = 0;  ///< phases up to the last that somebody has waited for
+  std::uint64_t brought = 0;   ///< phases up to the last that bulk copies have reported to
   bool announced = false;      ///< initialised for the copy engine and other blocks too
   bool published = false;      ///< a cluster_sync has followed that
   unsigned initialiser = 0;    ///< who, and at what time
@@ -55,7 +56,7 @@ class Mbarriers {
   void begin_copy(const Thread& thread, std::uint32_t address);
   /// The bytes are there: of which phase of which agent.
   std::pair<Order::Agent, Order::Time> complete_bytes(std::uint32_t address, std::uint32_t bytes);
-  /// At the end of the block: nothing half done.
+  /// At the end of the block: nothing half done, and no bulk copy that nobody knows to be done.
   void check_left() const;
 
   /// Null when there is none.

@@ -47,6 +47,7 @@ AsyncUnit& Block::used(AsyncUnit& unit) {
 void Block::enter_node(Thread& thread, int call, int iteration) {
   thread.call = call;
   thread.iteration = iteration;
+  monitor.enter_node(thread);
   if (const Notes::Role* role = launch.notes->role_of(thread.warp())) registers.need(thread, role->registers, role->name);
   if (thread.group() >= matrix.size() || launch.notes->waits.empty()) return;
   const std::string node = launch.notes->node(call, thread.warp());

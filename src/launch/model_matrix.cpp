@@ -150,7 +150,7 @@ void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::s
 void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
   const void* known = monitor_.order.identity(thread.actor);
   if (operation.access != 0) {
-    if (operation.known != known) monitor_.join(thread, operation.access, operation.read.writers);
+    if (operation.known != known) monitor_.join(thread, operation.access, operation.read);
   } else {
     const tj_model_matrix& instruction = operation.instruction;
     operation.access = monitor_.begin(thread, Access::By::matrix, false, agent_, static_cast<Order::Time>(threads_[thread.in_group()].issued + 1));

@@ -28,6 +28,7 @@ void Monitor::reset(std::size_t bytes, unsigned rank) {
   rank_ = rank;
   shadow_.reset(bytes, SharedMemory::kBase);
   current_.assign(block_threads_, {});
+  used_.assign(block_threads_, {});
 }
 
 Shadow::Id Monitor::ordinary(const Thread& thread, bool write) {
@@ -48,6 +49,7 @@ Shadow::Id Monitor::begin(const Thread& thread, Access::By by, bool write, Order
 
 void Monitor::read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading) {
   if (const auto conflict = shadow_.read(id, address, bytes, reading)) report(thread, id, *conflict);
+  check_use(thread, address, reading);
 }
 
 void Monitor::write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) {
@@ -69,6 +71,29 @@ void Monitor::check_filling(const Thread& thread, std::uint32_t address) const {
             ". time and has not waited for its empty barrier ", hex(first + slot->ring->empty), ", which is in phase ", empty->phase));
 }
 
+// Who reads a slot must have waited for the slot's own barrier, likewise.
+void Monitor::check_use(const Thread& thread, std::uint32_t address, Shadow::Reading* reading) {
+  if (thread.self.cluster_rank != rank_) return;
+  Used& used = used_[thread.index()];
+  if (address >= used.begin && address < used.end) return;
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
+  if (!slot) return;
+  check_use_of(thread, address);
+  used.begin = SharedMemory::kBase + slot->ring->data + (slot->member * slot->ring->slots + slot->slot) * slot->ring->slot_bytes;
+  used.end = used.begin + slot->ring->slot_bytes;
+  if (reading != nullptr) reading->slots.push_back(used.begin);
+}
+
+void Monitor::check_use_of(const Thread& thread, std::uint32_t address) const {
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
+  if (barriers_ == nullptr || !slot || !slot->ring->barriers || !notes_.reads(thread.call, *slot->ring)) return;
+  const std::uint32_t barrier = SharedMemory::kBase + slot->ring->full + slot->member * slot->ring->slots * 16 + slot->slot * 8;
+  const Mbarrier* full = barriers_->find(barrier);
+  if (full == nullptr || (full->phase > 0 && order.knows(thread.actor, full->agent, static_cast<Order::Time>(full->phase)))) return;
+  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " reads ", place(address), " and has not waited for its full barrier ", hex(barrier),
+            ", which is in phase ", full->phase));
+}
+
 void Monitor::set_time(Shadow::Id id, Order::Agent agent, Order::Time time) {
   shadow_.at(id).agent = agent;
   shadow_.at(id).time = time;
@@ -78,9 +103,10 @@ void Monitor::unwritten(const Thread& thread, Shadow::Id id, std::uint32_t addre
   report(thread, id, {Shadow::kNever, address, bytes, false, false});
 }
 
-void Monitor::join(const Thread& thread, Shadow::Id id, const std::vector<Shadow::Id>& writers) {
-  for (const Shadow::Id writer : writers)
+void Monitor::join(const Thread& thread, Shadow::Id id, const Shadow::Reading& reading) {
+  for (const Shadow::Id writer : reading.writers)
     if (const auto conflict = shadow_.after(shadow_.at(id), thread.actor, writer)) report(thread, id, *conflict);
+  for (const std::uint32_t slot : reading.slots) check_use_of(thread, slot);
 }
 
 // ---- reports ------------------------------------------------------------------------------------------------------------

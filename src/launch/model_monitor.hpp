@@ -37,7 +37,9 @@ class Monitor {
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
   /// Another thread takes part in a read that found these writers.
   [[noreturn]] void unwritten(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
-  void join(const Thread& thread, Shadow::Id id, const std::vector<Shadow::Id>& writers);
+  void join(const Thread& thread, Shadow::Id id, const Shadow::Reading& reading);
+  /// The thread begins another node, or the same of another iteration.
+  void enter_node(const Thread& thread) { used_[thread.index()] = {}; }
   void set_barrier(std::uint32_t address, std::uint32_t bytes) { shadow_.set_barrier(address, bytes); }
 
   /// "ring k, slot 1", "0x1c00"; where notes say nothing, the address alone.
@@ -55,6 +57,8 @@ class Monitor {
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
   void check_filling(const Thread& thread, std::uint32_t address) const;
+  void check_use(const Thread& thread, std::uint32_t address, Shadow::Reading* reading);
+  void check_use_of(const Thread& thread, std::uint32_t address) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
@@ -62,6 +66,10 @@ class Monitor {
     Order::Time time = 0;
     int call = 0, iteration = 0;
     Shadow::Id read = 0, write = 0;
+  };
+
+  struct Used {  ///< a slot that a thread's node may read
+    std::uint32_t begin = 0, end = 0;
   };
 
   const Notes& notes_;
@@ -72,6 +80,7 @@ class Monitor {
   unsigned rank_ = 0;
   Shadow shadow_;
   std::vector<Current> current_;  ///< of each thread of the block
+  std::vector<Used> used_;        ///< likewise: the last one that was found in order
 };
 
 }  // namespace tj::launch::model

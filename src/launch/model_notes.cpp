@@ -1,6 +1,7 @@
 // See model_notes.hpp.
 #include "launch/model_notes.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "support/fail.hpp"
@@ -38,7 +39,7 @@ Notes read(const json& from) {
   for (const json& role : from.value("roles", json::array()))
     notes.roles.push_back({role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
   for (const json& ring : from.value("rings", json::array())) notes.rings.push_back(ring_of(ring));
-  for (const json& call : from.value("calls", json::array())) notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{})};
+  for (const json& call : from.value("calls", json::array())) notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{}), call.value("reads", std::vector<int>{})};
   for (const json& wait : from.value("waits", json::array())) notes.waits.push_back({wait.value("src", ""), wait.value("dst", ""), wait.value("distance", 0)});
   return notes;
 }
@@ -83,6 +84,11 @@ std::string Notes::node(int call, unsigned warp) const {
 std::string Notes::site(int id) const {
   const auto found = sites.find(id);
   return found == sites.end() ? std::string() : found->second.text;
+}
+
+bool Notes::reads(int call, const Ring& ring) const {
+  const auto found = calls.find(call);
+  return found != calls.end() && std::any_of(found->second.reads.begin(), found->second.reads.end(), [&](int read) { return &rings.at(static_cast<std::size_t>(read)) == &ring; });
 }
 
 std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset) const {

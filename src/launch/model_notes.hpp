@@ -34,6 +34,7 @@ struct Notes {
   struct Call {
     std::vector<std::string> nodes;  ///< one for each role that makes it
     std::vector<int> roles;
+    std::vector<int> reads;  ///< of rings
   };
   struct Wait {  ///< node `dst` of an iteration needs what the matrix unit did for node `src`, `distance` iterations before
     std::string src, dst;
@@ -52,6 +53,8 @@ struct Notes {
   /// "" where unknown.
   std::string node(int call, unsigned warp) const;
   std::string site(int id) const;
+  /// Does the node take what others have filled the ring with?
+  bool reads(int call, const Ring& ring) const;
   std::optional<Place> slot_at(std::uint32_t offset) const;
   std::optional<Place> barrier_at(std::uint32_t offset) const;
 

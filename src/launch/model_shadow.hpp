@@ -42,6 +42,7 @@ class Shadow {
   struct Reading {
     std::vector<Id> writers;
     std::uint32_t unwritten = 0;  ///< bytes that nobody has written: no conflict then
+    std::vector<std::uint32_t> slots;  ///< their first bytes
   };
 
   Shadow(Order& order, unsigned warp_threads) : order_(order), warp_threads_(warp_threads) {}

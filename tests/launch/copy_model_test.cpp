@@ -137,6 +137,22 @@ TEST_CASE("a phase waits for its bytes, before or after their announcement") {
   CHECK(bench.copies.ready() == 0);
 }
 
+TEST_CASE("a block that ends has waited for its copies: that they are done by then is chance") {
+  Bench bench;
+  Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
+  const int origin[4] = {0, 0, 0, 0};
+  for (int phase = 0; phase < 2; ++phase) {
+    bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, origin, 4);
+    bench.barriers.expect(bench.thread(), kBarrier, 1024);
+    bench.copies.complete(0);
+    CHECK(contains(error_of([&] { bench.barriers.check_left(); }).message, tj::support::cat("nobody has waited for phase ", phase, " of the mbarrier at ")));
+    bench.barriers.wait(bench.thread(), 0, kBarrier, static_cast<std::uint32_t>(phase), true);
+    CHECK(error_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
+  }
+  bench.barriers.arrive(bench.thread(), kBarrier);  // of threads alone: there is nothing to be done
+  CHECK(error_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
+}
+
 TEST_CASE("bad copies are faults with names") {
   Bench bench;
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
