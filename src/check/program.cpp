@@ -2,8 +2,6 @@
 #include "check/program.hpp"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
+#include "support/process.hpp"
 
 namespace tj::check {
 namespace {
@@ -35,29 +34,16 @@ std::string joined(const std::vector<support::SiteName>& sites) {
   return text;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-/// Standard input empty; output and error read until both are closed.
-Ended run(std::vector<std::string> words, std::vector<std::string> environment) {
+/// Output and error are read until both are closed.
+Ended run(const std::vector<std::string>& words, std::vector<std::string> environment) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) support::fail(Stage::model, Code::io, cat("pipe: ", support::errno_text(errno)));
   const support::FileDescriptor from(ends[0]);
   support::FileDescriptor into(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDERR_FILENO);
   pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, words.front().c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) support::fail(Stage::argument, Code::invalid_argument, cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
-  into = support::FileDescriptor();
+  if (const int failed = support::start_process(words, std::move(environment), into.get(), child); failed != 0)
+    support::fail(Stage::argument, Code::invalid_argument, cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
+  into.reset();
   Ended ended;
   char buffer[4096];
   for (ssize_t got; (got = ::read(from.get(), buffer, sizeof buffer)) != 0;) {
@@ -65,10 +51,9 @@ Ended run(std::vector<std::string> words, std::vector<std::string> environment) 
     if (got > 0) ended.output.append(buffer, static_cast<std::size_t>(got));
     if (ended.output.size() > 2 * kTailBytes) ended.output.erase(0, ended.output.size() - kTailBytes);
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  ended.status = support::wait_for_process(child);
+  if (ended.status == support::kUnknownStatus)
+    support::fail(Stage::argument, Code::unsupported, cat("how '", words.front(), "' ended is not known, as this process ignores SIGCHLD; allowed: its default action"));
   return ended;
 }
 

@@ -1,4 +1,4 @@
-// Running a program without a shell, and a private directory for its files.
+// Running a compiler, and a private directory for its files.
 //
 // Decides the environment that a compiler sees and where its output goes. Knows no options.
 // Invariant: the directory disappears with its owner; no descriptor of this process leaks into the child on purpose.
@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/process.hpp"
 
 namespace tj::compile {
 
@@ -26,11 +28,8 @@ class PrivateDirectory {
   std::string path_;
 };
 
-/// How a child ended: `status` is its exit status, or -signal; kUnknown where the process does not let its children be
-/// waited for.
 struct ProcessResult {
-  static constexpr int kUnknown = -1000;
-  int status = kUnknown;
+  int status = support::kUnknownStatus;  ///< as wait_for_process() gives it
   std::string output;  ///< standard output and error together
 };
 

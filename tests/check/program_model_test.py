@@ -4,6 +4,7 @@ What a run reports comes through the file that TJ_MODEL_REPORT names; a program 
 """
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,8 +31,8 @@ class Program(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def check(self, *words, program=(PROGRAM, *SIZES)):
-        return subprocess.run([TOOL, "--target", "model:sm_90a", *words, "--", *program], capture_output=True, text=True, env=self.environment)
+    def check(self, *words, program=(PROGRAM, *SIZES), before=None):
+        return subprocess.run([TOOL, "--target", "model:sm_90a", *words, "--", *program], capture_output=True, text=True, env=self.environment, preexec_fn=before)
 
     def test_clean(self):
         done = self.check("--seeds", "3")
@@ -58,6 +59,11 @@ class Program(unittest.TestCase):
         other = self.check("--seed", "5", "--seeds", "2", program=("sh", "-c", words))
         self.assertEqual(other.returncode, 1, other.stdout)
         self.assertIn("ended with status 3, and the model reported nothing", other.stdout)
+
+    def test_an_end_is_seen_though_the_parent_ignores_its_children(self):
+        done = self.check("--seeds", "1", program=("sh", "-c", " ".join([PROGRAM, *SIZES]) + "; exit 3"), before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("ended with status 3", done.stdout)
 
     def test_bad_use(self):
         for program, part in ((("/nowhere",), "/nowhere"), (("true",), "launched no kernel on model:sm_90a"), ((PROGRAM, "--colour"), "launched no kernel")):
