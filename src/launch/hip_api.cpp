@@ -29,7 +29,7 @@ const char* next_step(int result) {
     case kHipInvalidDeviceFunction:
     case kHipNotFound: return "the binary lacks the symbol: clear the kernel cache";
     case kHipInvalidValue:
-    case kHipInvalidConfiguration: return "check the grid (blocks times threads stay below 2^32), the shared memory and the pointers against the device's limits";
+    case kHipInvalidConfiguration: return "check the grid, the shared memory and the pointers against the device's limits";
     case kHipInvalidHandle: return "use a stream of this device that still exists, made by the same HIP runtime";
     case kHipLaunchOutOfResources: return "the kernel needs more registers or shared memory than the device has";
     case kHipIllegalAddress:

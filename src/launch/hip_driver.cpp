@@ -4,6 +4,7 @@
 // kernels and allocations keep what they need alive, so they may outlive the driver object; nothing here resets a device or
 // leaves another one current. The null stream is the device's default stream.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -80,6 +81,10 @@ class HipDriver final : public Driver {
       refuse_clusters(device);
     if (loaded.max_threads() != 0 && config.threads > loaded.max_threads()) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was made for at most ", loaded.max_threads(), " threads a block and is launched with ", config.threads, "; clear the kernel cache"));
+    // hip_runtime_api.h, hipModuleLaunchKernel: threads of a dimension are counted in 32 bits.
+    if (const std::uint64_t threads = std::uint64_t{config.grid[0]} * config.threads; threads >> 32 != 0) [[unlikely]]
+      fail(Stage::launch, Code::unsupported,
+           cat("the launch has ", config.grid[0], " blocks of ", config.threads, " threads, ", threads, " in all; HIP allows fewer than 2^32 (4294967296): split the call, by batch for instance"));
     // hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END. The runtime copies the buffer before it returns.
     std::size_t size = params_bytes;
     void* packed[] = {reinterpret_cast<void*>(1), const_cast<void*>(params), reinterpret_cast<void*>(2), &size, reinterpret_cast<void*>(3)};
