@@ -44,13 +44,20 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
   return names.empty() ? all : chosen;
 }
 
+/// Refuses what is measured on no machine; the rest is up to this one's GPU.
+void check_targets(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (arch::parse_target(name).arch->vendor != "nvidia")
+      bad_use(cat("--target is '", name, "'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU. For AMD's nothing is measured: calls there take the predicted kernel"));
+}
+
 /// The first GPU's target. Throws tj::Error that says why there is none.
 std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu) {
   std::string target;
   try {
     target = runtime.target_of(gpu);
   } catch (const Error& error) {
-    support::fail(Stage::target, error.code, cat("--tune measures on a GPU: ", error.message));
+    support::fail(Stage::target, error.code, cat("--tune measures on an NVIDIA GPU: ", error.message));
   }
   for (const std::string& name : work.targets)
     if (arch::parse_target(name).name() != target)
@@ -121,6 +128,7 @@ Json to_json(const TuneReport& report, bool all) {
 }  // namespace
 
 int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bool terminal) {
+  check_targets(work.targets);
   const std::vector<const ops::Op*> chosen = tunable_ops(work.op_names);
   std::vector<Task> tasks;
   for (const ops::Op* op : chosen)

@@ -103,13 +103,22 @@ TEST_CASE("bad use is refused before anything is made") {
   CHECK(run({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
 }
 
+TEST_CASE("for AMD's targets it says that nothing is measured there, whatever this machine has") {
+  TuneMachine machine;
+  for (const int devices : {1, 0}) {
+    machine.cuda.set_devices(devices);
+    machine.refused({"--sizes", "64", "--target", "gfx1100"}, "--target is 'gfx1100'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU");
+    machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"}, "For AMD's nothing is measured: calls there take the predicted kernel");
+  }
+}
+
 TEST_CASE("without a GPU, or on the model, it says that it needs one") {
   TuneMachine machine;
   ::setenv("TJ_TARGET", "model:sm_90a", 1);
-  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: target 'model:sm_90a' runs on the cpu");
+  machine.refused({"--sizes", "64"}, "--tune measures on an NVIDIA GPU: target 'model:sm_90a' runs on the cpu");
   ::unsetenv("TJ_TARGET");
   machine.cuda.set_devices(0);
-  machine.refused({"--sizes", "64"}, "--tune measures on a GPU: no driver for cuda:0");
+  machine.refused({"--sizes", "64"}, "--tune measures on an NVIDIA GPU: no driver for cuda:0");
 }
 
 TEST_CASE("a cache that cannot be written is a failure") {
