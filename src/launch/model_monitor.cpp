@@ -49,16 +49,18 @@ Shadow::Id Monitor::begin(const Thread& thread, Access::By by, bool write, Order
 
 void Monitor::read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading) {
   if (const auto conflict = shadow_.read(id, address, bytes, reading)) report(thread, id, *conflict);
-  check_use(thread, address, reading);
+  check_use(thread, id, address, bytes, reading);
 }
 
 void Monitor::write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) {
   if (const auto conflict = shadow_.write(id, address, bytes)) report(thread, id, *conflict);
-  check_filling(thread, address);
+  check_filling(thread, id, address, bytes);
+  shadow_.wrote(id, address, bytes);
 }
 
-// Who fills a slot again must have waited for the slot's own barrier: that another wait implies it holds for one schedule only.
-void Monitor::check_filling(const Thread& thread, std::uint32_t address) const {
+// Who fills a slot again must have waited for the slot's own barrier, and by that alone know of all reads: that another wait implies it holds
+// for one schedule only.
+void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
   const auto slot = notes_.slot_at(address - SharedMemory::kBase);
   if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
   const Notes::Role* role = notes_.role_of(thread.warp());
@@ -66,32 +68,40 @@ void Monitor::check_filling(const Thread& thread, std::uint32_t address) const {
   if (role == nullptr || std::find(producers.begin(), producers.end(), role->name) == producers.end()) return;
   const std::uint32_t first = SharedMemory::kBase + slot->member * slot->ring->slots * 16 + slot->slot * 8;
   const Mbarrier *full = barriers_->find(first + slot->ring->full), *empty = barriers_->find(first + slot->ring->empty);
-  if (full == nullptr || empty == nullptr || full->phase == 0 || order.knows(thread.actor, empty->agent, static_cast<Order::Time>(full->phase))) return;
-  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1,
-            ". time and has not waited for its empty barrier ", hex(first + slot->ring->empty), ", which is in phase ", empty->phase));
+  if (full == nullptr || empty == nullptr || full->phase == 0) return;
+  const auto filled = static_cast<Order::Time>(full->phase);
+  if (!order.knows(thread.actor, empty->agent, filled))
+    fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1,
+              ". time and has not waited for its empty barrier ", hex(first + slot->ring->empty), ", which is in phase ", empty->phase, empty->phase < full->phase ? "; or the filling before was published while it went on" : ""));
+  if (const auto conflict = shadow_.untold(id, {empty->completed, empty->agent, filled}, address, bytes); conflict && notes_.reads(shadow_.at(conflict->prior).call, *slot->ring)) report(thread, id, *conflict);
 }
 
-// Who reads a slot must have waited for the slot's own barrier, likewise.
-void Monitor::check_use(const Thread& thread, std::uint32_t address, Shadow::Reading* reading) {
+// Who reads a slot must have waited for the slot's own barrier, and by that alone know of all writes, likewise.
+void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading) {
   if (thread.self.cluster_rank != rank_) return;
   Used& used = used_[thread.index()];
-  if (address >= used.begin && address < used.end) return;
-  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
-  if (!slot) return;
-  check_use_of(thread, address);
-  used.begin = SharedMemory::kBase + slot->ring->data + (slot->member * slot->ring->slots + slot->slot) * slot->ring->slot_bytes;
-  used.end = used.begin + slot->ring->slot_bytes;
-  if (reading != nullptr) reading->slots.push_back(used.begin);
+  const auto slot = address >= used.begin && address < used.end ? std::nullopt : notes_.slot_at(address - SharedMemory::kBase);
+  if (slot) {
+    used.full = full_of(thread, *slot);
+    used.begin = SharedMemory::kBase + slot->ring->data + (slot->member * slot->ring->slots + slot->slot) * slot->ring->slot_bytes;
+    used.end = used.begin + slot->ring->slot_bytes;
+    if (reading != nullptr) reading->slots.push_back(used.begin);
+  } else if (address < used.begin || address >= used.end) {
+    return;
+  }
+  if (used.full == nullptr) return;
+  if (const auto conflict = shadow_.untold(id, {used.full->completed, used.full->agent, static_cast<Order::Time>(used.full->phase)}, address, bytes)) report(thread, id, *conflict);
 }
 
-void Monitor::check_use_of(const Thread& thread, std::uint32_t address) const {
-  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
-  if (barriers_ == nullptr || !slot || !slot->ring->barriers || !notes_.reads(thread.call, *slot->ring)) return;
-  const std::uint32_t barrier = SharedMemory::kBase + slot->ring->full + slot->member * slot->ring->slots * 16 + slot->slot * 8;
+/// The barrier that the thread has waited for; null where there is none, or where its node does not take what it tells of.
+const Mbarrier* Monitor::full_of(const Thread& thread, const Notes::Place& slot) const {
+  if (barriers_ == nullptr || !slot.ring->barriers || !notes_.reads(thread.call, *slot.ring)) return nullptr;
+  const std::uint32_t barrier = SharedMemory::kBase + slot.ring->full + slot.member * slot.ring->slots * 16 + slot.slot * 8;
   const Mbarrier* full = barriers_->find(barrier);
-  if (full == nullptr || (full->phase > 0 && order.knows(thread.actor, full->agent, static_cast<Order::Time>(full->phase)))) return;
-  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " reads ", place(address), " and has not waited for its full barrier ", hex(barrier),
-            ", which is in phase ", full->phase));
+  if (full != nullptr && (full->phase == 0 || !order.knows(thread.actor, full->agent, static_cast<Order::Time>(full->phase))))
+    fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " reads ring ", slot.ring->value, ", slot ", slot.slot, " of ", slot.ring->slots,
+              " and has not waited for its full barrier ", hex(barrier), ", which is in phase ", full->phase));
+  return full;
 }
 
 void Monitor::set_time(Shadow::Id id, Order::Agent agent, Order::Time time) {
@@ -106,7 +116,8 @@ void Monitor::unwritten(const Thread& thread, Shadow::Id id, std::uint32_t addre
 void Monitor::join(const Thread& thread, Shadow::Id id, const Shadow::Reading& reading) {
   for (const Shadow::Id writer : reading.writers)
     if (const auto conflict = shadow_.after(shadow_.at(id), thread.actor, writer)) report(thread, id, *conflict);
-  for (const std::uint32_t slot : reading.slots) check_use_of(thread, slot);
+  for (const std::uint32_t address : reading.slots)
+    if (const auto slot = notes_.slot_at(address - SharedMemory::kBase)) full_of(thread, *slot);
 }
 
 // ---- reports ------------------------------------------------------------------------------------------------------------

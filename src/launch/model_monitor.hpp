@@ -1,6 +1,6 @@
 // Every access to a block's shared memory, held against what its thread may rely on.
 //
-// Decides what a faulty access is told as: who, where, after what, and which barrier is missing. What order there is decides Order, what was
+// Decides what a faulty access is told as: who, where, after what, and which barrier is missing; and that a ring's own barriers order its slots. What order there is decides Order, what was
 // done to a byte Shadow. Invariant: knows accesses and syncs alone, never values; what it finds does not depend on the order of events.
 #pragma once
 
@@ -16,6 +16,7 @@
 namespace tj::launch::model {
 
 class Mbarriers;
+struct Mbarrier;
 
 class Monitor {
  public:
@@ -56,9 +57,9 @@ class Monitor {
 
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
-  void check_filling(const Thread& thread, std::uint32_t address) const;
-  void check_use(const Thread& thread, std::uint32_t address, Shadow::Reading* reading);
-  void check_use_of(const Thread& thread, std::uint32_t address) const;
+  void check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
+  void check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading);
+  const Mbarrier* full_of(const Thread& thread, const Notes::Place& slot) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
@@ -68,8 +69,9 @@ class Monitor {
     Shadow::Id read = 0, write = 0;
   };
 
-  struct Used {  ///< a slot that a thread's node may read
+  struct Used {  ///< the slot that a thread's node has read last
     std::uint32_t begin = 0, end = 0;
+    const Mbarrier* full = nullptr;  ///< null: the node is none of its readers
   };
 
   const Notes& notes_;
@@ -80,7 +82,7 @@ class Monitor {
   unsigned rank_ = 0;
   Shadow shadow_;
   std::vector<Current> current_;  ///< of each thread of the block
-  std::vector<Used> used_;        ///< likewise: the last one that was found in order
+  std::vector<Used> used_;        ///< likewise
 };
 
 }  // namespace tj::launch::model

@@ -63,6 +63,7 @@ class Order {
   /// What the thread knows of others now, to be asked later.
   const Known& known(unsigned thread) const { return own_[thread].known; }
   bool knows(const Known& known, Agent agent, Time time) const { return known != nullptr && place(agent) < known->size() && (*known)[place(agent)] >= time; }
+  bool knows(const Known& known, Section section, unsigned of, Time time) const { return known != nullptr && place(section, of) < known->size() && (*known)[place(section, of)] >= time; }
   /// Equal for two threads: what they know of all others is the same.
   const void* identity(unsigned thread) const { return own_[thread].known.get(); }
 

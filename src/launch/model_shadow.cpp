@@ -32,23 +32,49 @@ Shadow::Conflict Shadow::placed(Conflict conflict, std::size_t first, std::size_
   return conflict;
 }
 
-std::optional<Shadow::Conflict> Shadow::after(const Access& access, unsigned thread, Id prior_id) const {
+/// knows_work(): is the asynchronous work that `prior` was known to be done? knows(section): of a thread's access, in that sense.
+template <class Work, class Knows>
+std::optional<Shadow::Conflict> Shadow::judge(const Access& access, Id prior_id, const Work& knows_work, const Knows& knows) const {
   using Section = Order::Section;
   const Access& prior = accesses_[prior_id];
   const Conflict conflict{prior_id, 0, 0, false, false};
-  if (prior.by != Access::By::thread) {
-    if (order_.knows(thread, prior.agent, prior.time)) return std::nullopt;
-    return conflict;
-  }
-  const auto knows = [&](Section section) { return order_.knows(thread, section, prior.thread, prior.time); };
+  if (prior.by != Access::By::thread) return knows_work() ? std::nullopt : std::optional(conflict);
   const bool async = access.by != Access::By::thread, proxied = async && access.by != Access::By::thread_copy;
-  if (!knows(prior.write ? Section::writes : Section::reads)) {
-    // Lanes of one warp may write the same place: their order is the hardware's.
-    const bool lanes = !async && access.write && prior.write && prior.thread / warp_threads_ == thread / warp_threads_;
-    return lanes ? std::nullopt : std::optional(conflict);
-  }
+  if (!knows(prior.write ? Section::writes : Section::reads)) return conflict;
   if (prior.write && proxied && !knows(Section::proxied_writes)) return Conflict{prior_id, 0, 0, true, false};
   if (!prior.write && async && !knows(Section::arrived_reads)) return Conflict{prior_id, 0, 0, false, true};
+  return std::nullopt;
+}
+
+std::optional<Shadow::Conflict> Shadow::after(const Access& access, unsigned thread, Id prior_id) const {
+  const Access& prior = accesses_[prior_id];
+  // Lanes of one warp may write the same place: their order is the hardware's.
+  const bool lanes = access.by == Access::By::thread && prior.by == Access::By::thread && access.write && prior.write && prior.thread / warp_threads_ == thread / warp_threads_;
+  if (lanes) return std::nullopt;
+  return judge(access, prior_id, [&] { return order_.knows(thread, prior.agent, prior.time); }, [&](Order::Section section) { return order_.knows(thread, section, prior.thread, prior.time); });
+}
+
+std::optional<Shadow::Conflict> Shadow::after(const Access& access, const Told& told, Id prior_id) const {
+  const Access& prior = accesses_[prior_id];
+  const auto knows_work = [&] { return (prior.agent == told.agent && prior.time <= told.time) || order_.knows(told.known, prior.agent, prior.time); };
+  return judge(access, prior_id, knows_work, [&](Order::Section section) { return order_.knows(told.known, section, prior.thread, prior.time); });
+}
+
+std::optional<Shadow::Conflict> Shadow::untold(Id id, const Told& told, std::uint32_t address, std::uint32_t bytes) const {
+  const Access& access = accesses_[id];
+  const Range all = range(address, bytes);
+  for (std::size_t at = all.first; at < all.end;) {
+    const std::size_t end = run_end(at, all.end);
+    std::optional<Conflict> conflict;
+    if (access.write) {
+      for (const Id reader : sets_[readers_[at]])
+        if (!conflict) conflict = after(access, told, reader);
+    } else if (writer_[at] != kNever && writer_[at] != kBarrier) {
+      conflict = after(access, told, writer_[at]);
+    }
+    if (conflict) return placed(*conflict, at, end);
+    at = end;
+  }
   return std::nullopt;
 }
 
@@ -68,7 +94,7 @@ std::optional<Shadow::Conflict> Shadow::read(Id access, std::uint32_t address, s
   return std::nullopt;
 }
 
-std::optional<Shadow::Conflict> Shadow::write(Id access, std::uint32_t address, std::uint32_t bytes) {
+std::optional<Shadow::Conflict> Shadow::write(Id access, std::uint32_t address, std::uint32_t bytes) const {
   const Range all = range(address, bytes);
   const unsigned thread = accesses_[access].thread;
   for (std::size_t at = all.first; at < all.end;) {
@@ -81,9 +107,13 @@ std::optional<Shadow::Conflict> Shadow::write(Id access, std::uint32_t address, 
       if (auto conflict = after(accesses_[access], thread, writer)) return placed(*conflict, at, end);
     at = end;
   }
+  return std::nullopt;
+}
+
+void Shadow::wrote(Id access, std::uint32_t address, std::uint32_t bytes) {
+  const Range all = range(address, bytes);
   std::fill(writer_.begin() + static_cast<std::ptrdiff_t>(all.first), writer_.begin() + static_cast<std::ptrdiff_t>(all.end), access);
   std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(all.first), readers_.begin() + static_cast<std::ptrdiff_t>(all.end), 0u);
-  return std::nullopt;
 }
 
 void Shadow::set_barrier(std::uint32_t address, std::uint32_t bytes) {

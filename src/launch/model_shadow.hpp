@@ -38,6 +38,13 @@ class Shadow {
     bool overtaken = false;        ///< all that lacks is that reads have arrived
   };
 
+  /// One phase of a barrier: what those knew who arrived, and of asynchronous work that reports to it.
+  struct Told {
+    const Order::Known& known;
+    Order::Agent agent;
+    Order::Time time;
+  };
+
   /// What a read by several threads met.
   struct Reading {
     std::vector<Id> writers;
@@ -55,9 +62,15 @@ class Shadow {
   /// All of [address, address + bytes) is inside. Each thread that takes part in a read by several must check the writers that the first
   /// one found.
   std::optional<Conflict> read(Id access, std::uint32_t address, std::uint32_t bytes, Reading* reading = nullptr);
-  std::optional<Conflict> write(Id access, std::uint32_t address, std::uint32_t bytes);
+  /// What a write meets; it is recorded by wrote(), as the last that is done to the place.
+  std::optional<Conflict> write(Id access, std::uint32_t address, std::uint32_t bytes) const;
+  void wrote(Id access, std::uint32_t address, std::uint32_t bytes);
   /// May `thread` do what `access` does where `prior` was before? Place and size are not set.
   std::optional<Conflict> after(const Access& access, unsigned thread, Id prior) const;
+  /// May who knows no more than what a barrier has told?
+  std::optional<Conflict> after(const Access& access, const Told& told, Id prior) const;
+  /// The first access to the place (its reads since the last write, or its last writes) that what a barrier has told does not put in front of `access`.
+  std::optional<Conflict> untold(Id access, const Told& told, std::uint32_t address, std::uint32_t bytes) const;
   /// Bytes of a barrier: nothing else may touch them.
   void set_barrier(std::uint32_t address, std::uint32_t bytes);
 
@@ -69,6 +82,8 @@ class Shadow {
   };
   Range range(std::uint32_t address, std::uint32_t bytes) const { return {(address - base_) / kGrain, (address - base_ + bytes + kGrain - 1) / kGrain}; }
   std::size_t run_end(std::size_t at, std::size_t end) const;
+  template <class Work, class Knows>
+  std::optional<Conflict> judge(const Access& access, Id prior, const Work& knows_work, const Knows& knows) const;
   Conflict placed(Conflict conflict, std::size_t first, std::size_t end) const;
   std::uint32_t with(std::uint32_t readers, Id access);
 

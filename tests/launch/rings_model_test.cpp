@@ -30,11 +30,11 @@ static void fill(const Params& p, u32 shared) {
     wait_empty<2, RingY>(shared, i);
     at_node<1>(static_cast<int>(i));
     store_shared(slot_address<RingX>(shared, i) + 4 * lane_index(), 10 * i + lane_index());
-    warp_sync();
+    warp_sync<9>();
     publish<3, RingX>(shared, i);
     at_node<2>(static_cast<int>(i));
     store_shared(slot_address<RingY>(shared, i) + 4 * lane_index(), 1000u * i);
-    warp_sync();
+    warp_sync<10>();
     publish<4, RingY>(shared, i);
   }
 }
@@ -45,8 +45,9 @@ static void use(const Params& p, u32 shared) {
     at_node<3>(static_cast<int>(i));
     const u32 x = load_shared<u32>(slot_address<RingX>(shared, i) + 4 * lane_index()), y = load_shared<u32>(slot_address<RingY>(shared, i) + 4 * lane_index());
     p.out[lane_index()] = static_cast<int>(x + y);
-    warp_sync();
+    warp_sync<11>();
     release<7, RingX>(shared, i);
+    warp_sync<12>();
     release<8, RingY>(shared, i);
   }
 }
@@ -98,6 +99,14 @@ TEST_CASE("who reads a slot has waited for its full barrier, though another tell
 TEST_CASE("who fills a slot again has waited for its empty barrier, though another tells as much") {
   CHECK_MESSAGE(contains(says(1), "role fill (warp 0, lane 0), node fill_x, iteration 1 fills ring x, slot 0 of 1 for the 2. time and has not waited for its empty barrier 0x608, which is in phase 1"), says(1));
   CHECK(says(1, 1) == "");  // the first time nothing is there
+}
+
+TEST_CASE("what a slot's own barrier tells is all that was done to the slot, though another's tells as much") {
+  const std::string announced = says(9), handed_back = says(11);
+  CHECK_MESSAGE(contains(announced, "node fill_x, iteration 0 fills ring x, slot 0 of 1 for the 2. time"), announced);
+  CHECK_MESSAGE(contains(announced, "or the filling before was published while it went on"), announced);
+  CHECK_MESSAGE(contains(handed_back, "the empty barrier 0x608 of ring x, slot 0 let this thread pass, but the reader arrived there before it was done"), handed_back);
+  CHECK(says(12) == "");  // a second one, of which y's barrier has no need
 }
 
 }  // namespace
