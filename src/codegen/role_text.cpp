@@ -110,6 +110,7 @@ class RoleWriter {
     const int full = std::max(1, pattern_.peel);
     const bool any = !pattern_.steady.empty();
     if (!any) return;
+    if (graph_.most_iterations > 0 && graph_.most_iterations <= full) return write_few();
     const auto& nodes = role().nodes;
     const bool variants = std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
     if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
@@ -121,12 +122,24 @@ class RoleWriter {
     events(pattern_.drain_end, {"epilogue", "n"});
     for (int n = 1; n < pattern_.peel; ++n) {
       w_.next("else if (n == ", n, ")");
-      const Timeline& timeline = pattern_.shorter[static_cast<std::size_t>(n)];
-      for (const auto& step : timeline.steps) events(step, {"short", "", false, n});
-      for (const Event& event : timeline.tile_end) {
-        if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
-        events_.write(event, {"short", "", false, n});
-      }
+      write_short(pattern_.shorter[static_cast<std::size_t>(n)], n);
+    }
+    w_.close();
+  }
+  void write_short(const Timeline& timeline, int n) {
+    for (const auto& step : timeline.steps) events(step, {"short", "", false, n});
+    for (const Event& event : timeline.tile_end) {
+      if (event.iteration < 0 && event.kind != EventKind::matrix_wait) break;  // the rest is the tile's end, whatever n
+      events_.write(event, {"short", "", false, n});
+    }
+  }
+  // So few iterations that no step is one of many: nothing of a loop that would never come to it.
+  void write_few() {
+    for (int n = 1; n <= graph_.most_iterations; ++n) {
+      const std::string condition = cat(n == 1 ? "" : "else ", "if (n == ", n, ")");
+      if (n == 1) w_.open(condition);
+      else w_.next(condition);
+      write_short(simulate(graph_, schedule_, family_.first, n), n);
     }
     w_.close();
   }

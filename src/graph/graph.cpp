@@ -37,7 +37,8 @@ void check_cluster(const Graph& graph) {
     reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name, "' are 1 to ", most);
 }
 
-void check_blocks_per_sm(const Graph& graph) {
+void check_launch(const Graph& graph) {
+  if (graph.most_iterations < 0) reject(graph, "has at most ", graph.most_iterations, " iterations a tile; allowed are 0 (any number) and more");
   if (graph.blocks_per_sm < 1 || graph.blocks_per_sm > kMaxBlocksPerSm)
     reject(graph, "runs ", graph.blocks_per_sm, " blocks an SM; allowed are 1 to ", kMaxBlocksPerSm);
 }
@@ -208,7 +209,7 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
 void check(const Graph& graph) {
   check_machine(graph);
   check_cluster(graph);
-  check_blocks_per_sm(graph);
+  check_launch(graph);
   check_nodes(graph);
   check_values(graph);
   check_edges(graph);

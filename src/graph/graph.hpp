@@ -129,6 +129,7 @@ struct Graph {
   /// machine has, where that is a share or has a cap.
   std::int64_t least_smem_bytes = 0;
   bool persistent = true;             ///< blocks do tile after tile; else one each, which is for the launch to see to
+  int most_iterations = 0;            ///< of a tile, which is for the launch to see to; 0: any number
   int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
 

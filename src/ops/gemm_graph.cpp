@@ -103,6 +103,7 @@ class Builder : GemmBuilder {
       for (graph::Value& value : graph_.values) value.min_slots = std::min(value.min_slots, rung.max_slots);
     if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm_read.cuh");
     graph_.persistent = !rung.tile_a_block;
+    graph_.most_iterations = rung.max_iterations;
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }
 

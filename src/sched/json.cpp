@@ -42,6 +42,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["cluster"] = graph.cluster;
   out["blocks_per_sm"] = graph.blocks_per_sm;
   out["persistent"] = graph.persistent;
+  if (graph.most_iterations > 0) out["most_iterations"] = graph.most_iterations;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
   out["units"] = Json::array();

@@ -170,6 +170,22 @@ TEST_CASE("a copy that fills two rings from a role of several threads is one bra
   CHECK(occurrences(text, "dev::elect_one()") == occurrences(text, "load_pair(loader"));
 }
 
+TEST_CASE("where no tile has more iterations than the text peels, there is no loop, and nothing is waited for that cannot have been used before") {
+  Toy toy;
+  toy.graph.persistent = false;
+  const auto text = [&](int most) {
+    toy.graph.most_iterations = most;
+    return codegen::emit(toy.graph, toy.schedule, "toy").text;
+  };
+  const std::string any = text(0), once = text(1);
+  CHECK(any == text(1000000));
+  CHECK(occurrences(any, "for (") > 0);
+  CHECK(occurrences(once, "for (") == 0);
+  CHECK(occurrences(once, "wait_empty") == 0);
+  for (const char* call : {"load_x(", "work(", "pass("}) CHECK(occurrences(once, call) == 1);
+  CHECK(occurrences(once, "{") == occurrences(once, "}"));
+}
+
 TEST_CASE("a value that stays in one role is refused by name") {
   Graph g = empty_graph();
   const int fill = add(g, "fill", 0, Scope::iteration), read = add(g, "read", 0, Scope::iteration);

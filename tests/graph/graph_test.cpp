@@ -51,6 +51,7 @@ TEST_CASE("a broken graph is refused by name") {
   refuses("has alignment 3", [](graph::Graph& g) { g.values[0].alignment = 3; });
   refuses("allows 5 to 4", [](graph::Graph& g) { g.values[0].min_slots = 5; g.values[0].max_slots = 4; });
   refuses("value 'V' is given twice", [](graph::Graph& g) { g.values[0].name = "V"; });
+  refuses("at most -1 iterations a tile", [](graph::Graph& g) { g.most_iterations = -1; });
   refuses("cycles; at most", [](graph::Graph& g) { g.edges[0].delay = 1 << 30; });
   refuses("nodes; at most", [](graph::Graph& g) { g.nodes.resize(10000); });
   refuses("has distance 0 and delay 6", [](graph::Graph& g) { g.edges.push_back({4, 2, 2, 0, false, -1, 0, false}); });
