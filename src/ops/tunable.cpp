@@ -1,19 +1,10 @@
 // Tensors of operands; see tunable.hpp.
 #include "ops/tunable.hpp"
 
-#include <algorithm>
+#include "support/strided_tensor.hpp"
 
 namespace tj::ops {
 
-Tensor Operand::view(Device device, void* data) const {
-  Tensor tensor;
-  tensor.data = data;
-  tensor.device = device;
-  tensor.dtype = dtype;
-  tensor.rank = static_cast<int>(shape.size());
-  std::copy(shape.begin(), shape.end(), tensor.shape.begin());
-  std::copy(strides.begin(), strides.end(), tensor.strides.begin());
-  return tensor;
-}
+Tensor Operand::view(Device device, void* data) const { return support::strided_tensor(data, device, dtype, shape, strides); }
 
 }  // namespace tj::ops

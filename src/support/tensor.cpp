@@ -7,11 +7,12 @@
 #include <algorithm>
 
 #include "support/fail.hpp"
+#include "support/strided_tensor.hpp"
 
 namespace tj {
 namespace {
 
-using Sizes = std::initializer_list<std::int64_t>;
+using Sizes = std::span<const std::int64_t>;
 
 void check_rank(const char* name, std::size_t rank) {
   if (rank <= static_cast<std::size_t>(kMaxRank)) return;
@@ -33,8 +34,8 @@ Tensor with_shape(void* data, Device device, DType dtype, Sizes shape) {
 
 }  // namespace
 
-Tensor Tensor::contiguous(void* data, Device device, DType dtype, Sizes shape) {
-  Tensor tensor = with_shape(data, device, dtype, shape);
+Tensor Tensor::contiguous(void* data, Device device, DType dtype, std::initializer_list<std::int64_t> shape) {
+  Tensor tensor = with_shape(data, device, dtype, {shape.begin(), shape.size()});
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     tensor.strides[i] = stride;
@@ -49,7 +50,11 @@ Tensor Tensor::contiguous(void* data, Device device, DType dtype, Sizes shape) {
   return tensor;
 }
 
-Tensor Tensor::strided(void* data, Device device, DType dtype, Sizes shape, Sizes strides) {
+Tensor Tensor::strided(void* data, Device device, DType dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
+  return support::strided_tensor(data, device, dtype, {shape.begin(), shape.size()}, {strides.begin(), strides.size()});
+}
+
+Tensor support::strided_tensor(void* data, Device device, DType dtype, Sizes shape, Sizes strides) {
   check_rank("strides", strides.size());
   Tensor tensor = with_shape(data, device, dtype, shape);
   if (shape.size() != strides.size()) {
