@@ -32,10 +32,7 @@ TEST_CASE("shapes at the edges of tiles and of K, in every order of the operands
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const int order : {0, 1, 2, 3})
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
-      GemmShape shape;
-      shape.m = m;
-      shape.n = n;
-      shape.k = k;
+      GemmShape shape = test::gemm_shape(m, n, k);
       shape.a_transposed = (order & 1) != 0;
       shape.b_transposed = (order & 2) != 0;
       shape.dtype = n % 2 ? DType::bf16 : DType::f16;
@@ -50,10 +47,7 @@ TEST_CASE("epilogues, batches, in place; alpha 0") {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const DType out : {DType::f16, DType::bf16, DType::f32})
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu}) {
-      GemmShape shape;
-      shape.m = 150;
-      shape.n = 270;
-      shape.k = 333;
+      GemmShape shape = test::gemm_shape(150, 270, 333);
       shape.batch = activation == Activation::none ? 3 : 0;
       shape.b_shared = shape.batch > 0;
       shape.out = out;
@@ -73,12 +67,7 @@ TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const DType out : {DType::f16, DType::bf16, DType::f32})
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 128}, {65, 257, 129}, {128, 512, 300}, {300, 70, 1000}, {40, 200, 8192}}) {
-      GemmShape shape;
-      shape.m = m;
-      shape.n = n;
-      shape.k = k;
-      shape.dtype = DType::e4m3;
-      shape.out = out;
+      GemmShape shape = test::gemm_shape(m, n, k, DType::e4m3, out);
       shape.scales = n % 2 == 0;
       shape.batch = k == 1000 ? 2 : 0;
       shape.padding = m % 3;
@@ -91,10 +80,7 @@ TEST_CASE("rows off their lines, whose copies the blocks of a cluster share: odd
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const auto& [m, n, k] : {std::array{700, 700, 328}, {400, 900, 1000}, {260, 2050, 520}}) {
-    GemmShape shape;
-    shape.m = m;
-    shape.n = n;
-    shape.k = k;
+    GemmShape shape = test::gemm_shape(m, n, k);
     shape.batch = m == 260 ? 3 : 0;
     CAPTURE(shape.text());
     CHECK(run(shape, seed++) == "");
@@ -133,12 +119,7 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
       ++seed;
     }
   for (const bool scales : {false, true}) {
-    GemmShape shape;
-    shape.m = 40;
-    shape.n = 200;
-    shape.k = 16384;
-    shape.dtype = DType::e4m3;
-    shape.out = DType::bf16;
+    GemmShape shape = test::gemm_shape(40, 200, 16384, DType::e4m3, DType::bf16);
     shape.scales = scales;
     GemmProblem problem(shape, seed++);
     CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
@@ -148,10 +129,7 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
 }
 
 TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
-  GemmShape shape;
-  shape.m = 1100;
-  shape.n = 9000;
-  shape.k = 200;
+  GemmShape shape = test::gemm_shape(1100, 9000, 200);
   CHECK(run(shape, samples::fresh_seed()) == "");
 }
 

@@ -72,13 +72,7 @@ std::vector<unsigned char> whole_numbers(const GemmShape& shape, unsigned seed, 
 std::vector<GemmShape> gemm_shapes() {
   std::vector<GemmShape> shapes;
   const auto add = [&](int m, int n, int k, DType dtype, DType out) -> GemmShape& {
-    GemmShape shape;
-    shape.m = m;
-    shape.n = n;
-    shape.k = k;
-    shape.dtype = dtype;
-    shape.out = out;
-    shapes.push_back(shape);
+    shapes.push_back(test::gemm_shape(m, n, k, dtype, out));
     return shapes.back();
   };
   for (const int order : {0, 1, 2, 3})

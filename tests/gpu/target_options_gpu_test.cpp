@@ -24,10 +24,7 @@ TEST_CASE("products with the copy engine and by threads, under caps") {
       options.target = arch->name + more;
       Runtime runtime(options);
       for (const int edge : {100, 333, 700}) {
-        test::GemmShape shape;
-        shape.m = edge;
-        shape.n = edge + 3;
-        shape.k = 2 * edge;
+        test::GemmShape shape = test::gemm_shape(edge, edge + 3, 2 * edge);
         test::GemmProblem problem(shape, seed++);
         CAPTURE(*options.target);
         CAPTURE(shape.text());

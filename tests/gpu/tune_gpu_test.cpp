@@ -29,14 +29,6 @@ ops::Problem problem_of(const test::GemmShape& shape) {
   return ops::gemm_tunable().problems({{"m", {std::to_string(shape.m)}}, {"n", {std::to_string(shape.n)}}, {"k", {std::to_string(shape.k)}}, {"dtype", {"f16"}}}).front();
 }
 
-test::GemmShape shape_of(int m, int n, int k) {
-  test::GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  return shape;
-}
-
 }  // namespace
 
 TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right") {
@@ -45,7 +37,7 @@ TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right
   Runtime runtime(with_cache(scratch));
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  for (const test::GemmShape& shape : {shape_of(400, 600, 328), shape_of(10, 200, 256)})
+  for (const test::GemmShape& shape : {test::gemm_shape(400, 600, 328), test::gemm_shape(10, 200, 256)})
     for (const ops::Variant& variant : ops::gemm_tunable().variants(problem_of(shape), *arch::parse_target(runtime.target_of(device)).arch)) {
       CAPTURE(shape.text());
       CAPTURE(variant.name);
@@ -69,7 +61,7 @@ TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right
 TEST_CASE("the fastest kernel is the choice of another runtime") {
   const Device device = test::nvidia_gpu();
   const testing::Scratch scratch;
-  const test::GemmShape shape = shape_of(1024, 1024, 1024);
+  const test::GemmShape shape = test::gemm_shape(1024, 1024, 1024);
   TuneOptions options;
   options.limit = 4;
   const TuneReport report = Runtime(with_cache(scratch)).tune_op("gemm", problem_of(shape), device, options);

@@ -13,14 +13,6 @@
 
 namespace tj::test {
 
-GemmShape gemm_shape(int m, int n, int k) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  return shape;
-}
-
 int gemm_tile_named(const std::string& name) {
   for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
     if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);

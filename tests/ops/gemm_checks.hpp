@@ -10,8 +10,6 @@
 
 namespace tj::test {
 
-GemmShape gemm_shape(int m, int n, int k);
-
 /// The index of a tile by its name.
 int gemm_tile_named(const std::string& name);
 

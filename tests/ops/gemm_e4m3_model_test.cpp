@@ -22,15 +22,7 @@ using test::GemmShape;
 
 namespace {
 
-GemmShape shape_of(int m, int n, int k, DType out = DType::f32) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.dtype = DType::e4m3;
-  shape.out = out;
-  return shape;
-}
+GemmShape shape_of(int m, int n, int k, DType out = DType::f32) { return test::gemm_shape(m, n, k, DType::e4m3, out); }
 
 std::string run(const GemmShape& shape, std::uint64_t seed) {
   GemmProblem problem(shape, seed);

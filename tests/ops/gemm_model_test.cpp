@@ -95,10 +95,7 @@ TEST_CASE("shapes at the edges of tiles and of K") {
                                 {16, 96, 1000},
                                 {33, 31, 129},
                                 {7, 513, 127}}) {
-    GemmShape shape;
-    shape.m = m;
-    shape.n = n;
-    shape.k = k;
+    GemmShape shape = test::gemm_shape(m, n, k);
     CAPTURE(shape.text());
     CHECK(run(shape, seed++) == "");
   }
@@ -175,10 +172,7 @@ TEST_CASE("batches: strided, with one b for all, in place") {
 }
 
 TEST_CASE("alpha 0 reads neither a nor b, beta 0 not c") {
-  GemmShape shape;
-  shape.m = 70;
-  shape.n = 90;
-  shape.k = 200;
+  GemmShape shape = test::gemm_shape(70, 90, 200);
   shape.alpha = 0;
   shape.beta = 1.5f;
   GemmProblem problem(shape, 21);
@@ -195,10 +189,7 @@ TEST_CASE("alpha 0 reads neither a nor b, beta 0 not c") {
 }
 
 TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
-  GemmShape shape;
-  shape.m = 130;
-  shape.n = 70;
-  shape.k = 100;
+  GemmShape shape = test::gemm_shape(130, 70, 100);
   shape.activation = Activation::relu;
   GemmProblem problem(shape, 31);
   static_cast<std::uint16_t*>(problem.args.a.data)[problem.args.a.strides[0] * 65 + 99] = 0x7e00;

@@ -11,31 +11,17 @@
 
 #include "common/random.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
 using test::GemmShape;
+using test::gemm_shape;
+using test::gemm_tile_named;
 
 namespace {
-
-int tile_of(const std::string& name) {
-  for (std::size_t t = 0; t < ops::gemm_tiles().size(); ++t)
-    if (ops::gemm_tile_name(ops::gemm_tiles()[t]) == name) return static_cast<int>(t);
-  FAIL(name);
-  return 0;
-}
-
-GemmShape shape_of(int m, int n, int k, DType dtype = DType::f16, DType out = DType::f16) {
-  GemmShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.dtype = dtype;
-  shape.out = out;
-  return shape;
-}
 
 test::StepKernels& kernels() {
   static test::StepKernels all;
@@ -44,7 +30,7 @@ test::StepKernels& kernels() {
 
 std::string run(const GemmShape& shape, const std::string& tile, int parts, std::uint64_t seed, unsigned blocks = 132) {
   GemmProblem problem(shape, seed);
-  return kernels().run(problem, {tile_of(tile), parts}, seed, blocks);
+  return kernels().run(problem, {gemm_tile_named(tile), parts}, seed, blocks);
 }
 
 }  // namespace
@@ -54,7 +40,7 @@ TEST_CASE("sizes that nothing divides: the last part shorter, parts without iter
   // m, n, k, parts, blocks
   for (const auto& [m, n, k, parts, blocks] : {std::array{128, 128, 256, 2, 132}, {70, 90, 700, 3, 132}, {70, 90, 700, 4, 1}, {65, 257, 650, 5, 3}, {1, 1, 1, 2, 132},
                                                {1, 129, 130, 7, 132}, {33, 3, 1281, 128, 2}, {130, 131, 1283, 17, 5}, {64, 66, 2200, 34, 132}}) {
-    const GemmShape shape = shape_of(m, n, k);
+    const GemmShape shape = gemm_shape(m, n, k);
     const int cut = parts;
     CAPTURE(shape.text());
     CAPTURE(cut);
@@ -66,7 +52,7 @@ TEST_CASE("sizes that nothing divides: the last part shorter, parts without iter
 TEST_CASE("every order of the operands, type, epilogue and output, batches, shared operands, in place") {
   constexpr DType kOut[] = {DType::f16, DType::bf16, DType::f32};
   for (int i = 0; i < 12; ++i) {
-    GemmShape shape = shape_of(70 + i, 100 + 3 * i, 900 + 5 * i, i % 2 == 0 ? DType::f16 : DType::bf16, kOut[i % 3]);
+    GemmShape shape = gemm_shape(70 + i, 100 + 3 * i, 900 + 5 * i, i % 2 == 0 ? DType::f16 : DType::bf16, kOut[i % 3]);
     shape.a_transposed = i % 4 >= 2;
     shape.b_transposed = i % 2 == 1;
     shape.alpha = 0.75f;
@@ -86,7 +72,7 @@ TEST_CASE("tiles of two consumers, few rows, clusters") {
   std::uint64_t seed = 200;
   for (const char* tile : {"128x256x64", "16x64x128", "128x128x64c2x1", "64x128x64c2x1", "128x64x64c1x2", "128x64x64c2x2"}) {
     const bool low = std::strncmp(tile, "16x", 3) == 0;
-    GemmShape shape = shape_of(low ? 7 : 133, 261, 1000, DType::bf16, DType::bf16);
+    GemmShape shape = gemm_shape(low ? 7 : 133, 261, 1000, DType::bf16, DType::bf16);
     shape.bias = true;
     CAPTURE(tile);
     CHECK(run(shape, tile, 3, seed++) == "");
@@ -98,7 +84,7 @@ TEST_CASE("e4m3 with scales, each type of d") {
   std::uint64_t seed = 300;
   for (const DType out : {DType::f16, DType::bf16, DType::f32})
     for (const char* tile : {"128x128x128", "16x32x256"}) {
-      GemmShape shape = shape_of(tile[1] == '6' ? 5 : 130, 70, 1500, DType::e4m3, out);
+      GemmShape shape = gemm_shape(tile[1] == '6' ? 5 : 130, 70, 1500, DType::e4m3, out);
       shape.scales = true;
       shape.alpha = 0.5f;
       shape.activation = Activation::silu;
@@ -108,7 +94,7 @@ TEST_CASE("e4m3 with scales, each type of d") {
 }
 
 TEST_CASE("operands that begin anywhere are copied first; with alpha 0 nothing is read, and only the epilogue runs") {
-  GemmShape shape = shape_of(67, 45, 1001);
+  GemmShape shape = gemm_shape(67, 45, 1001);
   shape.any_stride = true;
   shape.shift = 3;
   shape.batch = 2;
@@ -119,17 +105,17 @@ TEST_CASE("operands that begin anywhere are copied first; with alpha 0 nothing i
   shape.beta = 1.5f;
   GemmProblem problem(shape, 401);
   std::memset(problem.args.a.data, 0xff, 2);  // NaN
-  CHECK(kernels().run(problem, {tile_of("64x64x128"), 3}, 401, 132) == "");
+  CHECK(kernels().run(problem, {gemm_tile_named("64x64x128"), 3}, 401, 132) == "");
   CHECK(kernels().launches == std::vector<std::string>{"sum_parts_f16"});
-  CHECK(ops::gemm_op().scratch_bytes(&problem.args, ops::GemmChoice{tile_of("64x64x128"), 3}.number()) == 0);
+  CHECK(ops::gemm_op().scratch_bytes(&problem.args, ops::GemmChoice{gemm_tile_named("64x64x128"), 3}.number()) == 0);
 }
 
 TEST_CASE("equal calls give equal bits, whatever the order in which blocks run") {
-  const GemmShape shape = shape_of(100, 72, 3000, DType::f16, DType::f32);
+  const GemmShape shape = gemm_shape(100, 72, 3000, DType::f16, DType::f32);
   std::vector<float> first;
   for (const unsigned blocks : {132u, 1u, 3u, 7u}) {
     GemmProblem problem(shape, 500);
-    REQUIRE(kernels().run(problem, {tile_of("64x64x128"), 6}, 500 + blocks, blocks) == "");
+    REQUIRE(kernels().run(problem, {gemm_tile_named("64x64x128"), 6}, 500 + blocks, blocks) == "");
     const auto* d = static_cast<const float*>(problem.args.d.data);
     if (first.empty()) first.assign(d, d + 100 * 72);
     CHECK(std::memcmp(first.data(), d, first.size() * sizeof(float)) == 0);
@@ -137,9 +123,9 @@ TEST_CASE("equal calls give equal bits, whatever the order in which blocks run")
 }
 
 TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
-  GemmProblem problem(shape_of(70, 66, 1000), 600);
+  GemmProblem problem(gemm_shape(70, 66, 1000), 600);
   static_cast<std::uint16_t*>(problem.args.a.data)[problem.args.a.strides[0] * 65 + 999] = 0x7e00;
-  kernels().run(problem, {tile_of("64x64x128"), 4}, 600, 132);
+  kernels().run(problem, {gemm_tile_named("64x64x128"), 4}, 600, 132);
   const auto* d = static_cast<const std::uint16_t*>(problem.args.d.data);
   for (int row = 0; row < 70; ++row) {
     CAPTURE(row);
@@ -148,7 +134,7 @@ TEST_CASE("a NaN in a row of a makes that row NaN and no other") {
 }
 
 TEST_CASE("the runtime takes parts where it predicts a gain") {
-  GemmShape shape = shape_of(16, 64, 8192);
+  GemmShape shape = gemm_shape(16, 64, 8192);
   shape.bias = true;
   shape.activation = Activation::gelu;
   GemmProblem problem(shape, 700);
@@ -164,7 +150,7 @@ TEST_CASE("random calls in random parts") {
   std::uint64_t next = 0;
   const auto between = [&](int low, int high) { return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1)); };
   for (int i = 0; i < 12; ++i) {
-    GemmShape shape = shape_of(between(1, 140), between(1, 300), between(1, 2500));
+    GemmShape shape = gemm_shape(between(1, 140), between(1, 300), between(1, 2500));
     shape.batch = between(0, 2);
     shape.b_shared = between(0, 1) == 1;
     shape.beta = static_cast<float>(between(-1, 1));

@@ -70,6 +70,16 @@ double limit(DType in, DType out) {
 
 }  // namespace
 
+GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.dtype = dtype;
+  shape.out = out;
+  return shape;
+}
+
 std::string GemmShape::text() const {
   return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out), a_transposed ? " a^T" : "",
                       b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "", in_place ? " in place" : "",

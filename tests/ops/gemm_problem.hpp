@@ -23,6 +23,7 @@ struct GemmShape {
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
   std::string text() const;
 };
+GemmShape gemm_shape(int m, int n, int k, DType dtype = DType::f16, DType out = DType::f16);
 
 class GemmProblem {
  public:

@@ -17,10 +17,7 @@ TEST_CASE("products under options, by threads' copies and by the engine's, are r
   for (const char* target : {"model:sm_90+copies=threads+smem=99K", "model:sm_90+smem=99K", "model:sm_120a+copies=threads+smem=64K", "model:sm_100", "model:sm_110+smem=64K"}) {
     CAPTURE(std::string(target));
     Runtime& runtime = testing::model_runtime(target);
-    test::GemmShape shape;
-    shape.m = 130;
-    shape.n = 300;
-    shape.k = 200;
+    test::GemmShape shape = test::gemm_shape(130, 300, 200);
     test::GemmProblem problem(shape, seed++);
     problem.run(runtime, {DeviceKind::cpu, 0});
     CHECK(problem.problem() == "");
