@@ -26,6 +26,16 @@ inline auto nvrtc_or_skip() {
   return compiler;
 }
 
+/// A unit without a spill or a warning.
+inline void check_clean(compile::Compiler& compiler, const compile::Job& job) {
+  const compile::Binary binary = compiler.compile(job);
+  INFO(binary.log);
+  CHECK(binary.bytes.starts_with("\177ELF"));
+  CHECK(binary.spill_bytes == 0);
+  CHECK(binary.warnings.empty());
+  CHECK(binary.registers > 0);
+}
+
 struct DeviceKernel {
   codegen::Unit unit;
   compile::Job job;

@@ -104,12 +104,7 @@ TEST_CASE("a unit with every primitive compiles for each arch of the family") {
   const auto compiler = test::nvrtc_or_skip();
   for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
-    const compile::Binary binary = compiler->compile(device_job(kUnit, *arch::find(name)));
-    INFO(binary.log);
-    CHECK(binary.bytes.starts_with("\177ELF"));
-    CHECK(binary.spill_bytes == 0);
-    CHECK(binary.warnings.empty());
-    CHECK(binary.registers > 0);
+    test::check_clean(*compiler, device_job(kUnit, *arch::find(name)));
   }
 }
 
@@ -131,12 +126,7 @@ TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spill
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
   for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()}) texts.push_back(text);
-  for (const std::string_view text : texts) {
-    const compile::Binary binary = compiler->compile(device_job(text, *arch::find("sm_90a")));
-    INFO(binary.log);
-    CHECK(binary.spill_bytes == 0);
-    CHECK(binary.warnings.empty());
-  }
+  for (const std::string_view text : texts) test::check_clean(*compiler, device_job(text, *arch::find("sm_90a")));
 }
 
 TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {

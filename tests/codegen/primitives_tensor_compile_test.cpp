@@ -108,12 +108,7 @@ TEST_CASE("a unit with every primitive of tensor memory compiles for sm_100a, fo
   const auto compiler = test::nvrtc_or_skip();
   for (const char* kernel : {kKernel, kPairKernel}) {
     CAPTURE(kernel);
-    const compile::Binary binary = compiler->compile(job_for(std::string(kUnit) + kernel));
-    INFO(binary.log);
-    CHECK(binary.bytes.starts_with("\177ELF"));
-    CHECK(binary.spill_bytes == 0);
-    CHECK(binary.warnings.empty());
-    CHECK(binary.registers > 0);
+    test::check_clean(*compiler, job_for(std::string(kUnit) + kernel));
   }
 }
 

@@ -206,14 +206,12 @@ struct alignas(64) SharedParams {
   std::uint32_t* out;
 };
 
-// A warp fills 16 rows of 16 columns with row * 100 + column, by matrices as a product leaves them, the rest of its box with 7, and one
-// lane stores it; then the place is filled again.
-constexpr const char* kStore = R"(
-struct alignas(64) Params { tj::TensorMap map; int column, row; };
-TJ_KERNEL(kernel, 32, Params, p) {
-  const u32 base = shared_base(), lane = lane_index();
+constexpr const char* kFilledBox = R"(
+static void fill_box(u32 base, bool whole) {
+  const u32 lane = lane_index();
   const u32 sevens[4] = {0x70007u, 0x70007u, 0x70007u, 0x70007u};
-  for (u32 at = lane * 16; at < 2048; at += 512) store_shared(base + at, sevens);
+  if (whole)
+    for (u32 at = lane * 16; at < 2048; at += 512) store_shared(base + at, sevens);
   warp_sync();
   u32 words[4];
   for (u32 m = 0; m < 4; ++m) {
@@ -221,6 +219,15 @@ TJ_KERNEL(kernel, 32, Params, p) {
     words[m] = (row * 100 + column) | (row * 100 + column + 1) << 16;
   }
   store_matrices(piece_address(base, lane % 16, lane / 16), words);
+}
+)";
+
+// One lane stores the box; then its place is filled again.
+constexpr const char* kStore = R"(
+struct alignas(64) Params { tj::TensorMap map; int column, row; };
+TJ_KERNEL(kernel, 32, Params, p) {
+  const u32 base = shared_base();
+  fill_box(base, true);
   proxy_fence<1>();
   warp_sync();
   if (elect_one()) {
@@ -230,9 +237,13 @@ TJ_KERNEL(kernel, 32, Params, p) {
   }
   warp_sync();
   const u32 none[4] = {};
-  for (u32 at = lane * 16; at < 2048; at += 512) store_shared(base + at, none);
+  for (u32 at = lane_index() * 16; at < 2048; at += 512) store_shared(base + at, none);
 }
 )";
+std::string_view store_text() {
+  static const std::string text = std::string(kFilledBox) + kStore;
+  return text;
+}
 
 struct alignas(64) StoreParams {
   alignas(64) std::byte map[launch::kTensorMapBytes];
@@ -263,7 +274,8 @@ int wrong_stores(PrimitiveUnit& unit, int column, int row) {
 
 }  // namespace
 
-std::vector<std::string_view> bulk_copies_texts() { return {kCopy, kShared, kStore}; }
+std::vector<std::string_view> bulk_copies_texts() { return {kCopy, kShared, store_text()}; }
+std::string_view filled_box_text() { return kFilledBox; }
 
 void check_boxes(const MakeUnit& make) {
   const DType half = DType::f16;
@@ -317,7 +329,7 @@ void check_shared_boxes(const MakeUnit& make, unsigned blocks) {
 }
 
 void check_stores(const MakeUnit& make) {
-  PrimitiveUnit unit = make(kStore);
+  PrimitiveUnit unit = make(store_text());
   for (const auto& [column, row] : {std::pair{0, 0}, {8, 3}, {16, 11}, {24, 0}, {0, 12}, {64, 0}}) {
     const int c = column, r = row;
     CAPTURE(c);

@@ -15,6 +15,9 @@ std::string_view thread_copies_text();
 std::string_view group_matrix_text();
 /// Of bulk copies and stores; of syncs and a warp's lanes; of numbers; of ordinary accesses.
 std::vector<std::string_view> bulk_copies_texts();
+/// Not a unit, but what two begin with: a warp's fill_box(base) makes 16 rows of 16 columns of a box of 64 row * 100 + column, by matrices as a
+/// product leaves them, and, where it is told to, the rest of its rows 7.
+std::string_view filled_box_text();
 std::string_view sync_text();
 std::string_view number_text();
 std::string_view access_text();
