@@ -79,8 +79,7 @@ class Clang final : public Compiler {
 
     Binary binary;
     binary.log = result.output;
-    const bool ended_well = result.status == 0 || result.status == support::kUnknownStatus;
-    if (!ended_well || !read_file(object, binary.bytes)) refuse(found, job, result);
+    if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(found, job, result);
     read_code_object_use(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return binary;
@@ -105,7 +104,7 @@ class Clang final : public Compiler {
                ", or choose another target"),
            result.output);
     }
-    const std::string how = result.status < 0 && result.status != support::kUnknownStatus ? cat("was ended by signal ", -result.status) : cat("refused ", job.name, " for ", job.arch);
+    const std::string how = result.how(cat("refused ", job.name, " for ", job.arch));
     fail(Stage::compile, Code::compile_failed, cat(found.clang, " ", how, first.empty() ? "" : ": " + first, "; the whole log is in Error::log"), result.output);
   }
 

@@ -69,8 +69,7 @@ class HostCompiler final : public Compiler {
 
     Binary binary;
     binary.log = result.output;
-    const bool ended_well = result.status == 0 || result.status == support::kUnknownStatus;
-    if (!ended_well || !read_file(object, binary.bytes)) refuse(path, job, result);
+    if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(path, job, result);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return binary;
   }
@@ -78,8 +77,7 @@ class HostCompiler final : public Compiler {
  private:
   [[noreturn]] static void refuse(const std::string& path, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
-    const std::string how = result.status < 0 && result.status != support::kUnknownStatus ? cat("was ended by signal ", -result.status) : cat("refused ", job.name);
-    fail(Stage::compile, Code::compile_failed, cat(path, " ", how, first.empty() ? "" : ": " + first), result.output);
+    fail(Stage::compile, Code::compile_failed, cat(path, " ", result.how(cat("refused ", job.name)), first.empty() ? "" : ": " + first), result.output);
   }
 };
 

@@ -57,6 +57,10 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
   return path.string();
 }
 
+std::string ProcessResult::how(const std::string& otherwise) const {
+  return status < 0 && status != support::kUnknownStatus ? cat("was ended by signal ", -status) : otherwise;
+}
+
 ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, const std::string& first_on_path) {
   const std::string log = directory.path() + "/output.log";
   const support::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));

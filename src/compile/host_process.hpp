@@ -31,6 +31,11 @@ class PrivateDirectory {
 struct ProcessResult {
   int status = support::kUnknownStatus;  ///< as wait_for_process() gives it
   std::string output;  ///< standard output and error together
+
+  /// For all that is known: the object has to be there, too.
+  bool ended_well() const { return status == 0 || status == support::kUnknownStatus; }
+  /// "was ended by signal 9", else these words.
+  std::string how(const std::string& otherwise) const;
 };
 
 /// Runs argv[0] (a path) in `directory`'s environment: PATH, TMPDIR and little else, so that equal jobs give equal
