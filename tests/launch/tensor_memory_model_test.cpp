@@ -68,38 +68,34 @@ struct Case {
   int which;
   const char* says;
 };
-
-TEST_CASE("what an allocation must not be is a fault") {
-  for (const Case& c : {Case{0, "tensor_allocate of 48 columns; allowed are powers of two from 32 to 512"}, Case{1, "tensor_allocate of 16 columns"}, Case{2, "tensor_allocate of 1024 columns"},
-                        Case{3, "the lanes of its warp ask for different columns"}, Case{4, "tensor_allocate of 128 columns after one of 64; allowed is no more than that"},
-                        Case{5, "tensor_allocate after tensor_relinquish"}, Case{6, "ends while 64 columns of tensor memory at 0x1c0 are allocated; tensor_free is missing"},
-                        Case{7, "tensor_free of 32 columns at 0x1c0, which was not allocated so"}, Case{8, "tensor_free of 64 columns at 0x1e0"}, Case{9, "tensor_free of 64 columns at 0x1c0"},
-                        Case{10, "tensor_store of lanes 0-31, columns 416-479 of tensor memory, beyond the 32 columns that are allocated from 416 on"}}) {
+void check_faults(const char* symbol, unsigned threads, const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
     CAPTURE(c.which);
-    std::vector<unsigned> out(1);
-    const Error e = run("allocations", c.which, 64, out);
+    std::vector<unsigned> out(threads);
+    const Error e = run(symbol, c.which, threads, out);
     INFO(e.message);
     CHECK(e.code == Code::model_fault);
     CHECK(contains(e.message, c.says));
   }
 }
 
+TEST_CASE("what an allocation must not be is a fault") {
+  check_faults("allocations", 64, {{0, "tensor_allocate of 48 columns; allowed are powers of two from 32 to 512"}, {1, "tensor_allocate of 16 columns"}, {2, "tensor_allocate of 1024 columns"},
+                                   {3, "the lanes of its warp ask for different columns"}, {4, "tensor_allocate of 128 columns after one of 64; allowed is no more than that"},
+                                   {5, "tensor_allocate after tensor_relinquish"}, {6, "ends while 64 columns of tensor memory at 0x1c0 are allocated; tensor_free is missing"},
+                                   {7, "tensor_free of 32 columns at 0x1c0, which was not allocated so"}, {8, "tensor_free of 64 columns at 0x1e0"}, {9, "tensor_free of 64 columns at 0x1c0"},
+                                   {10, "tensor_store of lanes 0-31, columns 416-479 of tensor memory, beyond the 32 columns that are allocated from 416 on"}});
+}
+
 TEST_CASE("what a load or a store must not be is a fault") {
-  for (const Case& c : {Case{0, "columns 488-519 of tensor memory, which has 128 lanes and 512 columns"}, Case{1, "columns 384-415 of tensor memory, which are not allocated"},
-                        Case{2, "reaches lanes "}, Case{3, ", and begins at the first"}, Case{4, ", and begins at the first or the seventeenth"},
-                        Case{5, "tensor_load: the lanes of its warp name different cells"}, Case{7, "while other lanes of its warp are in tensor_"},
-                        Case{8, "registers of a tensor_load changed between its issue and its tensor_load_wait"},
-                        Case{9, "ends while 1 loads of tensor memory by its warp have not been waited for; tensor_load_wait is missing"},
-                        Case{10, "ends while 1 stores to tensor memory by its warp have not been waited for; tensor_store_wait is missing"},
-                        Case{12, "tensor_store of lanes 128-159"}, Case{13, "which are not allocated"},
-                        Case{14, "tensor_load into registers to which a tensor_load is under way; tensor_load_wait is missing between the two"}, Case{15, "tensor_store out of registers to which a tensor_load is under way"}}) {
-    CAPTURE(c.which);
-    std::vector<unsigned> out(128);
-    const Error e = run("accesses", c.which, 128, out);
-    INFO(e.message);
-    CHECK(e.code == Code::model_fault);
-    CHECK(contains(e.message, c.says));
-  }
+  check_faults("accesses", 128, {{0, "columns 488-519 of tensor memory, which has 128 lanes and 512 columns"}, {1, "columns 384-415 of tensor memory, which are not allocated"},
+                                 {2, "reaches lanes "}, {3, ", and begins at the first"}, {4, ", and begins at the first or the seventeenth"},
+                                 {5, "tensor_load: the lanes of its warp name different cells"}, {7, "while other lanes of its warp are in tensor_"},
+                                 {8, "registers of a tensor_load changed between its issue and its tensor_load_wait"},
+                                 {9, "ends while 1 loads of tensor memory by its warp have not been waited for; tensor_load_wait is missing"},
+                                 {10, "ends while 1 stores to tensor memory by its warp have not been waited for; tensor_store_wait is missing"},
+                                 {12, "tensor_store of lanes 128-159"}, {13, "which are not allocated"},
+                                 {14, "tensor_load into registers to which a tensor_load is under way; tensor_load_wait is missing between the two"}, {15, "tensor_store out of registers to which a tensor_load is under way"}});
 }
 
 TEST_CASE("half a warp in a load waits for ever") {
