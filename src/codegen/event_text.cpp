@@ -106,6 +106,13 @@ bool EventWriter::filled_again(const Event& event, const Section& section) const
   return section.absolute() ? section.trip_count < 0 || next < section.trip_count : section.variable != std::string("n") || next < 0;
 }
 
+/// Is this the slot's first filling, whatever the step? A tile follows others' fillings only where blocks do tile after tile.
+bool EventWriter::filled_first(const Event& event, const Section& section) const {
+  const int slots = family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
+  if (family_.graph.persistent) return false;
+  return section.absolute() ? event.iteration < slots : section.variable == std::string("s") && section.steps <= slots - event.iteration;
+}
+
 /// Of this role, in its order; -1 where it reads nothing of the ring.
 int EventWriter::last_reader(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
@@ -153,8 +160,7 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
   if (fills_alone(event.node) && !leader_only_) open_for_filler(event, section);
   leader_only_ = fills_alone(event.node);
   const graph::Value& value = family_.value_of_ring(event.ring);
-  const bool first = !family_.graph.persistent && section.absolute() && event.iteration < family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
-  if (filled_once(family_.graph, value) || first) return;  // the slot has never been filled
+  if (filled_once(family_.graph, value) || filled_first(event, section)) return;  // the slot has never been filled
   w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ", arguments);
 }
 

@@ -20,6 +20,7 @@ struct Section {
   const char* variable;  ///< "" (absolute), "s" or "n"
   bool fast = false;     ///< instances may use the fast variant
   int trip_count = -1;   ///< of the loop, where an absolute section is for one alone
+  int steps = 1 << 30;   ///< of which it has the first ones at most, where it is of steps s
   bool absolute() const { return variable[0] == '\0'; }
   std::string iteration(int value) const;
 };
@@ -46,6 +47,7 @@ class EventWriter {
   bool read_by_threads(int ring) const;
   bool lanes_apart(int ring) const;
   bool filled_again(const Event& event, const Section& section) const;
+  bool filled_first(const Event& event, const Section& section) const;
   int last_reader(int ring) const;
   bool fills_alone(int node) const;
   std::string leader() const;

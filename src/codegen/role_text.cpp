@@ -192,13 +192,14 @@ class RoleWriter {
 
   void write_steady() {
     const bool variant = !variants_.empty();
-    bool general_steps = false;  // may a steady step still need a general variant?
-    for (int index : role().nodes) general_steps |= node(index).has_fast_variant && node(index).max_fast_begin > pattern_.peel - stage_of(node(index));
+    int general_steps = 0;  // so many at most, with those before the steady ones, need a general variant
+    for (int index : role().nodes)
+      if (node(index).has_fast_variant) general_steps = std::max(general_steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
-    if (general_steps) {
+    if (general_steps > pattern_.peel) {
       write_first_fast();
       w_.open("for (; s < (n < first_fast ? n : first_fast); ++s)");
-      events(pattern_.steady, {"steady", "s"});
+      events(pattern_.steady, {"steady", "s", false, -1, general_steps});
       w_.close();
     }
     // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be compiled.
