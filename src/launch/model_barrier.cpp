@@ -43,9 +43,11 @@ void Mbarriers::init_done(const Thread& thread) {
     if (barrier.initialiser == thread.actor) barrier.announced = true;
 }
 
-void Mbarriers::publish_all() {
-  for (auto& [address, barrier] : barriers_)
+void Mbarriers::cluster_met() {
+  for (auto& [address, barrier] : barriers_) {
     if (barrier.announced) barrier.published = true;
+    barrier.from_outside.clear();
+  }
 }
 
 std::string Mbarriers::name(std::uint32_t address) const {
@@ -83,6 +85,7 @@ void Mbarriers::count_arrival(Thread& thread, std::uint32_t address, Mbarrier& b
 
 void Mbarriers::arrive(Thread& thread, std::uint32_t address, bool from_outside) {
   Mbarrier& barrier = at(thread, address, "mbarrier_arrive");
+  if (from_outside) barrier.from_outside.emplace_back(thread.actor, monitor_.order.now(thread.actor));
   monitor_.order.publish(thread.actor, barrier.arrived, from_outside);
   count_arrival(thread, address, barrier);
 }
@@ -147,12 +150,19 @@ void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint3
     if (exact ? passed(thread, address, barrier, phase) : (barrier.phase & 1u) != phase) {
       if (barrier.phase == 0) return;
       barrier.observed = barrier.phase;
+      std::erase_if(barrier.from_outside, [&](const auto& arrival) { return monitor_.order.knows(barrier.completed, Order::Section::reads, arrival.first, arrival.second); });
       monitor_.order.observe(thread.actor, barrier.completed);
       return monitor_.order.observe(thread.actor, barrier.agent, static_cast<Order::Time>(barrier.phase));
     }
     barrier.waiting.push_back(&thread);
     scheduler_.park(thread, {WaitKind::mbarrier, site, address, phase, 0});
   }
+}
+
+bool Mbarriers::known_here(unsigned actor, Order::Time time) const {
+  for (unsigned i = 0; i < scheduler_.size(); ++i)
+    if (monitor_.order.knows(scheduler_.thread(i).actor, Order::Section::reads, actor, time)) return true;
+  return false;
 }
 
 void Mbarriers::check_left() const {
@@ -163,6 +173,9 @@ void Mbarriers::check_left() const {
                 " arrivals and ", barrier.bytes, " bytes outstanding"));
     if (barrier.brought > barrier.observed)  // whether they are done by then is chance
       fault(cat("block ", block, " ends, and nobody has waited for phase ", barrier.brought - 1, " of the ", name(address), ", to which bulk copies report; they may go on when the block has ended"));
+    for (const auto& [actor, time] : barrier.from_outside)
+      if (!known_here(actor, time))
+        fault(cat("block ", block, " ends, and nobody in it has waited for another block's arrival at the ", name(address), "; it may come when the block has ended, whose shared memory is another's then"));
   }
 }
 

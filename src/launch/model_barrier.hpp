@@ -26,6 +26,7 @@ struct Mbarrier {
   unsigned copies = 0;         ///< under way that report to it
   std::uint64_t observed = 0;  ///< phases up to the last that somebody has waited for
   std::uint64_t brought = 0;   ///< phases up to the last that bulk copies have reported to
+  std::vector<std::pair<unsigned, Order::Time>> from_outside;  ///< arrivals of other blocks' threads that nobody has waited for: who, and when
   bool announced = false;      ///< initialised for the copy engine and other blocks too
   bool published = false;      ///< a cluster_sync has followed that
   unsigned initialiser = 0;    ///< who, and at what time
@@ -43,7 +44,7 @@ class Mbarriers {
   /// All throw tj::Error(model_fault) for misuse.
   void init(Thread& thread, std::uint32_t address, std::uint32_t arrivals);
   void init_done(const Thread& thread);
-  void publish_all();  ///< to the whole cluster
+  void cluster_met();  ///< all its threads: who was to initialise has, and who was to arrive
   /// from_outside: by a thread of another block, whose writes it does not order.
   void arrive(Thread& thread, std::uint32_t address, bool from_outside = false);
   /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other access.
@@ -56,7 +57,7 @@ class Mbarriers {
   void begin_copy(const Thread& thread, std::uint32_t address);
   /// The bytes are there: of which phase of which agent.
   std::pair<Order::Agent, Order::Time> complete_bytes(std::uint32_t address, std::uint32_t bytes);
-  /// At the end of the block: nothing half done, and no bulk copy that nobody knows to be done.
+  /// At the end of the block: nothing half done; no bulk copy, and no arrival of another block, that nobody knows of.
   void check_left() const;
 
   /// Null when there is none.
@@ -65,6 +66,7 @@ class Mbarriers {
  private:
   Mbarrier& at(const Thread& thread, std::uint32_t address, const char* what);
   std::string name(std::uint32_t address) const;
+  bool known_here(unsigned actor, Order::Time time) const;  ///< by a thread of the block
   void count_arrival(Thread& thread, std::uint32_t address, Mbarrier& barrier);
   void advance_if_done(std::uint32_t address, Mbarrier& barrier);
   bool passed(const Thread& thread, std::uint32_t address, const Mbarrier& barrier, std::uint32_t phase) const;

@@ -98,7 +98,7 @@ std::size_t Cluster::threads() const noexcept {
 }
 
 void Cluster::release_all() {
-  for (const auto& block : blocks_) block->mbarriers.publish_all();
+  for (const auto& block : blocks_) block->mbarriers.cluster_met();
   for (Thread* waiter : waiting_) waiter->block->scheduler.wake(*waiter);
   waiting_.clear();
 }

@@ -17,10 +17,7 @@ namespace {
 
 constexpr test::Excuse kExcused[] = {
     {"warp sync before release of ring q", "keeps a lane from running ahead in tiles without iterations, which these sizes have none of"},
-    {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
-    {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
-    {"takes back the last turn", "leaves a barrier in use at the end of the block, which the model does not check"},
-    {"role load, prologue: wait ring k empty", "a tile's first k follows the wait for q's slot, which every consumer hands back after all k and v of the tile before"},
+    {": fence before pv.0", "between the fence before qk and this product there is nothing but matrix instructions: that one covers its registers too"},
 };
 bool excused(const codegen::Site& site) {
   for (const test::Excuse& excuse : kExcused)
@@ -65,7 +62,7 @@ class Kernel {
 }  // namespace
 
 TEST_CASE("each site of the attention kernel is missed when it is switched off") {
-  constexpr std::uint64_t kSeeds = 12;
+  constexpr std::uint64_t kSeeds = 6;
   int sites = 0, noticed = 0;
   for (const bool causal : {false, true}) {
     Kernel kernel(causal, {2, 128, true});

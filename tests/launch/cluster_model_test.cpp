@@ -76,6 +76,7 @@ TJ_KERNEL(kernel, 32, Params, p) {
   if (p.which == 3) shares(p, barrier, 2, 3, cluster_rank());
   if (p.which == 5) shares(p, barrier, 2, 5u << cluster_rank() % 2, cluster_rank() / 2);
   if (p.which == 6 && block_index() == 1) mbarrier_wait<41>(barrier, 0);
+  if (p.which == 7 && cluster_rank() == 1 && lane_index() == 0) mbarrier_arrive_at<51>(barrier, 0);
   if (p.which >= 10) misuse(p, barrier);
   if (p.which == 4 && cluster_rank() == 1 && lane_index() > 2) return;  // nobody waits for them
   cluster_sync<2>();
@@ -193,6 +194,18 @@ TEST_CASE("a sync that is switched off shows: barriers that are not there yet, a
   unit().options({1, {2}, 1, {}});
   Run run(1, 3);
   CHECK(contains(error_of([&] { run(2, 2); }).message, "of its cluster, which has ended"));
+  unit().options({});
+}
+
+TEST_CASE("a block that ends knows of other blocks' arrivals: that they come before is chance") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    Run left(7), together(7);
+    unit().options({seed, {2}, 1, {}});
+    const std::string said = error_of([&] { left(2, 2); }).message;
+    CHECK_MESSAGE((contains(said, "nobody in it has waited for another block's arrival at the mbarrier at 0x480") || contains(said, "of its cluster, which has ended")), said);
+    unit().options({seed, {}, 1, {}});
+    CHECK_NOTHROW(together(2, 2));
+  }
   unit().options({});
 }
 

@@ -14,29 +14,8 @@ using namespace tj;
 
 namespace {
 
-struct Excuse {
-  const char* what;  ///< part of the site's name
-  int heads;         ///< of an item; 0: of any
-  const char* reason;
-};
-constexpr Excuse kExcused[] = {
-    {"registers of", 0, "a register count changes speed and what fits, not results; the model does not count registers"},
-    {"proxy fence after", 0, "the model's memory is one: what ordinary stores wrote, the copy engine reads"},
-    {": fence before", 0, "orders registers before the matrix unit reads them; the model reads at issue"},
-    // What a role that loads need not wait for, because an earlier wait of its own implies it. q and h are handed back behind one wait for
-    // qh, which reads both and comes after qk; pv is waited for before the next item's qh starts, which needs its registers.
-    {"wait ring qk empty", 1, "h of the same item is waited for before it, over as many slots"},
-    {"wait ring qk empty", 2, "both h have one slot: those of the item before this one were filled when qh of the one before that was done"},
-    {"wait ring v1 empty", 2, "h1 of this item is waited for before it: qh.1 of the item before is done, and pv.1 of the one before that"},
-    {"wait ring h0 empty", 3, "qk is waited for before it, over as many slots, and handed back by all three roles"},
-    {"wait ring h1 empty", 3, "as h0"},
-    {"wait ring h2 empty", 3, "as h0"},
-};
-bool excused(const codegen::Site& site, int heads) {
-  for (const Excuse& excuse : kExcused)
-    if ((excuse.heads == 0 || excuse.heads == heads) && site.what.find(excuse.what) != std::string::npos) return true;
-  return false;
-}
+// Between the fence before qk and this product there is nothing but matrix instructions: that one covers its registers too.
+bool excused(const codegen::Site& site) { return site.what.find("steady: fence before qh.0") != std::string::npos; }
 
 class Kernel {
  public:
@@ -76,7 +55,7 @@ class Kernel {
 }  // namespace
 
 TEST_CASE("each site of the kernel is missed when it is switched off") {
-  constexpr std::uint64_t kSeeds = 24;
+  constexpr std::uint64_t kSeeds = 6;
   int sites = 0, noticed = 0;
   for (const int heads : {1, 2, 3}) {
     Kernel kernel(heads);
@@ -86,11 +65,11 @@ TEST_CASE("each site of the kernel is missed when it is switched off") {
       CAPTURE(site.id);
       CAPTURE(site.what);
       bool missed = false;
-      const std::uint64_t seeds = excused(site, heads) ? 1 : kSeeds;
+      const std::uint64_t seeds = excused(site) ? 1 : kSeeds;
       for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
       ++sites;
       noticed += missed;
-      CHECK((missed || excused(site, heads)));
+      CHECK((missed || excused(site)));
     }
   }
   MESSAGE(noticed, " of ", sites, " sites noticed");

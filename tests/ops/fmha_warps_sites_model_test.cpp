@@ -1,5 +1,5 @@
 // Protects the promise that a missing barrier shows in attention on matrix instructions of a warp too: every wait, arrival, announcement
-// and drain is switched off in turn, and the model must report it or compute something else. What may go unnoticed is listed with the reason.
+// and drain is switched off in turn, and the model must report it or compute something else.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -13,25 +13,6 @@
 using namespace tj;
 
 namespace {
-
-constexpr test::Excuse kExcused[] = {
-    {"its threads' copies are done", "who reads the last filling has waited for the same copies"},
-    {"prologue: wait ring", "a slot's first filling finds it empty"},
-    {"epilogue: release ring", "nothing is filled after it"},
-};
-// Without the diagonal one step is general, a tile's first.
-constexpr test::Excuse kFirstStep = {"steady: wait ring", "a slot's first filling finds it empty"};
-// By threads, where qk reads q from its slot.
-constexpr test::Excuse kThreads = {"tile begin: wait ring q full", "k's copies arrive after all that their threads have issued before, q's among them"};
-
-bool excused(const codegen::Site& site, bool causal, bool threads) {
-  const auto is = [&](const test::Excuse& excuse) { return site.what.find(excuse.what) != std::string::npos; };
-  if (site.what.find(" full") != std::string::npos) return threads && causal && is(kThreads);
-  if (!causal && is(kFirstStep)) return true;
-  for (const test::Excuse& excuse : kExcused)
-    if (is(excuse)) return true;
-  return false;
-}
 
 class Kernel {
  public:
@@ -68,7 +49,7 @@ class Kernel {
 }  // namespace
 
 TEST_CASE("each site of attention on matrix instructions of a warp is missed when it is switched off") {
-  constexpr std::uint64_t kSeeds = 100;
+  constexpr std::uint64_t kSeeds = 6;
   int sites = 0, noticed = 0;
   for (const bool threads : {true, false})
     for (const bool causal : {false, true}) {
@@ -81,11 +62,10 @@ TEST_CASE("each site of attention on matrix instructions of a warp is missed whe
         CAPTURE(site.id);
         CAPTURE(site.what);
         bool missed = false;
-        const std::uint64_t seeds = excused(site, causal, threads) ? 1 : kSeeds;
-        for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
+        for (std::uint64_t seed = 1; seed <= kSeeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
         ++sites;
         noticed += missed;
-        CHECK((missed || excused(site, causal, threads)));
+        CHECK(missed);
       }
     }
   MESSAGE(noticed, " of ", sites, " sites noticed");

@@ -1,6 +1,5 @@
 // Protects the promise that a missing barrier shows in matrix products too: every wait, arrive, announcement and group wait is
-// switched off in turn, and the model must report it or compute something else. What may go unnoticed is listed with the
-// reason.
+// switched off in turn, and the model must report it or compute something else.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -15,24 +14,6 @@
 using namespace tj;
 
 namespace {
-
-constexpr test::Excuse kExcused[] = {
-    {"registers of", "a register count changes speed and what fits, not results; the model does not count registers"},
-    {"proxy fence after", "the model's memory is one: what ordinary stores wrote, the copy engine reads"},
-    {": fence before", "orders registers before the matrix unit reads them; the model reads at issue"},
-};
-/// Of the two rings' waits for a free slot the later one may go unnoticed as well: a slot of either is handed back when the
-/// product that reads both is done. Not where it waits for other blocks too.
-bool excused(const graph::Graph& graph, const codegen::Unit& unit, const codegen::Site& site) {
-  for (const test::Excuse& excuse : kExcused)
-    if (site.what.find(excuse.what) != std::string::npos) return true;
-  int last_empty = 0;
-  for (const codegen::Site& each : unit.sites)
-    if (each.what.starts_with("role load") && each.what.ends_with(" empty")) last_empty = each.id;
-  for (const graph::Value& value : graph.values)
-    if (value.shared_by > 1 && site.what.find("ring " + value.name + " empty") != std::string::npos) return false;
-  return site.id == last_empty;
-}
 
 DType dtype_of(const ops::GemmTile& tile) { return tile.element_bytes == 1 ? DType::e4m3 : DType::f16; }
 
@@ -81,7 +62,7 @@ class Kernel {
 }  // namespace
 
 TEST_CASE("each site of a matrix product's kernel is missed when it is switched off") {
-  constexpr std::uint64_t kSeeds = 12;
+  constexpr std::uint64_t kSeeds = 6;
   int sites = 0, noticed = 0;
   // Two consumer roles; one; clusters that share b, a, and both; sums that are promoted.
   for (const char* name : {"128x128x64", "64x32x128", "128x128x64c2x1", "128x128x64c1x2", "128x128x64c2x2", "128x128x128", "64x64x256"}) {
@@ -94,13 +75,10 @@ TEST_CASE("each site of a matrix product's kernel is missed when it is switched 
       CAPTURE(site.id);
       CAPTURE(site.what);
       bool missed = false;
-      // A slot of d that is handed back too early is filled again a whole tile later: few orders of events show it.
-      const bool late = site.what.find("stores") != std::string::npos || site.what.find("ring d") != std::string::npos;
-      const std::uint64_t seeds = excused(graph, kernel.unit(), site) ? 1 : late ? 8 * kSeeds : kSeeds;
-      for (std::uint64_t seed = 1; seed <= seeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
+      for (std::uint64_t seed = 1; seed <= kSeeds && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
       ++sites;
       noticed += missed;
-      CHECK((missed || excused(graph, kernel.unit(), site)));
+      CHECK(missed);
     }
   }
   MESSAGE(noticed, " of ", sites, " sites noticed");
