@@ -7,7 +7,7 @@ namespace {
 // What several entries say. A wait without which the model reports nothing on any path is one whose knowledge its thread has otherwise: the
 // model goes by clocks, not by the order that a run happened to take. Each entry says where that knowledge comes from.
 constexpr const char* kFencedBefore =
-    "the fence before the product in front of it covers its registers too: nothing but matrix instructions stands between that fence and this product";
+    "the fence before the product in front of it covers its registers too: between that fence and this product nothing but matrix instructions touches them";
 
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
