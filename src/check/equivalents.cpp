@@ -12,6 +12,7 @@ constexpr const char* kFencedBefore =
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
     {"fmha_", "steady, fast variants: fence before pv.0", kFencedBefore},
+    {"gemm_", "role compute0, loop: fence before mma.1", kFencedBefore},
     {"chunk_o_", "steady: fence before pv.0", kFencedBefore},
     {"chunk_o_", "steady: fence before qh.0", kFencedBefore},
     {"chunk_o_", "steady: commit qh.0", "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next wait is for all"},

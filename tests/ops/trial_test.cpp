@@ -84,6 +84,7 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(count("gemm", "--a-major k,m --b-major k,n --bias both") == 24);
   CHECK(count("gemm", "--tile 128x128x64,64x32x128 --parts both") == 12);
   CHECK(count("gemm", "--rung v1,v2,v3,v9") == 11);
+  CHECK(count("gemm", "--tile 16x64x128") == 3);  // no higher than what the last tile may lack
   CHECK(count("gemm", "--dtype e4m3 --out f32 --batch 2") == 3);
   CHECK(count("gemm", "--d-aligned false --add-c true --activation gelu") == 3);
   CHECK(count("gemm", "--m 100 --n 70 --k 321") == 1);
