@@ -251,4 +251,19 @@ TJ_DEVICE void store_global(float* address, float value) { *address = value; }
 TJ_DEVICE void store_global(float* address, float a, float b) { *reinterpret_cast<float2*>(address) = float2{a, b}; }
 TJ_DEVICE void store_global(float* address, const float (&v)[4]) { *reinterpret_cast<float4*>(address) = float4{v[0], v[1], v[2], v[3]}; }
 
+/// Keeps the compiler from moving accesses to registers that another unit fills or reads across this point. Eight a statement: the
+/// compiler's time goes by statements.
+template <int N>
+TJ_DEVICE void hold(float (&v)[N]) {
+  static_assert(N % 8 == 0, "eight at a time");
+#pragma unroll
+  for (int i = 0; i < N; i += 8)
+    asm volatile("" : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
+}
+template <int N>
+TJ_DEVICE void hold(u32 (&values)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
+
 }  // namespace tj::dev

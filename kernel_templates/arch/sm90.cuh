@@ -38,21 +38,6 @@ TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes 
 /// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
 inline constexpr int kRightMn = 1, kLeftMn = 2;
 
-/// Keeps the compiler from moving accesses to registers that the matrix unit owns across this point. Eight a statement: the
-/// compiler's time goes by statements.
-template <int N>
-TJ_DEVICE void hold(float (&v)[N]) {
-  static_assert(N % 8 == 0, "eight at a time");
-#pragma unroll
-  for (int i = 0; i < N; i += 8)
-    asm volatile("" : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
-}
-template <int N>
-TJ_DEVICE void hold(u32 (&values)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(values[i])::"memory");
-}
-
 }  // namespace tj::dev
 
 #include "arch/sm90_copies.cuh"

@@ -53,6 +53,29 @@ void refuse_names(const graph::Graph& graph, const Layout& layout) {
     if (!rings.insert(ring.type_name).second) fail(Stage::codegen, Code::unsupported, cat("two values would both be a type '", ring.type_name, "'; rename one"));
 }
 
+// A role hands a filling back once: where it reads the one of the iteration before, all its readers in the loop do, and those at the tile's end
+// have the last.
+void refuse_mixed_readers(const graph::Graph& graph, const sched::Schedule& schedule) {
+  using graph::Scope;
+  const auto scope = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].scope; };
+  for (const auto& edge : graph.edges) {
+    if (edge.value < 0 || graph.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
+    for (const auto& other : graph.edges) {
+      if (other.value != edge.value || scope(other.dst) != Scope::iteration || schedule.role[static_cast<std::size_t>(other.dst)] != schedule.role[static_cast<std::size_t>(edge.dst)]) continue;
+      if (scope(edge.dst) == Scope::iteration ? other.distance == edge.distance : other.distance == 1) continue;
+      fail(Stage::codegen, Code::unsupported, cat("value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' is read by '", graph.nodes[static_cast<std::size_t>(edge.dst)].name, "' and, another iteration's, by '",
+           graph.nodes[static_cast<std::size_t>(other.dst)].name, "' in one role; give all of them one distance, 1 where a node at the tile's end reads too"));
+    }
+    if (scope(edge.dst) == Scope::iteration) continue;
+    const bool also = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const auto& other) {
+      return other.value == edge.value && scope(other.dst) == Scope::iteration && schedule.role[static_cast<std::size_t>(other.dst)] == schedule.role[static_cast<std::size_t>(edge.dst)];
+    });
+    if (!also)
+      fail(Stage::codegen, Code::unsupported, cat("value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' is filled in every iteration and read by '", graph.nodes[static_cast<std::size_t>(edge.dst)].name,
+           "' at the tile's end, in a role that does not read it in the loop; hand over what is left in a value of the tile's end"));
+  }
+}
+
 // What the text could not express.
 void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& schedule) {
   for (const auto& edge : graph.edges) {
@@ -67,9 +90,10 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
     if (edge.value >= 0 && std::none_of(schedule.rings.begin(), schedule.rings.end(), is_ring))
       fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' hands value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' to '", sink.name,
            "' inside one role; allowed are values with a reader in another role, and registers of one context, which need no value"));
-    if (edge.value >= 0 && edge.distance != 0)
-      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' carries a ring's value over ", edge.distance, " iterations; allowed is 0"));
+    if (edge.value >= 0 && edge.distance > 1)
+      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' carries a ring's value over ", edge.distance, " iterations; allowed are 0 and 1"));
   }
+  refuse_mixed_readers(graph, schedule);
 }
 
 // Without barriers in shared memory only the whole block can meet, and nobody learns when hardware is done.
@@ -97,6 +121,11 @@ void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& s
   }
 }
 
+void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& value) {
+  w.line("static constexpr unsigned kFull = ", ring.full, ", kEmpty = ", ring.empty, ", kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
+  w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
+}
+
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout) {
   w.open("namespace");
   w.line("namespace dev = tj::dev;");
@@ -109,6 +138,12 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     const auto& ring = layout.rings[r];
     const auto& value = graph.values[static_cast<std::size_t>(schedule.rings[r].value)];
     w.open("struct ", ring.type_name);
+    if (ring.slot_columns > 0) {
+      w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kColumn = ", ring.column, ", kSlotColumns = ", ring.slot_columns, ", kMemberColumns = ", ring.member_columns, ";");
+      write_ring_barriers(w, ring, value);
+      w.close(";");
+      continue;
+    }
     const bool copied = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
       return edge.value == schedule.rings[r].value && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::copy;
     });
@@ -119,9 +154,8 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
       w.close(";");
       continue;
     }
-    w.line("static constexpr unsigned kData = ", ring.data, ", kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
-    w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
-    w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
+    w.line("static constexpr unsigned kData = ", ring.data, ";");
+    write_ring_barriers(w, ring, value);
     w.close(";");
   }
   w.close("  // namespace");
@@ -142,7 +176,11 @@ std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedul
   const auto whole = [&](std::size_t g) {
     return layout.groups[g].roles.size() == 1 && schedule.roles[static_cast<std::size_t>(layout.groups[g].roles[0])].warps == graph.machine.warps_per_group;
   };
-  while (whole(begin) && end < layout.groups.size() && whole(end) && congruent(graph, schedule, layout.groups[end - 1].roles[0], layout.groups[end].roles[0])) ++end;
+  // One text finds the rings of all members by one distance.
+  const auto spaced = [&](std::size_t r) { return r + 1 >= layout.rings.size() || layout.rings[r].slot_columns == 0 || layout.rings[r + 1].slot_columns == 0 || layout.rings[r].member_columns == layout.rings[r + 1].member_columns; };
+  bool evenly = true;
+  for (std::size_t r = 0; r < layout.rings.size(); ++r) evenly = evenly && spaced(r);
+  while (whole(begin) && end < layout.groups.size() && (evenly || end == begin + 1) && whole(end) && congruent(graph, schedule, layout.groups[end - 1].roles[0], layout.groups[end].roles[0])) ++end;
   return end;
 }
 
@@ -179,15 +217,25 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
 
 // Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without rings has none.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
-  const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
+  const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy || node.async == graph::Async::unit; });
   w.line("const unsigned warp = dev::warp_index();");
   if (layout.rings.empty() && graph.cluster == 1) return;
+  if (layout.tensor_columns > 0) w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, ">(shared + ", layout.tensor_address, ");");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
   if (copies || graph.cluster > 1) w.line("dev::mbarrier_init_done<", sites.add(Site{0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}), ">();");
   w.close();
   if (graph.cluster == 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, barriers are initialised", {}, -1, -1}), ">();");
   else w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}), ">();");
+  if (layout.tensor_columns > 0) w.line("const unsigned tensor = dev::load_shared<unsigned>(shared + ", layout.tensor_address, ");  // where the columns begin");
+}
+
+// The columns go back once all roles are done with them.
+void write_end(Writer& w, Sites& sites, const Layout& layout) {
+  if (layout.tensor_columns == 0) return;
+  w.line("dev::reconverge();  // some roles are one thread's");
+  w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
+  w.line("if (warp == 0) dev::tensor_free(tensor, ", layout.tensor_columns, ");");
 }
 
 }  // namespace
@@ -203,6 +251,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   write_banner(w, graph, schedule);
   w.line("#include \"arch/", primitives, ".cuh\"");
   w.line("#include \"pipeline.cuh\"");
+  if (layout.tensor_columns > 0) w.line("#include \"tensor_pipeline.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();
   write_types(w, graph, schedule, layout);
@@ -229,6 +278,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     g = end;
   }
   if (branched) w.close();
+  write_end(w, sites, layout);
   w.close();
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
   return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), std::move(notes)};

@@ -22,6 +22,7 @@ std::string Section::iteration(int value) const {
 
 std::string EventWriter::sequence(int ring, const Event& event, const Section& section) const {
   if (family_.value_of_ring(ring).scope != Scope::iteration) return "tiles";
+  if (section.absolute() && event.iteration < 0) return left_behind(event, section) ? "base + static_cast<unsigned>(n) - 1u" : "base - 1u";
   const std::string iteration = section.iteration(event.iteration);
   if (iteration == "0") return "base";
   return cat("base + ", iteration);
@@ -35,7 +36,7 @@ template <class... Parts>
 void EventWriter::line(const Parts&... parts) {
   const std::size_t before = w_.text().size();
   w_.line(parts...);
-  for (std::size_t* mark : {&met_at_, &fenced_at_, &arrived_at_})
+  for (std::size_t* mark : {&met_at_, &fenced_at_, &arrived_at_, &followed_at_, &stored_at_, &settled_at_})
     if (*mark == before) *mark = w_.text().size();
 }
 
@@ -123,11 +124,27 @@ int EventWriter::last_reader(int ring) const {
   return last;
 }
 
+/// At the tile's end, of a ring of iterations: there is nothing of a tile without any.
+bool EventWriter::left_behind(const Event& event, const Section& section) const {
+  return section.absolute() && event.iteration < 0 && family_.value_of_ring(event.ring).scope == Scope::iteration && (event.node < 0 || family_.node(event.node).scope != Scope::iteration);
+}
+
 void EventWriter::write_ring_event(const Event& event, const Section& section) {
   const std::string& value = family_.value_of_ring(event.ring).name;
   const std::string arguments = cat(family_.ring_type(event.ring), ">(", family_.shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
+  const bool guarded = left_behind(event, section);
+  if (guarded) w_.open("if (n > 0)");
+  write_ring_event(event, section, value, arguments);
+  if (guarded) w_.close();
+}
+
+void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments) {
   switch (event.kind) {
-    case EventKind::wait_full: return w_.line("dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+    case EventKind::wait_full:
+      w_.line("dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+      return follow_sync(event, section);
+    case EventKind::unit_publish:
+    case EventKind::unit_release: return write_unit_event(event, section, arguments);
     case EventKind::publish_copies: return w_.line("dev::publish_copies<", site(SiteKind::arrive, section, cat("copies publish ring ", value), event), ", ", arguments);
     case EventKind::publish: return write_publish(event, section, arguments);
     case EventKind::release: return write_release(event, section, arguments);
@@ -138,6 +155,7 @@ void EventWriter::write_ring_event(const Event& event, const Section& section) {
 
 void EventWriter::write_publish(const Event& event, const Section& section, const std::string& arguments) {
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
+  if (in_tensor(event.ring)) settle(event, section, true);
   meet(event, section, "publishing " + what);
   line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
 }
@@ -152,6 +170,7 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
     w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ", what, " have arrived"), event), ">();");
     arrived_at_ = w_.text().size();
   }
+  if (again && in_tensor(event.ring)) settle(event, section, updated(event.ring));
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
   line(family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
@@ -162,6 +181,45 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
   const graph::Value& value = family_.value_of_ring(event.ring);
   if (filled_once(family_.graph, value) || filled_first(event, section)) return;  // the slot has never been filled
   w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ", arguments);
+  follow_sync(event, section);
+}
+
+// ---- tensor memory ----------------------------------------------------------------------------------------------------------
+/// The matrix unit arrives when all that its thread has asked for is done.
+void EventWriter::write_unit_event(const Event& event, const Section& section, const std::string& arguments) {
+  const bool publishes = event.kind == EventKind::unit_publish;
+  if (!publishes && filled_once(family_.graph, family_.value_of_ring(event.ring))) return;
+  Event of = event;
+  if (!publishes) of.node = last_reader(event.ring);
+  const std::string what = cat("products ", publishes ? "publish" : "release", " ring ", family_.value_of_ring(event.ring).name);
+  line(for_one(), publishes ? "dev::publish_products<" : "dev::release_products<", site(SiteKind::arrive, section, what, of), ", ", arguments);
+}
+
+/// What others did to the columns before they arrived comes before what this thread does to them.
+void EventWriter::follow_sync(const Event& event, const Section& section) {
+  if (!in_tensor(event.ring) || followed_at_ == w_.text().size()) return;
+  line("dev::tensor_after_sync<", site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name), event), ">();");
+  followed_at_ = w_.text().size();
+}
+
+/// What this warp did to the columns comes before what others do once it has arrived.
+void EventWriter::settle(const Event& event, const Section& section, bool stores) {
+  const std::string ring = family_.value_of_ring(event.ring).name;
+  if (stores && stored_at_ != w_.text().size()) {
+    line("dev::tensor_store_wait<", site(SiteKind::tensor_wait, section, "stores into ring " + ring + " are done", event), ">();");
+    stored_at_ = w_.text().size();
+    settled_at_ = kNever;
+  }
+  if (settled_at_ == w_.text().size()) return;
+  line("dev::tensor_before_sync<", site(SiteKind::fence, section, "fence before the arrival for ring " + ring, event), ">();");
+  settled_at_ = w_.text().size();
+}
+
+bool EventWriter::updated(int ring) const {
+  const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
+  return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
+    return edge.value == value && edge.updates && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first;
+  });
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------------
@@ -192,15 +250,17 @@ int EventWriter::number_call(const Event& event, const Section& section) {
 
 std::string EventWriter::call_of(const Event& event, const Section& section) const {
   const graph::Node& n = family_.node(event.node);
-  std::string text = cat(n.async == Async::store ? for_one() : "", n.body, "(", family_.variable(n), ", tile");
+  std::string text = cat(n.async == Async::store || n.async == Async::unit ? for_one() : "", n.body, "(", family_.variable(n), ", tile");
   if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
   std::set<int> seen;
   for (const Edge& edge : family_.graph.edges) {
     if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second) continue;
     const int ring = family_.ring_of(edge.value);
     if (ring < 0) continue;
-    const auto place = [&](const char* what) { return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, event, section), ")"); };
-    text += cat(", dev::slot_address<", place("slots"));
+    Event filling = event;
+    filling.iteration -= edge.dst == event.node && n.scope == Scope::iteration ? edge.distance : 0;
+    const auto place = [&](const char* what) { return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, filling, section), ")"); };
+    text += in_tensor(ring) ? cat(", dev::slot_columns<", place("columns")) : cat(", dev::slot_address<", place("slots"));
     if (edge.src == event.node && n.async == Async::copy) text += cat(", dev::full_barrier<", place("barriers"));
     if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1) text += cat(", dev::share<", family_.ring_type(ring), ">()");
   }

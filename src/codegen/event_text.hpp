@@ -39,9 +39,16 @@ class EventWriter {
   std::string call_of(const Event& event, const Section& section) const;
   int number_call(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section);
+  void write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments);
   void write_publish(const Event& event, const Section& section, const std::string& arguments);
   void write_release(const Event& event, const Section& section, const std::string& arguments);
   void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
+  void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
+  void follow_sync(const Event& event, const Section& section);
+  void settle(const Event& event, const Section& section, bool stores);
+  bool in_tensor(int ring) const { return family_.layout.rings[static_cast<std::size_t>(ring)].slot_columns > 0; }
+  bool updated(int ring) const;
+  bool left_behind(const Event& event, const Section& section) const;
   void open_for_filler(const Event& event, const Section& section);
 
   bool read_by_threads(int ring) const;
@@ -65,6 +72,7 @@ class EventWriter {
   // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends there now.
   static constexpr std::size_t kNever = ~std::size_t{0};
   std::size_t met_at_ = kNever, fenced_at_ = kNever, arrived_at_ = kNever;
+  std::size_t followed_at_ = kNever, stored_at_ = kNever, settled_at_ = kNever;  // the same of tensor memory: after a sync, stores waited for, before one
 };
 
 }  // namespace tj::codegen

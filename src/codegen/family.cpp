@@ -28,7 +28,7 @@ std::vector<int> rings_of(const graph::Graph& graph, const sched::Schedule& sche
 bool rings_alike(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
   const auto &a = schedule.rings[static_cast<std::size_t>(first)], &b = schedule.rings[static_cast<std::size_t>(second)];
   const auto &v = graph.values[static_cast<std::size_t>(a.value)], &w = graph.values[static_cast<std::size_t>(b.value)];
-  return second == first + 1 && a.slots == b.slots && v.slot_bytes == w.slot_bytes && v.alignment == w.alignment && v.scope == w.scope;
+  return second == first + 1 && a.slots == b.slots && v.slot_bytes == w.slot_bytes && v.alignment == w.alignment && v.scope == w.scope && v.space == w.space;
 }
 
 /// Do two nodes of roles `first` and `second` read the same rings, or in the place of some each its role's own?

@@ -37,7 +37,8 @@ std::string FamilyText::names() const {
 }
 
 std::string FamilyText::shared_for(const char* what, int ring) const {
-  return own_ring(graph, schedule, family, ring) ? cat("dev::", what, "_of<", ring_type(ring), ">(shared, static_cast<unsigned>(member))") : "shared";
+  const std::string base = what == std::string("columns") ? "tensor" : "shared";
+  return own_ring(graph, schedule, family, ring) ? cat("dev::", what, "_of<", ring_type(ring), ">(", base, ", static_cast<unsigned>(member))") : base;
 }
 
 std::string FamilyText::variable(const graph::Node& node) const {

@@ -36,7 +36,7 @@ class FamilyText {
   bool single_thread() const { return place().single_thread; }
   /// "a" or "a/b": what site names say of a family.
   std::string names() const;
-  /// What stands for `shared` in a call about a ring: "slots" or "barriers".
+  /// What stands for `shared` in a call about a ring: "slots" or "barriers", or of "columns" for `tensor`.
   std::string shared_for(const char* what, int ring) const;
   std::string variable(const graph::Node& node) const;
   /// The nodes that stand where this one of the first member does, one for each member.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/tensor_places.hpp"
 #include "support/fail.hpp"
 
 namespace tj::codegen {
@@ -30,10 +31,17 @@ std::string type_name(const std::string& value) {
   return name;
 }
 
+/// The matrix unit arrives once, whoever asks it; a role of one warp does, too.
+bool handed_back_by_unit(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
+  return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+    return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role && graph.nodes[static_cast<std::size_t>(edge.dst)].async == graph::Async::unit;
+  });
+}
+
 int arrivals_of_consumers(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
   int warps = 0;
   for (std::size_t r = 0; r < schedule.roles.size(); ++r)
-    if (role_reads(graph, schedule, static_cast<int>(r), value)) warps += schedule.roles[r].warps;
+    if (role_reads(graph, schedule, static_cast<int>(r), value)) warps += handed_back_by_unit(graph, schedule, static_cast<int>(r), value) ? 1 : schedule.roles[r].warps;
   return warps;
 }
 
@@ -45,6 +53,7 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
   if (producers.size() != 1)
     fail(Stage::codegen, Code::unsupported, cat("value '", name, "' is filled by ", producers.size(), " nodes; exactly one is allowed"));
   const auto& node = graph.nodes[static_cast<std::size_t>(producers[0])];
+  if (node.async == graph::Async::unit) return 1;
   if (node.async == graph::Async::matrix)
     fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' fills shared memory by the matrix unit; allowed are copies and ordinary stores"));
   if (node.async == graph::Async::store)
@@ -61,9 +70,13 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     if (ring.slots < 1) fail(Stage::codegen, Code::invalid_argument, cat("ring '", value.name, "' has ", ring.slots, " slots; at least 1 is needed"));
     RingPlace place;
     place.type_name = type_name(value.name);
-    place.data = offset = align_up(offset, value.alignment);
-    offset += ring.slots * align_up(value.slot_bytes, value.alignment);
-    if (align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
+    if (value.space == graph::Space::tensor) {
+      place.slot_columns = static_cast<int>(value.slot_bytes / graph::kTensorColumnBytes);
+    } else {
+      place.data = offset = align_up(offset, value.alignment);
+      offset += ring.slots * align_up(value.slot_bytes, value.alignment);
+    }
+    if (value.space == graph::Space::shared && align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
       fail(Stage::codegen, Code::invalid_argument, cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ", value.alignment));
     place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
     place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * value.shared_by;  // those of every block that is copied to
@@ -75,6 +88,11 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     offset += schedule.rings[r].slots * kBarrierBytes;
     layout.rings[r].empty = offset;
     offset += schedule.rings[r].slots * kBarrierBytes;
+  }
+  layout.tensor_columns = place_tensor_rings(graph, schedule, layout.rings);
+  if (layout.tensor_columns > 0) {
+    layout.tensor_address = offset;
+    offset += kBarrierBytes;
   }
   layout.smem_bytes = std::max(offset, graph.least_smem_bytes);
   const auto capacity = graph.machine.memory_bytes.find("SMEM");

@@ -15,6 +15,8 @@ namespace tj::codegen {
 struct RingPlace {
   std::string type_name;   ///< "RingK"
   std::int64_t data = 0, full = 0, empty = 0;  ///< byte offsets
+  int column = 0, slot_columns = 0;  ///< of a ring in tensor memory, instead of data; slot_columns 0: in shared memory
+  int member_columns = 0;            ///< from there to the ring of the next member of a family
   int full_arrivals = 0, empty_arrivals = 0;
   int members = 1;  ///< of a family that has a ring each: how many lie here, one behind the other, this the first of them
 };
@@ -39,6 +41,8 @@ struct Layout {
   int threads = 0;
   int entry_registers = 0;
   std::int64_t smem_bytes = 0;
+  int tensor_columns = 0;             ///< of tensor memory that a block takes; 0: none
+  std::int64_t tensor_address = 0;    ///< byte offset of the word that says where they begin
 };
 
 /// Throws tj::Error(codegen) when the schedule does not fit the machine.

@@ -86,7 +86,8 @@ class Notes {
     const RingPlace& place = layout_.rings[r];
     const graph::Value& value = graph_.values[static_cast<std::size_t>(ring.value)];
     const std::string barriers = graph_.machine.shared_barriers ? cat(", \"full\": ", place.full, ", \"empty\": ", place.empty) : "";
-    return cat("{\"value\": ", quoted(value.name), ", \"slots\": ", ring.slots, ", \"slot_bytes\": ", value.slot_bytes, ", \"data\": ", place.data, barriers,
+    const std::string columns = place.slot_columns > 0 ? cat(", \"column\": ", place.column, ", \"slot_columns\": ", place.slot_columns, ", \"member_columns\": ", place.member_columns) : "";
+    return cat("{\"value\": ", quoted(value.name), ", \"slots\": ", ring.slots, ", \"slot_bytes\": ", place.slot_columns > 0 ? 0 : value.slot_bytes, ", \"data\": ", place.data, barriers, columns,
                ", \"filled_once\": ", filled_once(graph_, value) ? "true" : "false", ", \"producers\": ", roles_of(ring.value, true), ", \"consumers\": ", roles_of(ring.value, false),
                ", \"shared_by\": ", value.shared_by, ", \"members\": ", place.members, "}");
   }

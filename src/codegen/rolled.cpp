@@ -13,7 +13,7 @@ bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled:
   std::size_t next = 0;
   for (auto& [first, event] : whole) {
     const bool present = next < part.size() && part[next] == event;
-    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release ||
+    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release || event.kind == EventKind::wait_full ||
                           is_sync(event.kind);
     if (present && first == from + 1) first = from;
     else if (present || !may_lack) return false;  // comes and goes, or may never be left out

@@ -12,6 +12,7 @@ const char* name_of(SiteKind kind) {
     case SiteKind::commit: return "commit";
     case SiteKind::group_wait: return "group_wait";
     case SiteKind::copies_wait: return "copies_wait";
+    case SiteKind::tensor_wait: return "tensor_wait";
     case SiteKind::sync: return "sync";
     case SiteKind::turn_wait: return "turn_wait";
     case SiteKind::turn_arrive: return "turn_arrive";

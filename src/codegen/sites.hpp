@@ -18,6 +18,7 @@ enum class SiteKind {
   commit,       ///< what its threads have issued forms a group
   group_wait,   ///< for groups of the matrix unit or of stores
   copies_wait,  ///< for copies of its threads
+  tensor_wait,  ///< for stores of its warp into tensor memory
   sync,         ///< of a block or a warp
   turn_wait,    ///< for this role's turn on a unit
   turn_arrive,  ///< the next role's turn

@@ -65,8 +65,18 @@ class Simulator {
     for (int index : nodes(Scope::tile_begin)) run_instance(index, -1);
     if (!graph_.machine.shared_barriers) return;
     if (!pending_.empty()) observe(pending_.size() - 1);
-    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (scope_of(v) == Scope::tile_begin && !readers(v).empty()) acquire(v, -1, -1);
+      if (const int by = sum_filler(v); by >= 0) push({.kind = EventKind::wait_empty, .node = by, .ring = ring_of(v)});
+    }
+  }
+
+  /// The node of this role's loop that fills a value once a tile, as a sum; -1 where there is none.
+  int sum_filler(int value) const {
+    if (scope_of(value) == Scope::iteration) return -1;
+    for (const Edge& edge : graph_.edges)
+      if (edge.value == value && in_role(edge.src) && node(edge.src).scope == Scope::iteration) return edge.src;
+    return -1;
   }
 
   void run_step(int step, std::vector<Event>& out) {
@@ -85,12 +95,24 @@ class Simulator {
     out_ = &out;
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
+    for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
+      if (const int by = sum_filler(v); by >= 0) publish(ring_of(v), by, -1);
+      if (reads_behind(v)) push({.kind = EventKind::wait_full, .ring = ring_of(v)});
+      if (reads_behind(v) && readers(v, Scope::tile_end).empty()) push({.kind = EventKind::release, .ring = ring_of(v)});
+    }
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
       if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
         push({.kind = EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
+  }
+
+  /// Does this role read the value an iteration later? Then what the last one left is still there after the loop.
+  bool reads_behind(int value) const {
+    return scope_of(value) == Scope::iteration && std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
+             return edge.value == value && in_role(edge.dst) && edge.distance > 0;
+           });
   }
 
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
@@ -202,7 +224,9 @@ class Simulator {
   void acquire_values(int index, int iteration) {
     for (const Edge& edge : graph_.edges)
       if (edge.dst == index && edge.value >= 0) {
-        const int filling = scope_of(edge.value) == Scope::iteration ? iteration : -1;
+        if (scope_of(edge.value) == Scope::iteration && iteration < 0) continue;  // finish() has waited
+        const int filling = scope_of(edge.value) == Scope::iteration ? iteration - edge.distance : -1;
+        if (edge.distance > 0 && filling < 0) continue;  // the first iteration finds nothing of the one before
         if (in_role(edge.src) && issued_.count({edge.src, filling}) == 0) refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
         acquire(edge.value, index, filling);
       }
@@ -215,11 +239,13 @@ class Simulator {
     std::set<int> seen;
     for (const Edge& edge : graph_.edges) {
       if (edge.dst != index || edge.value < 0 || !seen.insert(edge.value).second) continue;
-      const bool every_iteration = scope_of(edge.value) == Scope::iteration;
-      if (!every_iteration && node(index).scope != Scope::tile_end) continue;
-      const auto all = every_iteration ? readers(edge.value) : readers(edge.value, Scope::tile_end);
+      const bool every_iteration = scope_of(edge.value) == Scope::iteration, at_end = node(index).scope == Scope::tile_end;
+      if (!every_iteration && !at_end) continue;
+      const int filling = every_iteration && !at_end ? iteration - edge.distance : -1;
+      if (every_iteration && !at_end && filling < 0) continue;
+      const auto all = readers(edge.value, at_end ? Scope::tile_end : Scope::iteration);
       if (std::all_of(all.begin(), all.end(), [&](int reader) { return completed_.count({reader, iteration}) != 0; }))
-        push({.kind = EventKind::release, .ring = ring_of(edge.value), .iteration = iteration});
+        push({.kind = node(index).async == Async::unit ? EventKind::unit_release : EventKind::release, .ring = ring_of(edge.value), .iteration = filling});
     }
   }
 
@@ -234,27 +260,31 @@ class Simulator {
   }
   void prepare_fills(int index, int iteration) {
     for (int ring : filled_rings(index)) {
+      if (is_sum(index, ring)) continue;
       push({.kind = EventKind::wait_empty, .node = index, .ring = ring, .iteration = iteration});
       if (node(index).async == Async::copy)
         push({.kind = EventKind::expect_full, .node = index, .ring = ring, .iteration = iteration});
     }
   }
   void publish_fills(int index, int iteration) {
-    if (node(index).async == Async::copy) return;
-    for (int ring : filled_rings(index)) {
-      if (node(index).async == Async::threads) {
-        push({.kind = EventKind::publish_copies, .node = index, .ring = ring, .iteration = iteration});
-        continue;
-      }
-      if (read_asynchronously(ring)) push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
-      push({.kind = EventKind::publish, .node = index, .ring = ring, .iteration = iteration});
-    }
+    for (int ring : filled_rings(index))
+      if (!is_sum(index, ring)) publish(ring, index, iteration);
   }
+  void publish(int ring, int index, int iteration) {
+    const Async async = node(index).async;
+    if (async == Async::copy) return;
+    const EventKind kind = async == Async::threads ? EventKind::publish_copies : async == Async::unit ? EventKind::unit_publish : EventKind::publish;
+    if (kind == EventKind::publish && in_shared(ring) && read_asynchronously(ring)) push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
+    push({.kind = kind, .node = index, .ring = ring, .iteration = iteration});
+  }
+  bool in_shared(int ring) const { return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space == graph::Space::shared; }
+  /// Asked for before the loop and handed on after it.
+  bool is_sum(int index, int ring) const { return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index; }
 
   // By the matrix unit or the copy engine, in any role.
   bool read_asynchronously(int ring) const {
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value && (node(edge.dst).async == Async::matrix || node(edge.dst).async == Async::store);
+      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value && graph::reads_by_itself(node(edge.dst).async);
     });
   }
 
@@ -337,7 +367,7 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
       last_stage = std::max(last_stage, role_stage(graph, schedule, node));
   int last_distance = 0;  // waits reach back so far, which the first steps cannot
   for (const Edge& edge : graph.edges)
-    if (edge.blocking && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
+    if ((edge.blocking || edge.value >= 0) && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
   for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)  // a group of stores is waited for behind the next
     if (graph.nodes[static_cast<std::size_t>(node)].async == Async::store) last_distance = std::max(last_distance, 1);
   for (const sched::Ring& ring : schedule.rings)  // and so do those for the role's own reads

@@ -23,6 +23,8 @@ enum class EventKind {
   proxy_fence,   ///< ordinary stores of the call before asynchronous readers, where the value has such
   publish,       ///< the call's stores are complete
   publish_copies,///< each thread's copies of the call arrive for it when they are
+  unit_publish,  ///< the matrix unit arrives for it when what the role has asked for is done
+  unit_release,  ///< it hands the slot back then, as the last of this role that reads it
   store_commit,  ///< the call's bulk stores form a group
   store_wait,    ///< at most `pending` newest groups of stores have still to read
   matrix_wait,   ///< at most `pending` newest groups are unfinished
@@ -38,7 +40,8 @@ struct Event {
   EventKind kind = EventKind::call;
   int node = -1;
   int ring = -1;       ///< of the schedule
-  int iteration = -1;  ///< of the instance; of a store_wait, of the newest group that it is for; -1 for tile scope and syncs
+  int iteration = -1;  ///< of the instance, or of the filling of a ring; of a store_wait, of the newest group that it is for; -1 for tile scope,
+                       ///< for syncs, and at the tile's end for what the last iteration left in a ring of iterations
   int pending = 0;
   int order = -1;      ///< order barrier of the schedule
   friend bool operator==(const Event&, const Event&) = default;

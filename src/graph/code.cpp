@@ -59,12 +59,23 @@ void check_value_code(const Graph& graph, std::size_t index) {
   for (const Edge& edge : graph.edges) {
     if (edge.value != static_cast<int>(index)) continue;
     const Node& source = graph.nodes[static_cast<std::size_t>(edge.src)];
-    if (source.scope != value.scope)
+    const bool sum = value.scope == Scope::tile_end && source.scope == Scope::iteration;
+    if (source.scope != value.scope && !sum)
       reject(graph, "value '", value.name, "' and node '", source.name, "', which fills it, differ in scope; give both the same");
     const Node& reader = graph.nodes[static_cast<std::size_t>(edge.dst)];
-    if (value.scope == Scope::iteration && reader.scope != Scope::iteration)
-      reject(graph, "value '", value.name, "' is filled in every iteration and read by node '", reader.name, "' once a tile; hand over what is left at the end in a value of the tile's end");
-    if (source.async == Async::threads && (reader.async == Async::matrix || reader.async == Async::store))
+    if (sum && reader.scope != Scope::tile_end)
+      reject(graph, "value '", value.name, "' is a sum over the loop and read by node '", reader.name, "' within it; allowed are nodes at the tile's end");
+    if (value.scope == Scope::iteration && edge.distance > 1)
+      reject(graph, "value '", value.name, "' is read by node '", reader.name, "' ", edge.distance, " iterations later; allowed are 0 and 1");
+    if (value.space == Space::tensor && source.async != Async::unit && source.async != Async::none)
+      reject(graph, "value '", value.name, "' is in tensor memory and filled by node '", source.name, "', which copies; allowed are async unit and none");
+    if (value.space == Space::tensor && reader.async != Async::unit && reader.async != Async::none)
+      reject(graph, "value '", value.name, "' is in tensor memory and read by node '", reader.name, "', whose async cannot; allowed are unit and none");
+    if (edge.updates && value.space != Space::tensor)
+      reject(graph, "value '", value.name, "' is updated by node '", reader.name, "'; allowed are values in tensor memory");
+    if (source.async == Async::unit && value.space != Space::tensor)
+      reject(graph, "value '", value.name, "' is filled by node '", source.name, "', a product in tensor memory; give the value that space");
+    if (source.async == Async::threads && reads_by_itself(reader.async))
       reject(graph, "value '", value.name, "' is filled by copies of threads (node '", source.name, "') and read by node '", reader.name,
              "', which hardware does by itself: nothing orders the two; give the source async copy or none, or the reader async none");
     if (value.shared_by > 1 && source.async != Async::copy)

@@ -124,6 +124,7 @@ void check_edges(const Graph& graph) {
     const Scope from = graph.nodes[static_cast<std::size_t>(edge.src)].scope;
     const Scope to = graph.nodes[static_cast<std::size_t>(edge.dst)].scope;
     if (from > to) reject(graph, "edge ", edge_text(graph, edge), " goes back to an earlier scope of the tile; turn it round");
+    if (edge.updates && edge.value < 0) reject(graph, "edge ", edge_text(graph, edge), " updates a value and carries none; name the value");
     if (edge.distance > 0 && (from != Scope::iteration || to != Scope::iteration))
       reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; only edges between iteration nodes may");
   }
@@ -138,6 +139,9 @@ void check_values(const Graph& graph) {
     if (value.copied_bytes < 0 || value.copied_bytes > value.slot_bytes)
       reject(graph, "value '", value.name, "' has ", value.copied_bytes, " copied bytes; allowed are 0 (all) to ", value.slot_bytes, ", those of a slot");
     check_sharing(graph, value);
+    if (value.space == Space::tensor && (value.slot_bytes == 0 || value.slot_bytes % kTensorColumnBytes != 0 || value.copied_bytes != 0 || value.shared_by != 1))
+      reject(graph, "value '", value.name, "' is in tensor memory and has ", value.slot_bytes, " bytes a slot, of which ", value.copied_bytes, " are copied, shared by ", value.shared_by,
+             " blocks; allowed are multiples of ", kTensorColumnBytes, " bytes, no copies and one block");
     if (value.alignment < 1 || (value.alignment & (value.alignment - 1)) != 0)
       reject(graph, "value '", value.name, "' has alignment ", value.alignment, "; it must be a power of two");
     if (value.min_slots < 1 || value.max_slots < value.min_slots)

@@ -66,11 +66,22 @@ enum class Async {
   copy,    ///< through the full barrier of the ring that it fills (transaction bytes)
   matrix,  ///< through a wait on the issuing role's groups
   store,   ///< a bulk copy out of shared memory: what it reads is free after a wait on the issuing thread's groups
-  threads  ///< through the full barrier of the ring that it fills: each thread of the role has copies of its own, which arrive for it
+  threads, ///< through the full barrier of the ring that it fills: each thread of the role has copies of its own, which arrive for it
+  unit     ///< the matrix unit, asked by one thread: once done it arrives by itself, at the full barrier of the ring that it fills and at the
+           ///< empty barriers of those that it has read
 };
 
 /// Does one thread start it, and hardware do the rest?
-constexpr bool issued_by_one(Async async) { return async == Async::copy || async == Async::store; }
+constexpr bool issued_by_one(Async async) { return async == Async::copy || async == Async::store || async == Async::unit; }
+/// Does hardware read what it works on in shared memory, by the proxy of the copy engine and the matrix unit?
+constexpr bool reads_by_itself(Async async) { return async == Async::matrix || async == Async::store || async == Async::unit; }
+
+/// Where a value's slots are.
+enum class Space {
+  shared,  ///< a block's shared memory
+  tensor   ///< its tensor memory, in columns of kTensorLanes words: products leave their sums there, warps load and store them
+};
+inline constexpr int kTensorLanes = 128, kTensorColumnBytes = 4 * kTensorLanes, kLeastTensorColumns = 32;
 
 struct Node {
   std::string name;   ///< unique: "qk.0"
@@ -102,12 +113,15 @@ struct Edge {
   int value = -1;         ///< the shared-memory value that flows along it, or -1 (registers, or order only)
   int spill_cycles = 0;   ///< cost when src and dst are in different roles
   bool same_role = false; ///< the value lives in registers of one context
+  bool updates = false;   ///< dst writes into the value's slot, where the next node that it is handed to finds it
 };
 
-/// A value in shared memory that nodes of different roles exchange: it becomes a ring.
+/// A value on chip that nodes of different roles exchange: it becomes a ring. Filled in every iteration, it may be read in a later one
+/// (Edge::distance); a reader at the tile's end has what the last iteration left. Filled once a tile by a node of the loop, it is a sum: its
+/// slot is asked for before the loop and handed on after it.
 struct Value {
   std::string name;
-  std::int64_t slot_bytes = 0;
+  std::int64_t slot_bytes = 0;     ///< in tensor memory a multiple of kTensorColumnBytes
   int alignment = 1024;
   Scope scope = Scope::iteration;  ///< tile_begin: filled once a tile
   int min_slots = 1;
@@ -117,6 +131,7 @@ struct Value {
   /// multiples of `shared_stride`, and there are so many of them.
   int shared_by = 1, shared_stride = 1;
   bool within_warp = false;  ///< each warp reads what itself has written, and no other's
+  Space space = Space::shared;
 };
 
 struct Graph {

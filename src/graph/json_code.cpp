@@ -28,7 +28,8 @@ std::string short_text(const Fields& fields, const Json& json, const std::string
 
 bool same(const Value& a, const Value& b) {
   return a.name == b.name && a.slot_bytes == b.slot_bytes && a.alignment == b.alignment && a.scope == b.scope && a.min_slots == b.min_slots &&
-         a.max_slots == b.max_slots && a.copied_bytes == b.copied_bytes && a.shared_by == b.shared_by && a.shared_stride == b.shared_stride && a.within_warp == b.within_warp;
+         a.max_slots == b.max_slots && a.copied_bytes == b.copied_bytes && a.shared_by == b.shared_by && a.shared_stride == b.shared_stride && a.within_warp == b.within_warp &&
+         a.space == b.space;
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ std::map<std::string, int> read_values(const Fields& fields, const Json& json, G
   for (std::size_t v = 0; v < json.size(); ++v) {
     const Json& entry = json[v];
     const std::string place = cat("values[", v, "]");
-    fields.keys(entry, place, {"name", "slot_bytes", "alignment", "scope", "min_slots", "max_slots", "copied_bytes", "shared_by", "shared_stride", "within_warp"});
+    fields.keys(entry, place, {"name", "slot_bytes", "alignment", "scope", "min_slots", "max_slots", "copied_bytes", "shared_by", "shared_stride", "within_warp", "space"});
     Value value;
     value.name = fields.name(fields.text(fields.required(entry, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index.emplace(value.name, static_cast<int>(v));
@@ -97,6 +98,7 @@ std::map<std::string, int> read_values(const Fields& fields, const Json& json, G
     value.shared_by = fields.number_or(entry, place, "shared_by", 1, 1, graph.cluster);
     value.shared_stride = fields.number_or(entry, place, "shared_stride", 1, 1, graph.cluster);
     value.within_warp = fields.flag(entry, place, "within_warp", false);
+    value.space = static_cast<Space>(fields.word(entry, place, "space", {"shared", "tensor"}, static_cast<int>(value.space)));
     graph.values.push_back(std::move(value));
   }
   return index;
@@ -109,6 +111,7 @@ Json value_json(const Value& value) {
   if (value.shared_by != 1) json["shared_by"] = value.shared_by;
   if (value.shared_stride != 1) json["shared_stride"] = value.shared_stride;
   if (value.within_warp) json["within_warp"] = true;
+  if (value.space == Space::tensor) json["space"] = "tensor";
   return json;
 }
 

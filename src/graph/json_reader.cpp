@@ -95,7 +95,7 @@ class Reader {
     node.scope = static_cast<Scope>(fields_.word(json, place, "scope", {"tile_begin", "iteration", "tile_end"}, static_cast<int>(Scope::iteration)));
     // What completes by itself does so as a copy engine does it: started by one warp.
     const Async usual = node.variable_latency ? Async::copy : Async::none;
-    node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store", "threads"}, static_cast<int>(usual)));
+    node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store", "threads", "unit"}, static_cast<int>(usual)));
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
     node.drains = fields_.flag(json, place, "drains");
@@ -166,7 +166,7 @@ class Reader {
   }
 
   void read_edge(const Json& json, const std::string& place) {
-    fields_.keys(json, place, {"src", "dst", "delay", "delta", "blocking", "value", "spill_cycles", "same_role"});
+    fields_.keys(json, place, {"src", "dst", "delay", "delta", "blocking", "value", "spill_cycles", "same_role", "updates"});
     Edge edge;
     edge.src = end(json, place, "src");
     edge.dst = end(json, place, "dst");
@@ -180,6 +180,7 @@ class Reader {
       edge.value = found->second;
     }
     edge.spill_cycles = fields_.number_or(json, place, "spill_cycles", 0, 0, kMaxTotalCycles);
+    edge.updates = fields_.flag(json, place, "updates");
     const Json* same_role = Fields::optional(json, "same_role");
     edge.same_role = fields_.flag(json, place, "same_role");
     untold_.push_back(same_role == nullptr);

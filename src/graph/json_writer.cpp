@@ -34,7 +34,7 @@ Json table_json(const Graph& graph, const Node& node) {
 
 /// Who runs the node, and what the unit calls: what differs from the reader's defaults.
 void execution_json(const Node& node, Json& json) {
-  static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store", "threads"};
+  static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store", "threads", "unit"};
   const Node usual;
   if (node.body != node.name && !node.body.empty()) json["body"] = node.body;
   if (!node.context.empty()) json["context"] = node.context;
@@ -79,6 +79,7 @@ Json edge_json(const Graph& graph, const Edge& edge, bool implied_values) {
   if (edge.blocking) json["blocking"] = true;
   if (edge.value >= 0 && !implied_values) json["value"] = graph.values[static_cast<std::size_t>(edge.value)].name;
   if (edge.spill_cycles != 0) json["spill_cycles"] = edge.spill_cycles;
+  if (edge.updates) json["updates"] = true;
   if (edge.same_role != (has_code(graph) && edge.value < 0)) json["same_role"] = edge.same_role;
   return json;
 }

@@ -21,6 +21,7 @@ const char* async_text(Async async) {
     case Async::matrix: return " async-matrix";
     case Async::store: return " async-store";
     case Async::threads: return " async-threads";
+    case Async::unit: return " async-unit";
     case Async::none: break;
   }
   return "";
@@ -61,12 +62,14 @@ std::string to_text(const Graph& graph) {
         << ", distance " << edge.distance << (edge.blocking ? " blocking" : "") << (edge.same_role ? " same-role" : "");
     if (edge.value >= 0 && edge.value < static_cast<int>(graph.values.size()))
       out << " value " << graph.values[static_cast<std::size_t>(edge.value)].name;
+    if (edge.updates) out << " updates";
     if (edge.spill_cycles != 0) out << " spill " << edge.spill_cycles;
     out << "\n";
   }
   for (const Value& value : graph.values) {
     out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to " << value.max_slots
         << " slots, " << scope_text(value.scope);
+    if (value.space == Space::tensor) out << ", in tensor memory";
     if (value.within_warp) out << ", within a warp";
     if (value.shared_by > 1) out << ", shared by " << value.shared_by << " blocks " << value.shared_stride << " apart";
     out << "\n";

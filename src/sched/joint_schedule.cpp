@@ -31,7 +31,7 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
     const RoleKind own = kind_of(graph.nodes[i]);
     if (kind == RoleKind::store || own == RoleKind::compute) kind = own;  // a role that mixes kinds computes
   }
-  for (const auto& [kind, name] : {std::pair{RoleKind::load, "load"}, {RoleKind::store, "store"}, {RoleKind::compute, "compute"}}) {
+  for (const auto& [kind, name] : {std::pair{RoleKind::load, "load"}, {RoleKind::store, "store"}, {RoleKind::matrix, "mma"}, {RoleKind::compute, "compute"}}) {
     const bool numbered = kind == RoleKind::compute || std::count(kinds.begin(), kinds.end(), kind) > 1;
     int number = 0;
     for (std::size_t r = 0; r < schedule.roles.size(); ++r)

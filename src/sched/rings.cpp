@@ -80,7 +80,9 @@ std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
   return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
 }
 
+/// Of shared memory; slots in tensor memory take none of it but their barriers.
 std::int64_t padded(const graph::Value& value) {
+  if (value.space == graph::Space::tensor) return 0;
   return (value.slot_bytes + value.alignment - 1) / value.alignment * value.alignment;
 }
 
@@ -104,7 +106,7 @@ SlotCaps slot_caps(const Graph& graph, const Options& options) {
 
 std::vector<int> slots_needed(const Graph& graph, const Schedule& schedule) {
   std::vector<int> slots;
-  for (const graph::Value& value : graph.values) slots.push_back(value.scope == Scope::iteration ? value.min_slots : 1);
+  for (const graph::Value& value : graph.values) slots.push_back(value.min_slots);
   for (const Edge& edge : graph.edges) {
     if (edge.value < 0 || graph.values[at(edge.value)].scope != Scope::iteration) continue;
     if (graph.nodes[at(edge.src)].scope != Scope::iteration || graph.nodes[at(edge.dst)].scope != Scope::iteration) continue;

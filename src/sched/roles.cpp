@@ -70,6 +70,7 @@ std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int
 
 RoleKind kind_of(const Node& node) {
   if (node.async == Async::store || node.drains) return RoleKind::store;
+  if (node.async == Async::unit) return RoleKind::matrix;
   return node.async == Async::copy || node.async == Async::threads || node.variable_latency ? RoleKind::load : RoleKind::compute;
 }
 
@@ -97,10 +98,10 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   schedule.role.assign(graph.nodes.size(), -1);
   std::vector<bool> producer;
   std::map<int, std::vector<int>> by_copy;
-  std::vector<int> loads, stores;
+  std::vector<int> loads, stores, products;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const RoleKind kind = kind_of(graph.nodes[i]);
-    (kind == RoleKind::load ? loads : kind == RoleKind::store ? stores : by_copy[graph.nodes[i].copy]).push_back(static_cast<int>(i));
+    (kind == RoleKind::load ? loads : kind == RoleKind::store ? stores : kind == RoleKind::matrix ? products : by_copy[graph.nodes[i].copy]).push_back(static_cast<int>(i));
   }
   const auto add = [&](std::string name, const std::vector<int>& nodes, bool is_producer) {
     if (nodes.empty()) return;
@@ -116,6 +117,7 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   };
   add("load", loads, true);
   add("store", stores, true);
+  add("mma", products, true);
   for (const auto& [copy, nodes] : by_copy) add("compute" + std::to_string(copy), nodes, false);
   for (const graph::Edge& edge : graph.edges)
     if (edge.same_role && schedule.role[at(edge.src)] != schedule.role[at(edge.dst)])

@@ -289,12 +289,11 @@ class Verifier {
     if (ring.producer_role != producer) report("ring ", value.name, " is filled by role ", ring.producer_role, ", must be ", producer);
     if (std::set<int>(ring.consumer_roles.begin(), ring.consumer_roles.end()) != readers || ring.consumer_roles.size() != readers.size())
       report("ring ", value.name, " names other consumers than its readers");
-    const int least = value.scope == Scope::iteration ? value.min_slots : 1;
-    const int most = value.scope == Scope::iteration ? value.max_slots : 1;
+    const int least = value.min_slots, most = value.scope == Scope::iteration ? value.max_slots : value.min_slots;
     if (ring.slots < least || ring.slots > most) report("ring ", value.name, " has ", ring.slots, " slots, allowed are ", least, " to ", most);
     if (value.scope == Scope::iteration && std::int64_t{ring.slots} * s_.ii < lifetime)
       report("ring ", value.name, " has ", ring.slots, " slots for a lifetime of ", lifetime, " cycles at II ", s_.ii);
-    return ring.slots * (value.slot_bytes + 16);
+    return ring.slots * ((value.space == graph::Space::tensor ? 0 : value.slot_bytes) + 16);
   }
 
   /// Turns must be the schedule's own order: replayed over a few periods, k-th runs come in the order of the barrier.

@@ -39,7 +39,7 @@ class Damage {
         "null", "true", "-1", "0", "1e999", "-0.0", "NaN", "99999999999999999999", "4194304", "[]", "{}", "\"\"", "\"TC\"", "\"O\"", "[[[[",
         "{\"a\":", "\"\\ud800\"", "\xff", "\"rrt\":{\"TC\":[1,0,1]},", "\"fu\":null,", "\"machine\"", "}", "]", ",", ":", "\"delta\":1,", "1024",
         "\"scope\":\"tile_end\",", "\"async\":\"matrix\",", "\"value\":\"tile\",", "\"same_role\":true,", "\"values\":[],", "\"sm_real\"", "\"mma.0\"",
-        "\"cluster\":2,", "\"blocks_per_sm\":2,", "\"max_cluster\":8,", "\"shared_barriers\":false,", "\"overlapped_launch\":false,", "\"within_warp\":true,", "\"shared_by\":2,", "\"shared_stride\":2,"};
+        "\"cluster\":2,", "\"blocks_per_sm\":2,", "\"max_cluster\":8,", "\"shared_barriers\":false,", "\"overlapped_launch\":false,", "\"within_warp\":true,", "\"space\":\"tensor\",", "\"updates\":true,", "\"async\":\"unit\",", "\"shared_by\":2,", "\"shared_stride\":2,"};
     const std::size_t where = below(text.size() + 1), length = std::min(below(12), text.size() - where);
     switch (below(5)) {
       case 0: text.insert(where, 1, static_cast<char>(below(256))); break;

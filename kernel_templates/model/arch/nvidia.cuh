@@ -35,4 +35,10 @@ TJ_DEVICE void mbarrier_arrive(u32 barrier) {
   detail::api.mbarrier_arrive(Site, barrier);
 }
 
+/// The device's compiler needs this around registers that another unit fills or reads; here they are memory.
+template <int N>
+TJ_DEVICE void hold(float (&)[N]) {}
+template <int N>
+TJ_DEVICE void hold(u32 (&)[N]) {}
+
 }  // namespace tj::dev

@@ -72,12 +72,6 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, b
     matrix_multiply<S::kMnMajor>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
 
-/// The device's compiler needs this around registers that the matrix unit owns; here they are memory.
-template <int N>
-TJ_DEVICE void hold(float (&)[N]) {}
-template <int N>
-TJ_DEVICE void hold(u32 (&)[N]) {}
-
 }  // namespace tj::dev
 
 #include "arch/sm90_copies.cuh"

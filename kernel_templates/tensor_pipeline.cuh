@@ -1,0 +1,40 @@
+// Rings in tensor memory, and what the matrix unit arrives at by itself, in terms of an arch's primitives. Included by emitted units that use
+// them, after pipeline.cuh.
+//
+// Decides how a sequence number becomes columns. When to wait and when to arrive comes from the emitted calls, columns from the emitted ring
+// descriptions. Invariant: as in pipeline.cuh, the n-th filling of a ring uses slot n % kSlots and phase n / kSlots.
+#pragma once
+
+namespace tj::dev {
+
+// A ring description R has beside its barriers: kColumn, from the first of the block's columns; kSlotColumns; kMemberColumns, from a role's ring
+// to that of the next role that does the same.
+
+template <class R>
+TJ_DEVICE u32 slot_columns(u32 tensor, u32 sequence) {
+  return tensor + R::kColumn + (sequence % R::kSlots) * R::kSlotColumns;
+}
+template <class R>
+TJ_DEVICE u32 columns_of(u32 tensor, u32 member) {
+  return tensor + member * R::kMemberColumns;
+}
+
+/// One warp, before the block's first sync: its columns, whose place it leaves at `place` in shared memory. The block asks for no more.
+template <u32 Columns>
+TJ_DEVICE void tensor_begin(u32 place) {
+  tensor_allocate(place, Columns);
+  tensor_relinquish();
+}
+
+/// Producer, the thread that asked for the products: the unit arrives when all of them are done.
+template <int Site, class R>
+TJ_DEVICE void publish_products(u32 shared, u32 sequence) {
+  matrix_commit<Site>(full_barrier<R>(shared, sequence));
+}
+/// Consumer, likewise: what they read is read.
+template <int Site, class R>
+TJ_DEVICE void release_products(u32 shared, u32 sequence) {
+  matrix_commit<Site>(empty_barrier<R>(shared, sequence));
+}
+
+}  // namespace tj::dev
