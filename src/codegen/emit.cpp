@@ -122,8 +122,9 @@ void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& s
 }
 
 void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& value) {
-  w.line("static constexpr unsigned kFull = ", ring.full, ", kEmpty = ", ring.empty, ", kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
+  w.line("static constexpr unsigned ", ring.slot_columns > 0 ? "" : cat("kData = ", ring.data, ", "), "kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
   w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
+  w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
 }
 
 void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout) {
@@ -154,7 +155,6 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
       w.close(";");
       continue;
     }
-    w.line("static constexpr unsigned kData = ", ring.data, ";");
     write_ring_barriers(w, ring, value);
     w.close(";");
   }

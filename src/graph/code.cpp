@@ -65,6 +65,9 @@ void check_value_code(const Graph& graph, std::size_t index) {
     const Node& reader = graph.nodes[static_cast<std::size_t>(edge.dst)];
     if (sum && reader.scope != Scope::tile_end)
       reject(graph, "value '", value.name, "' is a sum over the loop and read by node '", reader.name, "' within it; allowed are nodes at the tile's end");
+    const bool behind = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const Edge& other) { return other.value == edge.value && other.distance == 1; });
+    if (value.scope == Scope::iteration && reader.scope != Scope::iteration && !behind)
+      reject(graph, "value '", value.name, "' is filled in every iteration and read by node '", reader.name, "' once a tile; hand over what is left at the end in a value of the tile's end, or where a node of the loop reads it an iteration later");
     if (value.scope == Scope::iteration && edge.distance > 1)
       reject(graph, "value '", value.name, "' is read by node '", reader.name, "' ", edge.distance, " iterations later; allowed are 0 and 1");
     if (value.space == Space::tensor && source.async != Async::unit && source.async != Async::none)
