@@ -29,6 +29,7 @@ struct Consumer {
   TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
   TJ_DEVICE int column() const { return warp / C::kWarpsM * kColumns; }
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at / 4][at % 4]; }
+  TJ_DEVICE void bring(int) {}
   TJ_DEVICE void finished() {}
   /// What a row computes of the lane is computed there: kept over rows and tiles, it would take registers from the products.
   TJ_DEVICE void afresh() { dev::hold(lane); }

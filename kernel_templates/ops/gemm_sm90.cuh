@@ -40,6 +40,7 @@ struct Consumer : Partial<C_> {
   TJ_DEVICE int column() const { return 0; }
   TJ_DEVICE float sum(int, int at) const { return sums[at]; }
   /// The last group's wait is behind: no read may move ahead of it.
+  TJ_DEVICE void bring(int) {}
   TJ_DEVICE void finished() { dev::hold(sums); }
   TJ_DEVICE void afresh() {}
 };

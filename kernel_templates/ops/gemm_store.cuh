@@ -2,7 +2,8 @@
 //
 // Decides how accumulator fragments become elements of d, straight to memory. Included after the family's consumer, which has, for each of
 // its warps, kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in the order of a warpgroup's products, where those begin in
-// the tile (row(block), column()), the thread's lane, finished(), which lets the sums be read, and afresh(), before each row.
+// the tile (row(block), column()), the thread's lane, finished(), which lets the sums be read, bring(part), before the sums of a part are
+// read, and afresh(), before each row.
 // Invariant: nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
@@ -149,6 +150,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    consumer.bring(part);
     consumer.afresh();
     float bias[8] = {};
     read_bias(consumer, tile, part, bias);

@@ -3,10 +3,13 @@
 
 namespace tj::arch {
 
+Arch make_sm100();
+
 Arch make_sm100a() {
   const char* fa4 = "FlashAttention-4 (Zadouri, Hoehnerbach, Shah, Liu, Thakkar, Dao; 2026), section on B200's rates: 8192 f16 flop and 16 exponentials an SM and clock";
   const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 10.0";
   const char* twill = "costs calibrated on a B200 in the public reproduction of 'Optimal Software Pipelining and Warp Specialization for Tensor Core GPUs' (OSDI 2026)";
+  const Arch base = make_sm100();
   Arch a;
   a.name = "sm_100a";
   a.vendor = "nvidia";
@@ -33,6 +36,8 @@ Arch make_sm100a() {
       {"exchange_cycles", {61, std::string(twill) + ": registers to shared memory and back, 61 + 16.1 a KB"}},
       {"exchange_cycles_per_kb", {16.1, std::string(twill) + ": registers to shared memory and back, 61 + 16.1 a KB"}},
   };
+  // Of a product's end and of what it reads, as for sm_100 (sm100_base.cpp).
+  for (const char* fact : {"cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"}) a.facts[fact] = base.facts.at(fact);
   a.smem_per_block_bytes = 227 * 1024;  // Blackwell Tuning Guide
   a.smem_per_sm_bytes = 228 * 1024;     // Blackwell Tuning Guide
   a.smem_reserved_bytes = 1024;         // Blackwell Tuning Guide: 1 KB of each block is the system's

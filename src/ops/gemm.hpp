@@ -148,6 +148,8 @@ std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::stri
 const arch::Needs& gemm_needs(int element_bytes = 2);
 /// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32 (of
 /// 16-bit operands: 0). The arch has what gemm_needs() lists.
+/// The same of whichever unit multiplies on the arch, for 16-bit operands.
+const arch::Needs& gemm_needs_of(const arch::Arch& arch);
 double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
 double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "ops/gemm_builder.hpp"
+#include "ops/gemm_tensor.hpp"
 
 namespace tj::ops {
 namespace {
@@ -177,6 +178,7 @@ class Builder : GemmBuilder {
 }  // namespace
 
 Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) {
+  if (gemm_in_tensor_memory(arch)) return gemm_tensor_graph(kernel, arch);
   return gemm_by_warps(arch) ? gemm_warp_candidates(kernel, arch, 1).front().graph : Builder(kernel, arch).build();
 }
 
@@ -190,7 +192,7 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
-  candidate.definitions = matrix_widths({tile.block_n});
+  if (!gemm_in_tensor_memory(arch)) candidate.definitions = matrix_widths({tile.block_n});
   return {candidate};
 }
 

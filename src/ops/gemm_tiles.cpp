@@ -14,6 +14,7 @@
 
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
+#include "ops/gemm_tensor.hpp"
 #include "ops/sum_parts.hpp"
 #include "support/fail.hpp"
 
@@ -75,10 +76,10 @@ std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
   return whole(std::max(tile.consumers() * own + group, chain));
 }
 
-/// Products of warps hold what issues them: an iteration takes as long as the busier of the unit and the path to shared memory, which
+/// Of archs of which less has been measured. Products of warps hold what issues them: an iteration takes as long as the busier of the unit and the path to shared memory, which
 /// copies take as well.
 Rates rates_by_warps(const arch::Arch& arch) {
-  arch::require(arch, "gemm", gemm_warp_needs(arch));
+  arch::require(arch, "gemm", gemm_needs_of(arch));
   Rates rates;
   rates.arch = &arch;
   const GemmCopyRates copies = gemm_copy_rates(arch);
@@ -94,16 +95,20 @@ Rates rates_by_warps(const arch::Arch& arch) {
   for (std::size_t t = 0; t < kTileCount; ++t) {
     rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
     if (rates.beside[t] == 0) continue;
+    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+    if (gemm_in_tensor_memory(arch)) {
+      rates.matrix[t] = whole(gemm_tensor_cycles(kTiles[t], arch));
+      continue;
+    }
     const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
     const double late = gemm_warp_slots(kTiles[t], arch) > 2 ? 1 : kLateCopies;
     rates.matrix[t] = whole(late * std::max(each.matrix, each.loads + each.copies) + arch.fact("matrix_group_cycles"));
-    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
   }
   return rates;
 }
 
 Rates rates_of(const arch::Arch& arch) {
-  if (gemm_by_warps(arch)) return rates_by_warps(arch);
+  if (gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) return rates_by_warps(arch);
   arch::require(arch, "gemm", gemm_needs());
   Rates rates;
   rates.arch = &arch;
@@ -130,7 +135,7 @@ Rates rates_of(const arch::Arch& arch) {
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_by_warps(*arch) ? gemm_warp_needs(*arch) : gemm_needs()).empty()) list.push_back(rates_of(*arch));
+    if (arch::lacks(*arch, gemm_needs_of(*arch)).empty()) list.push_back(rates_of(*arch));
   return list;
 }
 

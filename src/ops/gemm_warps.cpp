@@ -11,6 +11,7 @@
 
 #include "ops/gemm_amd.hpp"
 #include "ops/gemm_builder.hpp"
+#include "ops/gemm_tensor.hpp"
 #include "ops/tensor_checks.hpp"
 
 namespace tj::ops {
@@ -181,6 +182,8 @@ bool gemm_by_warps(const arch::Arch& arch) { return std::find(kByEngine.families
 
 const arch::Needs& gemm_warp_needs(const arch::Arch& arch) { return by_engine(arch) ? kByEngine : kByThreads; }
 
+const arch::Needs& gemm_needs_of(const arch::Arch& arch) { return gemm_by_warps(arch) ? gemm_warp_needs(arch) : gemm_in_tensor_memory(arch) ? gemm_tensor_needs() : gemm_needs(); }
+
 GemmCopyRates gemm_copy_rates(const arch::Arch& arch) {
   const bool threads = gemm_by_warps(arch) && !by_engine(arch);
   return {arch.fact(threads ? "thread_copy_latency_cycles" : "copy_latency_cycles"), arch.fact(threads ? "thread_copy_cycles_per_kb" : "copy_cycles_per_kb")};
@@ -197,6 +200,7 @@ bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel) {
 }
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
+  if (gemm_in_tensor_memory(arch)) return gemm_tensor_serves(tile, arch) ? 1 : 0;
   if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
   if (gemm_through_registers(arch)) return gemm_register_blocks(tile, arch, kMostBlocksPerSm);
   const int warps = gemm_warps(tile).count();
@@ -224,14 +228,14 @@ GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
 }
 
 void gemm_require_type(DType dtype, const arch::Arch& arch) {
-  if (!gemm_by_warps(arch)) return arch::require(arch, "gemm", gemm_needs(size_of(dtype)));
-  arch::require(arch, "gemm", gemm_warp_needs(arch));
+  if (!gemm_by_warps(arch) && !gemm_in_tensor_memory(arch)) return arch::require(arch, "gemm", gemm_needs(size_of(dtype)));
+  arch::require(arch, "gemm", gemm_needs_of(arch));
   if (size_of(dtype) != 2) refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
 }
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel.dtype, arch);
-  if (gemm_by_warps(arch) && kernel.rung != kNoGemmRung)
+  if ((gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported, cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   if (gemm_blocks_per_sm(tile, arch) == 0) refuse("gemm", Code::unsupported, cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));

@@ -1,0 +1,93 @@
+// Matrix product on the matrix unit that works in tensor memory: the bodies of the graph's nodes.
+//
+// Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the emitted unit.
+// A block owns a kBlockM x kBlockN tile of d, in products of 128 rows; iteration i handles kBlockK of K.
+// Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing else.
+#pragma once
+
+#include "ops/gemm_tile.cuh"
+
+namespace tj::ops::gemm {
+
+inline constexpr int kRowsPerProduct = 128;
+inline constexpr int kMatrixK = 16;
+
+/// Asks the matrix unit; no state of its own.
+template <class C_>
+struct Product {
+  using C = C_;
+  const int copy;  ///< which 128 rows of the block's tile
+  TJ_DEVICE Product(const Params&, int which) : copy(which) {}
+};
+
+/// sums (+)= a b^T: 128 x kBlockN.
+template <class C>
+TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 sums) {
+  constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
+  constexpr int kSteps = kSwizzleRowBytes / (kMatrixK * 2);
+  using Steps = dev::MatrixSteps<kSteps, C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2, C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
+  // What the rows of one product are apart: blocks of 64 rows, or rows of a block.
+  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK * (kRowsPerProduct / kSwizzleColumns) : kRowsPerProduct) * kSwizzleRowBytes;
+  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
+  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
+  constexpr u32 kInstruction = dev::matrix_instruction<kRowsPerProduct, C::kBlockN, kOrder>(typename C::Element{});
+  const u64 left = dev::matrix_operand(a + product.copy * kCopyBytes, C::kLeftMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+  const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block)
+    dev::matrix_multiply_steps<Steps>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
+}
+
+/// Four warps that bring 128 rows of sums to d, 32 rows a warp, 32 columns at a time.
+template <class C_>
+struct Consumer {
+  using C = C_;
+  static constexpr int kRowBlocks = 2, kColumns = C::kBlockN;
+  const Params& params;
+  const int copy;  ///< which 128 rows of the block's tile
+  const int lane;
+  u32 columns;     ///< of tensor memory, in the lanes of this warp
+  bool empty;      ///< a tile without iterations has no sums
+  float sums[kRowBlocks][16];
+  TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
+  TJ_DEVICE int row(int block) const { return copy * kRowsPerProduct + static_cast<int>(dev::warp_index() & 3u) * 32 + block * 16; }
+  TJ_DEVICE int column() const { return 0; }
+  TJ_DEVICE float sum(int block, int at) const { return sums[block][at % 16]; }
+  TJ_DEVICE void finished() {}
+  TJ_DEVICE void afresh() {}
+  /// The sums of a part of the columns.
+  TJ_DEVICE void bring(int part) {
+#pragma unroll
+    for (int block = 0; block < kRowBlocks; ++block) {
+      if (empty) {
+#pragma unroll
+        for (int i = 0; i < 16; ++i) sums[block][i] = 0.0f;
+      } else {
+        dev::tensor_load_fragment(dev::tensor_place(columns, block * 16, part * 32), sums[block]);
+      }
+    }
+    dev::tensor_load_wait<0>();
+    dev::hold(sums);
+  }
+};
+
+/// What the sums are multiplied by.
+template <class C>
+TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
+  return consumer.params.alpha;
+}
+
+}  // namespace tj::ops::gemm
+
+#include "ops/gemm_store.cuh"
+
+namespace tj::ops::gemm {
+
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile, u32 sums) {
+  consumer.columns = dev::tensor_lanes(sums);
+  consumer.empty = tile.trip_count == 0;
+  store(consumer, tile);
+}
+
+}  // namespace tj::ops::gemm

@@ -1,0 +1,121 @@
+// A matrix product on the matrix unit that works in tensor memory: the dependence graph and its costs; see gemm.hpp.
+//
+//   load_a, load_b -> mma.c            for each 128 rows c of a tile
+//   mma.c (i) -> mma.c (i+1)           sums into the same columns, in the order of the unit
+//   mma.c ==> store.c                  tile end, by warps of their own: while they store, the next tile's products go to other columns
+// Decides which tiles the unit serves. Invariant: what an arch does not serve is refused by what is allowed (gemm_warps.cpp).
+#include <algorithm>
+
+#include "ops/gemm_builder.hpp"
+#include "ops/gemm_tensor.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kRows = graph::kTensorLanes;  // of one product
+constexpr int kMatrixDepth = 16;            // of K, of one instruction
+constexpr int kLeastSlots = 2;
+// What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
+constexpr int kStoreRegisters = 120;
+
+// Every unit and fact that is read here and in gemm_tiles.cpp.
+const arch::Needs kNeeds = {{"TC", "TMA", "TMEM"},
+                            {"matrix_flops_per_cycle", "matrix_drain_cycles", "matrix_issue_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle",
+                             "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles", "tensor_memory_bytes_per_cycle"},
+                            {"sm100"}};
+
+/// So many sets of sums fit: with two, a tile's are stored while the next one's are made.
+int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
+  const std::int64_t all = arch.memory_bytes.at("TMEM"), bytes = std::int64_t{tile.block_m} * tile.block_n * 4;
+  return static_cast<int>(std::min<std::int64_t>(2, all / bytes));
+}
+
+class Builder : GemmBuilder {
+ public:
+  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm::kDirect, arch, 1) {
+    const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
+    issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
+    matrix_ = std::max(issue_, cycles(2.0 * kRows * tile_.block_n * tile_.block_k / rate));
+    latency_ = matrix_ + cycles(arch.fact("matrix_drain_cycles"));
+  }
+
+  Graph build() {
+    unit_text(tile_.block_m);
+    const int a = load("load_a", "a", tile_.block_m), b = load("load_b", "b", tile_.block_n);
+    for (int c = 0; c < tile_.block_m / kRows; ++c) product(c, a, b);
+    return std::move(graph_);
+  }
+
+ private:
+  int load(const char* name, const char* value, int rows) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
+    graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
+    Node n;
+    n.name = n.body = name;
+    n.context = "Loader";
+    n.async = Async::copy;
+    const double kb = static_cast<double>(bytes) / 1024;
+    n.reservations = {of("TMA", cycles(kb * arch_.fact("copy_cycles_per_kb")))};
+    n.cycles = 1;
+    n.latency = cycles(arch_.fact("copy_latency_cycles") + kb * arch_.fact("copy_cycles_per_kb"));
+    n.variable_latency = n.streaming = true;
+    n.warps = 1;
+    return add(std::move(n));
+  }
+
+  void product(int c, int load_a, int load_b) {
+    Node n;
+    n.name = cat("mma.", c);
+    n.body = "mma";
+    n.context = "Product";
+    n.copy = c;
+    n.async = Async::unit;
+    n.reservations = {of("TC", matrix_)};
+    n.cycles = n.warp_cycles = issue_;
+    n.latency = latency_;
+    n.warps = 1;
+    const int mma = add(std::move(n));
+    const int sums = static_cast<int>(graph_.values.size()), slots = sum_slots(tile_, arch_);
+    graph_.values.push_back({cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, 1024, Scope::tile_end, slots, slots});
+    graph_.values.back().space = graph::Space::tensor;
+    Node last;
+    last.name = cat("store.", c);
+    last.body = "store";
+    last.context = "Consumer";
+    last.copy = c;
+    last.scope = Scope::tile_end;
+    last.warps = arch_.warps_per_group;
+    last.registers = kStoreRegisters;
+    const int store = add(std::move(last));
+    edge(load_a, mma, latency_of(load_a), 0, false, 0);
+    edge(load_b, mma, latency_of(load_b), 0, false, 1);
+    edge(mma, mma, matrix_, 1, false);
+    edge(mma, store, latency_, 0, true, sums);
+  }
+
+  int issue_ = 0, matrix_ = 0, latency_ = 0;
+};
+
+}  // namespace
+
+bool gemm_in_tensor_memory(const arch::Arch& arch) { return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end(); }
+
+const arch::Needs& gemm_tensor_needs() { return kNeeds; }
+
+bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch) {
+  return tile.element_bytes == 2 && tile.block_m % kRows == 0 && tile.block_n % 64 == 0 && tile.block_k % gemm::kSwizzleColumns == 0 && tile.blocks() == 1 && sum_slots(tile, arch) > 0;
+}
+
+double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  return 2.0 * tile.block_m * tile.block_n * tile.block_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+}
+
+graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }
+
+}  // namespace tj::ops

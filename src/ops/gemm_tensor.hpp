@@ -1,0 +1,16 @@
+// A matrix product on the matrix unit that works in tensor memory: what the other files of gemm ask of gemm_tensor.cpp.
+#pragma once
+
+#include "ops/gemm.hpp"
+
+namespace tj::ops {
+
+/// Is the arch one whose products leave their sums in tensor memory?
+bool gemm_in_tensor_memory(const arch::Arch& arch);
+const arch::Needs& gemm_tensor_needs();
+bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch);
+/// Of an iteration, on the unit.
+double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch);
+graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch);
+
+}  // namespace tj::ops
