@@ -5,7 +5,7 @@
 // Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing else.
 #pragma once
 
-#include "ops/gemm_tile.cuh"
+#include "ops/gemm_load.cuh"
 
 namespace tj::ops::gemm {
 
@@ -67,7 +67,8 @@ struct Consumer {
       }
     }
     dev::tensor_load_wait<0>();
-    dev::hold(sums);
+#pragma unroll
+    for (int block = 0; block < kRowBlocks; ++block) dev::hold(sums[block]);
   }
 };
 

@@ -90,9 +90,10 @@ void Mbarriers::arrive(Thread& thread, std::uint32_t address, bool from_outside)
   count_arrival(thread, address, barrier);
 }
 
-void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what) {
+void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what, const Order::Known& before) {
   Mbarrier& barrier = at(thread, address, what);
   monitor_.order.add(barrier.arrived, agent, time);
+  monitor_.order.add(barrier.arrived, before);
   count_arrival(thread, address, barrier);
 }
 

@@ -48,7 +48,7 @@ class Mbarriers {
   /// from_outside: by a thread of another block, whose writes it does not order.
   void arrive(Thread& thread, std::uint32_t address, bool from_outside = false);
   /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other access.
-  void arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what);
+  void arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what, const Order::Known& before = nullptr);
   void expect(Thread& thread, std::uint32_t address, std::uint32_t bytes);
   /// exact: `phase` is the number of the phase that is meant, counted from 0, and its predecessor's where all bits are set; else its parity.
   void wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact);

@@ -62,6 +62,12 @@ void Order::publish(unsigned thread, Gathering& into, bool reads_only) {
   ++own.now;
 }
 
+void Order::add(Gathering& into, const Known& before) const {
+  const std::size_t first = place(Agent{0});
+  if (before == nullptr || before->size() <= first) return;
+  if (into.times_.size() < before->size()) into.times_.resize(before->size());
+  raise(into.times_, *before, first, before->size());
+}
 void Order::add(Gathering& into, Agent agent, Time time) const {
   if (into.times_.size() <= place(agent)) into.times_.resize(place(agent) + 1);
   into.times_[place(agent)] = std::max(into.times_[place(agent)], time);

@@ -50,6 +50,8 @@ class Order {
   /// Release. reads_only: what the thread has seen written is not passed on.
   void publish(unsigned thread, Gathering& into, bool reads_only = false);
   void add(Gathering& into, Agent agent, Time time) const;
+  /// What was known of asynchronous work when that began which is done now: it came before.
+  void add(Gathering& into, const Known& before) const;
   /// Acquire.
   void observe(unsigned thread, const Known& what);
   void observe(unsigned thread, Agent agent, Time until);

@@ -140,7 +140,7 @@ void TensorMatrixUnit::complete(std::size_t which) {
 
 void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
   Thread& thread = scheduler_.thread(queue.thread);
-  const auto arrive_in = [&](Block& block) { block.mbarriers.arrive_after(thread, commit.barrier, commit.done.agent, commit.done.time, "matrix_commit"); };
+  const auto arrive_in = [&](Block& block) { block.mbarriers.arrive_after(thread, commit.barrier, commit.done.agent, commit.done.time, "matrix_commit", commit.done.before); };
   if (commit.mask == kThisBlock) return arrive_in(block_);
   for (unsigned rank = 0; rank < block_.cluster.size(); ++rank)
     if ((commit.mask >> rank & 1u) != 0) arrive_in(block_.cluster.peer(thread, rank, "matrix_commit_multicast"));

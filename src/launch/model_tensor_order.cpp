@@ -82,7 +82,7 @@ void TensorOrder::fence(const Thread& thread, bool after) {
 
 TensorOrder::Done TensorOrder::next(const Thread& thread) {
   Products& products = products_of(thread);
-  return {products.agent, ++products.issued};
+  return {products.agent, ++products.issued, nullptr};
 }
 
 void TensorOrder::product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate, const TensorRange* left) {
@@ -97,7 +97,7 @@ void TensorOrder::product(const Thread& thread, const Done& done, const TensorRa
 
 TensorOrder::Done TensorOrder::issued(const Thread& thread) {
   const Products& products = products_of(thread);
-  return {products.agent, products.issued};
+  return {products.agent, products.issued, monitor_.order.known(thread.actor)};
 }
 
 // ---- cells ------------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ class TensorOrder {
   struct Done {
     Order::Agent agent = 0;
     Order::Time time = 0;
+    Order::Known before = nullptr;  ///< of a commit: what its thread knew
   };
   /// The next product of a thread of this block.
   Done next(const Thread& thread);
