@@ -32,7 +32,7 @@ constexpr unsigned kBlocksPerSm = 4;   // more than run at a time, and most list
 constexpr double kTypicalIterations = 1;
 constexpr int kPairBytes = 8;          // stored at a time
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "sm100"}};
 
 const ChunkIndicesArgs& get(const void* args) { return *static_cast<const ChunkIndicesArgs*>(args); }
 

@@ -23,7 +23,7 @@ constexpr int kWarpBytes = 32 * 16;       // of a row, in one iteration
 constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
 constexpr double kTypicalIterations = 16; // rows of 8 KB
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd", "sm100"}};
 
 class CopyRows final : public Op {
  public:

@@ -60,7 +60,7 @@ const std::vector<FlagChoice>& choices() {
                                     {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
                                     {"parts", {"false", "true", "both"}, 1}};
     FlagChoice tiles{"tile", {}, 0};
-    const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1; };  // made ahead when nothing is asked for
+    const auto usual = [](const GemmTile& tile) { return tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1; };  // made ahead when nothing is asked for
     for (const bool wanted : {true, false})
       for (const GemmTile& tile : gemm_tiles())
         if (usual(tile) == wanted) tiles.allowed.push_back(gemm_tile_name(tile));

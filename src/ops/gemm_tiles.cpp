@@ -28,6 +28,8 @@ constexpr GemmTile kTiles[] = {
     {16, 32, 128}, {16, 64, 128},
     // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
     {128, 128, 32}, {128, 256, 32}, {256, 192, 32},
+    // Of products in tensor memory: two of 128 rows share what is copied of b.
+    {256, 128, 64}, {256, 256, 64},
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},

@@ -23,6 +23,7 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
+constexpr int kMostConsumers = 2;   // of warpgroups' products: more would leave too few registers for their sums
 constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other is read
 constexpr int kMostAhead = 3;       // iterations that a copy goes out before its use
 constexpr std::int64_t kMostBarrierBytes = 1024;
@@ -201,7 +202,7 @@ bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel) {
 
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   if (gemm_in_tensor_memory(arch)) return gemm_tensor_serves(tile, arch) ? 1 : 0;
-  if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes ? 0 : 1;
+  if (!gemm_by_warps(arch)) return tile.block_k * tile.element_bytes < gemm::kSwizzleBytes || tile.consumers() > kMostConsumers ? 0 : 1;
   if (gemm_through_registers(arch)) return gemm_register_blocks(tile, arch, kMostBlocksPerSm);
   const int warps = gemm_warps(tile).count();
   if (warps == 0 || (large_pieces(tile) && !by_engine(arch))) return 0;

@@ -23,7 +23,7 @@ using support::fail;
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 constexpr DType kOutputs[] = {DType::f16, DType::bf16, DType::f32};
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd", "sm100"}};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -161,12 +162,14 @@ TEST_CASE("tensor memory is where tcgen05 is") {
 }
 
 TEST_CASE("an op without node bodies for a family is refused, naming the family and where the op runs") {
-  const std::set<std::string_view> by_warps = {"fmha", "gemm", "copy_rows", "sum_parts", "chunk_indices"};  // run on family sm80 as well
+  // What runs on these families as well.
+  const std::map<std::string_view, std::set<std::string_view>> served = {{"sm80", {"fmha", "gemm", "copy_rows", "sum_parts", "chunk_indices"}},
+                                                                         {"sm100", {"gemm", "copy_rows", "sum_parts", "chunk_indices"}}};
   for (const char* name : {"sm_100a", "sm_120a", "sm_121a", "sm_90", "sm_89", "sm_86", "sm_80"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {
       CAPTURE(op->name());
-      if (arch.family == "sm80" && by_warps.count(op->name()) > 0) {
+      if (const auto family = served.find(arch.family); family != served.end() && family->second.count(op->name()) > 0) {
         CHECK_FALSE(op->candidates(op->requests({}).front(), arch).empty());
         continue;
       }

@@ -1,0 +1,105 @@
+// Protects matrix products in tensor memory: results on the CPU model against f64; every tile, order, type and epilogue, odd sizes, parts of
+// K, operands that begin anywhere, sums that are stored under the next tile; that what such archs do not serve is refused by what they do.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+
+#include <tilejit/error.hpp>
+
+#include "arch/arch.hpp"
+#include "codegen/emitted_kernel.hpp"
+#include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
+#include "ops/gemm_parts.hpp"
+#include "support/expect.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+using testing::has;
+
+namespace {
+constexpr const char* kArch = "sm_100a";
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles and of K") { test::check_gemm_edges(kArch); }
+
+TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
+  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
+  const arch::Arch& arch = *arch::find(kArch);
+  test::StepKernels kernels(kArch);
+  int served = 0;
+  for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
+    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+    if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
+    const int kind = served++;
+    GemmShape shape;
+    shape.dtype = kIn[kind % 2];
+    shape.out = kOut[kind % 3];
+    shape.a_transposed = kind % 4 < 2;
+    shape.b_transposed = kind % 2 == 0;
+    shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
+    shape.alpha = 0.75f;
+    shape.bias = kind % 3 != 1;
+    shape.activation = static_cast<Activation>(kind % 4);
+    std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
+    // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1 and 2 blocks.
+    for (const auto& [rows, columns, k, blocks] : {std::array{1, 2, 2, 1}, {3, 1, 1, 2}, {2, 2, 5, 1}}) {
+      const bool ragged = rows != 1;
+      shape.m = rows * tile.block_m - (ragged ? 11 : 0);
+      shape.n = columns * tile.block_n - (ragged ? 19 : 0);
+      shape.k = k * tile.block_k - (ragged ? 5 : 0);
+      shape.padding = ragged ? 3 : 0;
+      CAPTURE(shape.text());
+      CAPTURE(t);
+      GemmProblem problem(shape, seed);
+      CHECK(kernels.run(problem, {t, 1}, seed, static_cast<unsigned>(blocks)) == "");
+      ++seed;
+    }
+  }
+  CHECK(served >= 6);
+}
+
+TEST_CASE("parts of K, and operands that begin anywhere") { test::check_gemm_parts_and_places(kArch); }
+
+TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") { test::check_gemm_batches(kArch); }
+
+TEST_CASE("what the unit does not serve is refused by what it does") {
+  const arch::Arch& arch = *arch::find(kArch);
+  ops::GemmKernel kernel;
+  const auto message = [&] { return testing::error_of([&] { ops::gemm_candidate(kernel, arch); }).message; };
+  kernel.dtype = DType::e4m3;
+  CHECK_MESSAGE(has(message(), "a.dtype is e4m3; allowed on sm_100a: f16, bf16"), message());
+  kernel.dtype = DType::f16;
+  kernel.tile = test::gemm_tile_named("64x256x64");
+  CHECK_MESSAGE(has(message(), "tile is 64x256x64; allowed on sm_100a: 128x256x64"), message());
+  kernel.tile = test::gemm_tile_named("256x128x64");
+  const std::string hopper = testing::error_of([&] { ops::gemm_candidate(kernel, *arch::find("sm_90a")); }).message;
+  CHECK_MESSAGE(has(hopper, "tile is 256x128x64; allowed on sm_90a: 128x256x64"), hopper);
+}
+
+TEST_CASE("roles are found: copies, products, and warps that store one set of sums while the unit fills the other") {
+  ops::GemmKernel kernel;
+  kernel.tile = test::gemm_tile_named("256x128x64");
+  const ops::Candidate candidate = ops::gemm_candidate(kernel, *arch::find(kArch));
+  const sched::Schedule schedule = sched::schedule(candidate.graph);
+  REQUIRE(schedule.roles.size() == 3);
+  CHECK(schedule.roles[0].name == "load");
+  CHECK(schedule.roles[1].name == "mma");
+  CHECK(schedule.roles[2].name == "compute0");
+  for (const sched::Ring& ring : schedule.rings)
+    if (candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
+  CHECK(schedule.proven_ii);
+  CHECK(schedule.ii == 512);  // 2 x 256 x 128 x 64 flop at 8192 a cycle: the unit never waits
+  CHECK(has(schedule.certificate, "unit TC"));
+}
+
+TEST_CASE("any size gets a tile that is served") {
+  const arch::Arch& arch = *arch::find(kArch);
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
+    ops::GemmKernel kernel;
+    kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, arch).tile;
+    CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch) > 0);
+  }
+}
