@@ -19,6 +19,7 @@
 #include "ops/gemm.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
+#include "support/fail.hpp"
 
 using namespace tj;
 using Json = nlohmann::json;
@@ -181,6 +182,23 @@ TEST_CASE("a block of one tile fills its first slots without a wait; tile after 
   CHECK(early() == 0);
   graph.persistent = true;
   CHECK(early() > 0);
+}
+
+TEST_CASE("so do the steps of a loop that are known to be its first; those that may be any wait") {
+  const arch::Arch& arch = *arch::find("sm_80");
+  const auto requests = ops::fmha_op().requests({{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"general-scale", {"false"}}, {"causal", {"false"}}});
+  REQUIRE(!requests.empty());
+  Choice choice = choose(ops::fmha_op(), requests[0], arch);
+  const auto waits = [&](bool persistent, const char* section) {
+    choice.candidate.graph.persistent = persistent;
+    int found = 0;
+    for (const codegen::Site& site : codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).sites)
+      found += site.what.find(support::cat(section, ": wait ring k empty")) != std::string::npos;
+    return found;
+  };
+  CHECK(waits(false, "steady") == 0);
+  CHECK(waits(true, "steady") == 1);
+  for (const bool persistent : {false, true}) CHECK(waits(persistent, "steady, fast variants") == 1);
 }
 
 TEST_CASE("what nobody fills again is handed back without an order") {
