@@ -38,11 +38,13 @@ TJ_DEVICE constexpr u32 element_bits(Bf16) { return 1; }
 
 /// The instruction for products of Rows x Columns out of 16-bit elements, with sums in f32. Bits 4-5 type of the sums (1: f32), 7-9 and
 /// 10-12 types of left and right (0: f16, 1: bf16), 15 and 16 left and right MN-major, 17-22 columns >> 3, 24-28 rows >> 4.
-/// One block's product has 128 rows and a multiple of 16 columns up to 256, that of a pair of blocks 256 rows and a multiple of 32.
+/// One block's product has 128 rows and a multiple of 16 columns up to 256, or 64 rows and a multiple of 8, that of a pair of blocks 256 rows and
+/// a multiple of 32. Of 64 rows, 16 are in the lower 16 of each warp's 32 lanes, or in the upper ones where the address says so; a left operand in
+/// tensor memory likewise. They take the unit as long as 128.
 template <int Rows, int Columns, int MnMajor, class Tag>
 TJ_DEVICE constexpr u32 matrix_instruction(Tag tag) {
-  static_assert(Rows == 128 || Rows == 256, "128 rows a block");
-  static_assert(Columns >= 16 && Columns <= 256 && Columns % (Rows / 8) == 0, "16 to 256 columns in steps of 16, of 32 for a pair of blocks");
+  static_assert(Rows == 64 || Rows == 128 || Rows == 256, "64 or 128 rows a block, 256 a pair");
+  static_assert(Columns >= Rows / 8 && Columns <= 256 && Columns % (Rows / 8) == 0, "up to 256 columns in steps of 16, of 8 for 64 rows, of 32 for a pair of blocks");
   return 1u << 4 | detail::element_bits(tag) << 7 | detail::element_bits(tag) << 10 | ((MnMajor & kLeftMn) != 0 ? 1u : 0u) << 15 |
          ((MnMajor & kRightMn) != 0 ? 1u : 0u) << 16 | static_cast<u32>(Columns >> 3) << 17 | static_cast<u32>(Rows >> 4) << 24;
 }

@@ -93,6 +93,11 @@ TJ_TENSOR_MOVES(4, "32x32b", "4", rows_4)
 TJ_TENSOR_MOVES(8, "32x32b", "8", rows_8)
 TJ_TENSOR_MOVES(16, "32x32b", "16", rows_16)
 TJ_TENSOR_MOVES(32, "32x32b", "32", rows_32)
+TJ_TENSOR_MOVES(2, "16x128b", "1", operand_2)
+TJ_TENSOR_MOVES(4, "16x128b", "2", operand_4)
+TJ_TENSOR_MOVES(8, "16x128b", "4", operand_8)
+TJ_TENSOR_MOVES(16, "16x128b", "8", operand_16)
+TJ_TENSOR_MOVES(32, "16x128b", "16", operand_32)
 TJ_TENSOR_MOVES(4, "16x256b", "1", fragment_4)
 TJ_TENSOR_MOVES(8, "16x256b", "2", fragment_8)
 TJ_TENSOR_MOVES(16, "16x256b", "4", fragment_16)
@@ -146,6 +151,24 @@ TJ_DEVICE void store_fragment(u32 tensor, const u32* v) {
     for (int i = 0; i < N; i += 32) fragment_32_store(tensor + static_cast<u32>(2 * i), v + i);
   }
 }
+template <int N>
+TJ_DEVICE void load_operand(u32 tensor, u32* v) {
+  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+  if constexpr (N == 2) operand_2_load(tensor, v);
+  else if constexpr (N == 4) operand_4_load(tensor, v);
+  else if constexpr (N == 8) operand_8_load(tensor, v);
+  else if constexpr (N == 16) operand_16_load(tensor, v);
+  else operand_32_load(tensor, v);
+}
+template <int N>
+TJ_DEVICE void store_operand(u32 tensor, const u32* v) {
+  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+  if constexpr (N == 2) operand_2_store(tensor, v);
+  else if constexpr (N == 4) operand_4_store(tensor, v);
+  else if constexpr (N == 8) operand_8_store(tensor, v);
+  else if constexpr (N == 16) operand_16_store(tensor, v);
+  else operand_32_store(tensor, v);
+}
 }  // namespace detail
 
 /// Rows: thread l of the warp holds lane l of the 32, v[i] is column i from the address on. T is u32 or float.
@@ -170,6 +193,16 @@ template <class T, int N>
 TJ_DEVICE void tensor_store_fragment(u32 tensor, const T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
   detail::store_fragment<N>(tensor, reinterpret_cast<const u32*>(v));
+}
+/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, of 16 of the lanes and 2N columns:
+/// v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
+template <int N>
+TJ_DEVICE void tensor_load_operand(u32 tensor, u32 (&v)[N]) {
+  detail::load_operand<N>(tensor, v);
+}
+template <int N>
+TJ_DEVICE void tensor_store_operand(u32 tensor, const u32 (&v)[N]) {
+  detail::store_operand<N>(tensor, v);
 }
 
 }  // namespace tj::dev

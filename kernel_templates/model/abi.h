@@ -70,7 +70,7 @@ typedef struct tj_model_tensor_matrix {
 } tj_model_tensor_matrix;
 
 /* Which cells of tensor memory a warp's registers are: kernel_templates/arch/sm100_tensor.cuh, tensor_load and tensor_load_fragment. */
-enum tj_model_tensor_shape { TJ_MODEL_ROWS = 0, TJ_MODEL_FRAGMENT = 1 };
+enum tj_model_tensor_shape { TJ_MODEL_ROWS = 0, TJ_MODEL_FRAGMENT = 1, TJ_MODEL_OPERAND = 2 };
 
 typedef struct tj_model_api {
   unsigned version;

@@ -13,7 +13,8 @@ namespace {
 
 using support::cat;
 
-constexpr unsigned kRows = 128;  ///< of a block
+constexpr unsigned kRows = 128;                   ///< of a block
+constexpr unsigned kFewRows = 64, kSpread = 16;  ///< or so many, of which each 16 are in lanes that begin 32 after those before
 
 template <class Decode>
 auto decoded(const Thread& thread, const char* what, Decode&& decode) {
@@ -23,6 +24,21 @@ auto decoded(const Thread& thread, const char* what, Decode&& decode) {
     fault(thread, cat("matrix_multiply, ", what, ": ", e.message));
   }
 }
+
+/// Of all rows of a block's part of a product.
+TensorRange cells(const Block& block, const Thread& thread, const TensorInstruction& of, std::uint32_t tensor, unsigned columns, const char* what) {
+  if (of.rows != kFewRows) return block.tensor.range(thread, tensor, kRows, columns, what);
+  TensorRange range = block.tensor.range(thread, tensor, 2 * kFewRows - kSpread, columns, what);
+  if (range.lane % kSpread != 0) fault(thread, cat(what, " of 64 rows from lane ", range.lane, " of tensor memory on; allowed are 0 and ", kSpread));
+  range.apart = true;
+  return range;
+}
+
+/// In which lane a row is.
+unsigned lane_of(const TensorRange& range, unsigned row) { return range.lane + row + (range.apart ? row / kSpread * kSpread : 0); }
+
+/// Of a block.
+unsigned rows_of(const TensorInstruction& of) { return std::min(of.rows, kRows); }
 
 void transpose(const float* from, unsigned rows, unsigned columns, float* to) {
   for (unsigned i = 0; i < rows; ++i)
@@ -38,8 +54,9 @@ TensorInstruction TensorInstruction::decode(std::uint32_t descriptor, unsigned b
   if ((descriptor & ~kKnown) != 0) fault(cat("the descriptor ", hex(descriptor), " has bits set that the model does not know: ", hex(descriptor & ~kKnown)));
   if (field(4, 2) != 1) fault(cat("the descriptor ", hex(descriptor), " has sums of type ", field(4, 2), "; allowed is 1, f32"));
   if (field(7, 3) > 1 || field(10, 3) != field(7, 3)) fault(cat("the descriptor ", hex(descriptor), " has operands of types ", field(7, 3), " and ", field(10, 3), "; allowed are two of 0, f16, or two of 1, bf16"));
-  const unsigned rows = field(24, 5) << 4, columns = field(17, 6) << 3, step = 16 * blocks;
-  if (rows != kRows * blocks) fault(cat("the descriptor ", hex(descriptor), " has ", rows, " rows; allowed are ", kRows * blocks, " for ", blocks == 1 ? "one block" : "a pair of blocks"));
+  const unsigned rows = field(24, 5) << 4, columns = field(17, 6) << 3, step = rows / 8;
+  if (rows != kRows * blocks && (rows != kFewRows || blocks != 1))
+    fault(cat("the descriptor ", hex(descriptor), " has ", rows, " rows; allowed are ", blocks == 1 ? "64 and 128 for one block" : "256 for a pair of blocks"));
   if (columns == 0 || columns > static_cast<unsigned>(kMaxMatrixColumns) || columns % step != 0)
     fault(cat("the descriptor ", hex(descriptor), " has ", columns, " columns; allowed are multiples of ", step, " up to ", kMaxMatrixColumns));
   return {field(7, 3) == 0 ? TJ_MODEL_F16 : TJ_MODEL_BF16, field(15, 1) != 0, field(16, 1) != 0, rows, columns};
@@ -93,8 +110,10 @@ void TensorMatrixUnit::issue(Thread& thread, const tj_model_tensor_matrix& instr
   else if (product.instruction.transpose_a) fault(thread, "matrix_multiply with a left operand in tensor memory that is MN-major; allowed is K-major");
   product.done = block_.tensor_order.next(thread);
   for (Block* block : blocks_of(thread, blocks)) {
-    product.sums = block->tensor.range(thread, instruction.sums, kRows, product.instruction.columns, "matrix_multiply's sums");
-    if (product.left_in_tensor) product.left_tensor = block->tensor.range(thread, instruction.a_tensor, kRows, kLeftColumns, "matrix_multiply's left operand");
+    product.sums = cells(*block, thread, product.instruction, instruction.sums, product.instruction.columns, "matrix_multiply's sums");
+    if (product.left_in_tensor) product.left_tensor = cells(*block, thread, product.instruction, instruction.a_tensor, kLeftColumns, "matrix_multiply's left operand");
+    if (product.left_in_tensor && product.left_tensor.lane != product.sums.lane)
+      fault(thread, cat("matrix_multiply with sums in ", text_of(product.sums), " of tensor memory and a left operand in ", text_of(product.left_tensor), "; allowed are the same lanes"));
     check_operands(*block, thread, product, instruction);
   }
   queue_of(thread).work.push_back(product);
@@ -105,7 +124,7 @@ void TensorMatrixUnit::check_operands(Block& block, const Thread& thread, const 
   block.tensor_order.product(thread, product.done, product.sums, product.accumulate, product.left_in_tensor ? &product.left_tensor : nullptr);
   const Shadow::Id access = block.monitor.begin(thread, Access::By::matrix, false, product.done.agent, product.done.time);
   Shadow::Reading met;
-  if (!product.left_in_tensor) read_operand(block.monitor, block.shared, thread, access, {product.left, instruction.descriptor_a, of.element, static_cast<int>(kRows), of.transpose_a}, met);
+  if (!product.left_in_tensor) read_operand(block.monitor, block.shared, thread, access, {product.left, instruction.descriptor_a, of.element, static_cast<int>(rows_of(of)), of.transpose_a}, met);
   met = {};
   read_operand(block.monitor, block.shared, thread, access, {product.right, instruction.descriptor_b, of.element, static_cast<int>(of.columns / product.blocks), of.transpose_b}, met);
 }
@@ -148,18 +167,19 @@ void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
 
 void TensorMatrixUnit::load_left(Block& block, const Work& product) {
   const tj_model_element element = product.instruction.element;
-  left_.resize(kRows * kDepth);
+  const unsigned rows = rows_of(product.instruction);
+  left_.resize(rows * kDepth);
   if (product.left_in_tensor) {
-    for (unsigned i = 0; i < kRows; ++i) {
-      const std::uint32_t* words = block.tensor.row(i) + product.left_tensor.column;
+    for (unsigned i = 0; i < rows; ++i) {
+      const std::uint32_t* words = block.tensor.row(lane_of(product.left_tensor, i)) + product.left_tensor.column;
       for (unsigned k = 0; k < kDepth; ++k) left_[i * kDepth + k] = to_float(static_cast<std::uint16_t>(words[k / 2] >> (k % 2 * 16)), element);
     }
     return;
   }
-  if (!product.instruction.transpose_a) return load_k_major(block.shared, product.left, element, kRows, left_.data());
-  transposed_.resize(kRows * kDepth);
-  load_mn_major(block.shared, product.left, element, kRows, transposed_.data());
-  transpose(transposed_.data(), kDepth, kRows, left_.data());
+  if (!product.instruction.transpose_a) return load_k_major(block.shared, product.left, element, static_cast<int>(rows), left_.data());
+  transposed_.resize(rows * kDepth);
+  load_mn_major(block.shared, product.left, element, static_cast<int>(rows), transposed_.data());
+  transpose(transposed_.data(), kDepth, rows, left_.data());
 }
 
 // Of a pair each block has half of the columns.
@@ -186,13 +206,14 @@ void TensorMatrixUnit::multiply(const Queue& queue, const Work& product) {
 
 void TensorMatrixUnit::multiply_in(Block& block, const Work& product) {
   load_left(block, product);
-  const unsigned columns = product.instruction.columns;
-  sums_.assign(std::size_t{kRows} * columns, 0.0f);
+  const unsigned columns = product.instruction.columns, rows = rows_of(product.instruction);
+  const auto sums = [&](unsigned i) { return block.tensor.row(lane_of(product.sums, i)) + product.sums.column; };
+  sums_.assign(std::size_t{rows} * columns, 0.0f);
   const std::size_t bytes = columns * sizeof(float);
   if (product.accumulate)
-    for (unsigned i = 0; i < kRows; ++i) std::memcpy(sums_.data() + std::size_t{i} * columns, block.tensor.row(i) + product.sums.column, bytes);
-  multiply_rows(left_.data(), right_.data(), sums_.data(), static_cast<int>(columns), kRows);
-  for (unsigned i = 0; i < kRows; ++i) std::memcpy(block.tensor.row(i) + product.sums.column, sums_.data() + std::size_t{i} * columns, bytes);
+    for (unsigned i = 0; i < rows; ++i) std::memcpy(sums_.data() + std::size_t{i} * columns, sums(i), bytes);
+  multiply_rows(left_.data(), right_.data(), sums_.data(), static_cast<int>(columns), static_cast<int>(rows));
+  for (unsigned i = 0; i < rows; ++i) std::memcpy(sums(i), sums_.data() + std::size_t{i} * columns, bytes);
 }
 
 }  // namespace tj::launch::model

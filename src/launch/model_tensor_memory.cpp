@@ -16,13 +16,14 @@ constexpr std::uint32_t kInFlight = 0x7fc0dead;  // as a warpgroup's accumulator
 
 const char* name_of_move(bool store, tj_model_tensor_shape shape) {
   if (shape == TJ_MODEL_ROWS) return store ? "tensor_store" : "tensor_load";
+  if (shape == TJ_MODEL_OPERAND) return store ? "tensor_store_operand" : "tensor_load_operand";
   return store ? "tensor_store_fragment" : "tensor_load_fragment";
 }
 
 }  // namespace
 
 std::string text_of(const TensorRange& range) {
-  return cat("lanes ", range.lane, "-", range.lane + range.lanes - 1, ", columns ", range.column, "-", range.column + range.columns - 1);
+  return cat("lanes ", range.lane, "-", range.lane + range.lanes - 1, range.apart ? " (16 of each 32)" : "", ", columns ", range.column, "-", range.column + range.columns - 1);
 }
 
 void TensorMemory::reset() {
@@ -98,6 +99,7 @@ void TensorMemory::move_all(Thread& last, const Requests& requests, bool store) 
 std::uint32_t& TensorMemory::cell(const Move& move, unsigned lane, int index) {
   const auto i = static_cast<unsigned>(index);
   if (move.shape == TJ_MODEL_ROWS) return row(move.range.lane + lane)[move.range.column + i];
+  if (move.shape == TJ_MODEL_OPERAND) return row(move.range.lane + lane / 4 + 8 * (i % 2))[move.range.column + 4 * (i / 2) + lane % 4];
   return row(move.range.lane + lane / 4 + 8 * (i / 2 % 2))[move.range.column + 8 * (i / 4) + 2 * (lane % 4) + i % 2];
 }
 

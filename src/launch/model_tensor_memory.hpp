@@ -20,6 +20,7 @@ namespace tj::launch::model {
 /// Cells of tensor memory: `lanes` from `lane` on and `columns` from `column` on.
 struct TensorRange {
   unsigned lane = 0, lanes = 0, column = 0, columns = 0;
+  bool apart = false;  ///< of those lanes the first 16 of each 32
 };
 /// "lanes 32-63, columns 0-15".
 std::string text_of(const TensorRange& range);

@@ -130,7 +130,7 @@ void TensorOrder::freed(const Thread& last, unsigned column, unsigned columns) {
 template <class Visit>
 void TensorOrder::visit(const TensorRange& cells, Visit&& visit) {
   const unsigned end = (cells.lane + cells.lanes + kLaneStep - 1) / kLaneStep;
-  for (unsigned step = cells.lane / kLaneStep; step < end; ++step)
+  for (unsigned step = cells.lane / kLaneStep; step < end; step += cells.apart ? 2 : 1)
     for (unsigned column = cells.column; column < cells.column + cells.columns; ++column) visit(cells_[std::size_t{step} * TensorMemory::kColumns + column]);
 }
 
@@ -184,7 +184,7 @@ const Order::Known& TensorOrder::usable(const Thread& thread) { return thread.bl
 bool TensorOrder::pipelined(const Access& prior, const Access& later) const {
   if (prior.actor != later.actor || later.by != By::sums) return false;
   if (prior.by == By::left) return true;
-  return prior.by == By::sums && prior.cells.column == later.cells.column && prior.cells.columns == later.cells.columns;
+  return prior.by == By::sums && prior.cells.column == later.cells.column && prior.cells.columns == later.cells.columns && prior.cells.apart == later.cells.apart;
 }
 
 TensorOrder::Lack TensorOrder::lack(const Access& prior, const Thread& thread, const Access& later) const {

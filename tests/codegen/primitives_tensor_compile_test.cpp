@@ -45,6 +45,16 @@ TJ_DEVICE void fragments(u32 tensor, float* out) {
   tensor_store_wait<4>();
   for (int i = 0; i < N; ++i) store_global(out + i, v[i]);
 }
+template <int N>
+TJ_DEVICE void operands(u32 tensor, float* out) {
+  u32 v[N];
+  tensor_load_operand(tensor, v);
+  tensor_load_wait<12>();
+  for (int i = 0; i < N; ++i) v[i] += 1;
+  tensor_store_operand(tensor_place(tensor, 16, 0), v);
+  tensor_store_wait<13>();
+  for (int i = 0; i < N; ++i) store_global(out + i, static_cast<float>(v[i]));
+}
 template <int Blocks, class Tag>
 TJ_DEVICE void products(u32 base, u32 tensor) {
   constexpr u32 kPlain = matrix_instruction<128 * Blocks, 256, 0>(Tag{}), kMn = matrix_instruction<128 * Blocks, 128, kLeftMn | kRightMn>(Tag{});
@@ -53,6 +63,7 @@ TJ_DEVICE void products(u32 base, u32 tensor) {
   matrix_multiply_tensor<Blocks>(tensor, tensor_place(tensor, 0, 256), b, kPlain, true);
   matrix_multiply_steps<MatrixSteps<4, 32, 2048>, Blocks>(tensor, a, operand_advance(b, 32), kMn, true);
   matrix_multiply_tensor_steps<MatrixSteps<8, 0, 32>, Blocks>(tensor, tensor_place(tensor, 0, 256), b, kMn, false);
+  if constexpr (Blocks == 1) matrix_multiply_tensor(tensor, tensor_place(tensor, 0, 256), b, matrix_instruction<64, 72, kRightMn>(Tag{}), true);
   matrix_commit<5, Blocks>(base);
   matrix_commit_multicast<6, Blocks>(base + 8, 3);
 }
@@ -87,6 +98,11 @@ TJ_DEVICE void body(const Params& p) {
     fragments<16>(mine, p.out);
     fragments<32>(mine, p.out);
     fragments<64>(mine, p.out);
+    operands<2>(mine, p.out);
+    operands<4>(mine, p.out);
+    operands<8>(mine, p.out);
+    operands<16>(mine, p.out);
+    operands<32>(mine, p.out);
   }
   tensor_before_sync<11>();
   block_sync();
@@ -132,10 +148,11 @@ TEST_CASE("shapes that the instructions do not have are refused in words") {
   const auto log = [&](const std::string& statement) {
     return error_of([&] { compiler->compile(job_for("struct Params { int n; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n")); }).log;
   };
-  CHECK(has(log("constexpr u32 i = matrix_instruction<64, 64, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "128 rows a block"));
-  CHECK(has(log("constexpr u32 i = matrix_instruction<128, 8, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "16 to 256 columns"));
+  CHECK(has(log("constexpr u32 i = matrix_instruction<32, 64, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "64 or 128 rows a block"));
+  CHECK(has(log("constexpr u32 i = matrix_instruction<128, 8, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "in steps of 16"));
   CHECK(has(log("constexpr u32 i = matrix_instruction<256, 48, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "of 32 for a pair"));
   CHECK(has(log("float v[24]; tensor_load(0u, v);"), "1, 2, 4, 8, 16 columns or a multiple of 32"));
   CHECK(has(log("u32 v[2]; tensor_store_fragment(0u, v);"), "8, 16, 32 columns or a multiple of 64"));
+  CHECK(has(log("u32 v[64]; tensor_store_operand(0u, v);"), "4, 8, 16, 32 or 64 columns"));
   CHECK(has(log("tensor_allocate<4>(0u, 32);"), "one block or a pair"));
 }

@@ -2,6 +2,7 @@
 // in swizzled shared memory and through tensor memory as a kernel lays them out; and what a descriptor must not say.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct alignas(64) Params {
   tj::TensorMap a, b;
   const unsigned* left;  ///< rows of the left operand, for those that store it to tensor memory
   float* out;            ///< 128 x columns
-  int columns, bf16, in_tensor, right_mn, left_mn, fragments, which;
+  int columns, bf16, in_tensor, right_mn, left_mn, fragments, few, which;
 };
 
 ModelUnit& unit() {
@@ -69,13 +70,45 @@ TEST_CASE("products of every width, type, order and operand place agree with dou
   unit().options({});
 }
 
+TEST_CASE("products of 64 rows lie in 16 of each warp's lanes, the lower or the upper ones, with sixteen bits of left operand beside them") {
+  unsigned seed = 0;
+  for (int form = 0; form < 16; ++form) {
+    const bool in_tensor = (form & 4) != 0;
+    if (in_tensor && (form & 8) != 0) continue;
+    for (int few = 1; few <= 2; ++few) {
+      Problem problem(96, (form & 1) != 0 ? DType::bf16 : DType::f16, (form & 8) != 0, (form & 2) != 0, ++seed);
+      problem.params.in_tensor = in_tensor;
+      problem.params.fragments = 1;
+      problem.params.few = few;
+      unit().options({seed, {}, 1, {}});
+      problem.run();
+      CAPTURE(form);
+      CAPTURE(few);
+      problem.rows = kRows / 2;
+      CHECK(problem.worst() < 1e-4);
+      CHECK(std::count(problem.out.begin() + kRows / 2 * 96, problem.out.end(), -1.0f) == kRows / 2 * 96);
+    }
+  }
+  unit().options({});
+}
+
+TEST_CASE("a left operand of 64 rows in other lanes than the sums is a fault") {
+  Problem problem(96, DType::f16, false, false, 9);
+  problem.params.in_tensor = problem.params.fragments = problem.params.few = 1;
+  problem.params.which = 11;
+  const Error e = error_of([&] { problem.run(); });
+  CHECK(e.code == Code::model_fault);
+  INFO(e.message);
+  CHECK(contains(e.message, "sums in lanes 0-111 (16 of each 32), columns 0-95 of tensor memory and a left operand in lanes 16-127 (16 of each 32), columns 256-263; allowed are the same lanes"));
+}
+
 TEST_CASE("what a descriptor must not say is a fault that names what it says and what is allowed") {
   struct Case {
     int which;
     const char* says;
   };
   for (const Case& c : {Case{1, "right operand: the descriptor"}, Case{2, "has 3 in bits 46 to 48; allowed is 1"}, Case{3, "has swizzle mode 3; allowed are 0 (none), 2 (128 bytes), 4 (64) and 6 (32)"},
-                        Case{4, "a matrix operand's read of 16 bytes at shared address"}, Case{5, "has 160 rows; allowed are 128 for one block"},
+                        Case{4, "a matrix operand's read of 16 bytes at shared address"}, Case{5, "has 160 rows; allowed are 64 and 128 for one block"},
                         Case{6, "has bits set that the model does not know: 0x2000"}, Case{7, "has operands of types 0 and 1; allowed are two of 0, f16, or two of 1, bf16"},
                         Case{8, "has sums of type 3; allowed is 1, f32"}}) {
     CAPTURE(c.which);

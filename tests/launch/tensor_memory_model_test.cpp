@@ -43,6 +43,20 @@ TEST_CASE("registers of both shapes are the cells that the manual says") {
   unit().options({});
 }
 
+TEST_CASE("so are those of a left operand") {
+  for (int which = 0; which < 2; ++which)
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      CAPTURE(which);
+      unit().options({seed, {}, 1, {}});
+      std::vector<unsigned> out(128 * 64);
+      CHECK(run("operands", which, 256, out).message == "nothing was thrown");
+      int wrong = 0;
+      for (unsigned i = 0; i < out.size(); ++i) wrong += out[i] != i / 64 * 1000 + i % 64;
+      CHECK(wrong == 0);
+    }
+  unit().options({});
+}
+
 TEST_CASE("who asks for columns that are taken waits until they are free") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     unit().options({seed, {}, 1, {}});

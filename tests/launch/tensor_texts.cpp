@@ -10,7 +10,7 @@ struct alignas(64) Params {
   tj::TensorMap a, b;
   const unsigned* left;
   float* out;
-  int columns, bf16, in_tensor, right_mn, left_mn, fragments, which;
+  int columns, bf16, in_tensor, right_mn, left_mn, fragments, few, which;  // few: the first 64 rows, in the lower or (2) the upper lanes
 };
 constexpr u32 kCopied = 0, kDone = 8, kStored = 16, kPlace = 24, kA = 1024, kB = kA + 16384;
 constexpr u32 kLeftColumn = 256;
@@ -37,20 +37,21 @@ TJ_DEVICE void multiply(const Params& p, u32 tensor, u32 instruction) {
   if (p.which == 7) instruction ^= 1u << 10;
   if (p.which == 8) instruction += 2u << 4;
   if (p.which == 9) instruction += 64u << 17;
-  if (p.in_tensor) matrix_multiply_tensor_steps<Steps>(tensor, tensor_place(tensor, 0, kLeftColumn), right + odd, instruction, false);
+  if (p.few == 2) tensor = tensor_place(tensor, 16, 0);
+  if (p.in_tensor) matrix_multiply_tensor_steps<Steps>(tensor, tensor_place(tensor, p.which == 11 ? 16 : 0, kLeftColumn), right + odd, instruction, false);
   else matrix_multiply_steps<Steps>(tensor, left, right + odd, instruction, false);
 }
-template <int Columns, class Tag>
+template <int Rows, int Columns, class Tag>
 TJ_DEVICE void by_order(const Params& p, u32 tensor) {
-  if (p.left_mn && p.right_mn) multiply<kLeftMn | kRightMn>(p, tensor, matrix_instruction<128, Columns, kLeftMn | kRightMn>(Tag{}));
-  else if (p.left_mn) multiply<kLeftMn>(p, tensor, matrix_instruction<128, Columns, kLeftMn>(Tag{}));
-  else if (p.right_mn) multiply<kRightMn>(p, tensor, matrix_instruction<128, Columns, kRightMn>(Tag{}));
-  else multiply<0>(p, tensor, matrix_instruction<128, Columns, 0>(Tag{}));
+  if (p.left_mn && p.right_mn) multiply<kLeftMn | kRightMn>(p, tensor, matrix_instruction<Rows, Columns, kLeftMn | kRightMn>(Tag{}));
+  else if (p.left_mn) multiply<kLeftMn>(p, tensor, matrix_instruction<Rows, Columns, kLeftMn>(Tag{}));
+  else if (p.right_mn) multiply<kRightMn>(p, tensor, matrix_instruction<Rows, Columns, kRightMn>(Tag{}));
+  else multiply<0>(p, tensor, matrix_instruction<Rows, Columns, 0>(Tag{}));
 }
-template <int Columns>
+template <int Columns, int Rows = 128>
 TJ_DEVICE void by_type(const Params& p, u32 tensor) {
-  if (p.bf16) by_order<Columns, Bf16>(p, tensor);
-  else by_order<Columns, F16>(p, tensor);
+  if (p.bf16) by_order<Rows, Columns, Bf16>(p, tensor);
+  else by_order<Rows, Columns, F16>(p, tensor);
 }
 
 TJ_DEVICE void issue(const Params& p, u32 tensor) {
@@ -64,7 +65,7 @@ TJ_DEVICE void issue(const Params& p, u32 tensor) {
   switch (p.columns) {
     case 16: by_type<16>(p, tensor); break;
     case 48: by_type<48>(p, tensor); break;
-    case 96: by_type<96>(p, tensor); break;
+    case 96: p.few ? by_type<96, 64>(p, tensor) : by_type<96>(p, tensor); break;
     case 128: by_type<128>(p, tensor); break;
     case 256: by_type<256>(p, tensor); break;
   }
@@ -74,7 +75,12 @@ TJ_DEVICE void issue(const Params& p, u32 tensor) {
 TJ_DEVICE void store_left(const Params& p, u32 tensor) {
   u32 words[32];
   for (u32 i = 0; i < 32; ++i) words[i] = p.left[thread_index() * 32 + i];
-  tensor_store(tensor_place(tensor_lanes(tensor), 0, kLeftColumn), words);
+  if (p.few) {
+    for (u32 i = 0; i < 32; ++i) words[i] = i < 16 ? p.left[(16 * warp_index() + lane_index() / 4 + 8 * (i % 2)) * 32 + 4 * (i / 2) + lane_index() % 4] : 0;
+    tensor_store_operand(tensor_place(tensor_lanes(tensor), p.few == 2 ? 16 : 0, kLeftColumn), words);
+  } else {
+    tensor_store(tensor_place(tensor_lanes(tensor), 0, kLeftColumn), words);
+  }
   tensor_store_wait<6>();
   tensor_before_sync<7>();
   mbarrier_arrive<8>(shared_base() + kStored);
@@ -89,13 +95,13 @@ TJ_DEVICE void read_rows(const Params& p, u32 tensor) {
   }
 }
 TJ_DEVICE void read_fragments(const Params& p, u32 tensor) {
-  for (u32 half = 0; half < 2; ++half)
+  for (u32 half = p.few == 2; half < (p.few == 1 ? 1 : 2); ++half)
     for (int c = 0; c < p.columns; c += 16) {
       float v[8];
       tensor_load_fragment(tensor_place(tensor_lanes(tensor), 16 * half, static_cast<u32>(c)), v);
       tensor_load_wait<10>();
       for (int i = 0; i < 8; ++i) {
-        const u32 row = 32 * warp_index() + 16 * half + lane_index() / 4 + 8 * (i % 4 / 2), column = c + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2;
+        const u32 row = (p.few ? 16 * warp_index() : 32 * warp_index() + 16 * half) + lane_index() / 4 + 8 * (i % 4 / 2), column = c + 8 * (i / 4) + 2 * (lane_index() % 4) + i % 2;
         p.out[row * p.columns + column] = v[i];
       }
     }
@@ -173,6 +179,38 @@ TJ_KERNEL(shapes, 256, Params, p) {
     }
   } else if (!writes) {
     u32 v[64];
+    tensor_load(mine, v);
+    tensor_load_wait<5>();
+    for (u32 c = 0; c < 64; ++c) p.out[(base + lane) * 64 + c] = v[c];
+  }
+  freed(tensor, 64);
+}
+
+// The same in the shape of a left operand, against rows.
+TJ_KERNEL(operands, 256, Params, p) {
+  const u32 tensor = allocated(64), lane = lane_index(), base = 32 * (warp_index() % 4), mine = tensor_lanes(tensor);
+  const bool writes = warp_index() < 4, in_rows = p.which % 2 == 0;
+  u32 v[64], part[32];
+  if (writes && in_rows) {
+    for (u32 c = 0; c < 64; ++c) v[c] = (base + lane) * 1000 + c;
+    tensor_store(mine, v);
+  } else if (writes) {
+    for (u32 half = 0; half < 2; ++half) {
+      for (u32 i = 0; i < 32; ++i) part[i] = (base + 16 * half + lane / 4 + 8 * (i % 2)) * 1000 + 4 * (i / 2) + lane % 4;
+      tensor_store_operand(tensor_place(mine, 16 * half, 0), part);
+    }
+  }
+  tensor_store_wait<1>();
+  tensor_before_sync<2>();
+  block_sync();
+  tensor_after_sync<3>();
+  if (!writes && in_rows) {
+    for (u32 half = 0; half < 2; ++half) {
+      tensor_load_operand(tensor_place(mine, 16 * half, 0), part);
+      tensor_load_wait<4>();
+      for (u32 i = 0; i < 32; ++i) p.out[(base + 16 * half + lane / 4 + 8 * (i % 2)) * 64 + 4 * (i / 2) + lane % 4] = part[i];
+    }
+  } else if (!writes) {
     tensor_load(mine, v);
     tensor_load_wait<5>();
     for (u32 c = 0; c < 64; ++c) p.out[(base + lane) * 64 + c] = v[c];

@@ -6,8 +6,8 @@
 
 namespace tj::dev {
 
-/// sums (+)= a b for 16 of K, both operands in shared memory. `instruction` is matrix_instruction's; sums: row i is lane i, column j
-/// column j from the address on. A pair of blocks: the block of the lower rank issues it; each has half of the rows of a and of b's
+/// sums (+)= a b for 16 of K, both operands in shared memory. `instruction` is matrix_instruction's; sums: row i is lane i (of 64
+/// rows see there), column j column j from the address on. A pair of blocks: the block of the lower rank issues it; each has half of the rows of a and of b's
 /// columns at the same places of its shared memory, and its rows of the sums.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool accumulate) {

@@ -18,6 +18,10 @@ template <int N>
 TJ_DEVICE constexpr void check_fragment() {
   static_assert(N == 4 || N == 8 || N == 16 || N % 32 == 0, "8, 16, 32 columns or a multiple of 64");
 }
+template <int N>
+TJ_DEVICE constexpr void check_operand() {
+  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+}
 }  // namespace detail
 
 // ---- allocation: by one warp, all of its lanes ----------------------------------------------------------------------
@@ -90,6 +94,18 @@ TJ_DEVICE void tensor_store_fragment(u32 tensor, const T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
   detail::check_fragment<N>();
   detail::api.tensor_store(tensor, reinterpret_cast<const u32*>(v), N, TJ_MODEL_FRAGMENT);
+}
+/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, of 16 of the lanes and 2N columns:
+/// v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
+template <int N>
+TJ_DEVICE void tensor_load_operand(u32 tensor, u32 (&v)[N]) {
+  detail::check_operand<N>();
+  detail::api.tensor_load(tensor, v, N, TJ_MODEL_OPERAND);
+}
+template <int N>
+TJ_DEVICE void tensor_store_operand(u32 tensor, const u32 (&v)[N]) {
+  detail::check_operand<N>();
+  detail::api.tensor_store(tensor, v, N, TJ_MODEL_OPERAND);
 }
 
 }  // namespace tj::dev
