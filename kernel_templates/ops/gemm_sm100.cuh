@@ -38,6 +38,8 @@ TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 su
     dev::matrix_multiply_steps<Steps>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
 }
 
+inline constexpr int kConsumerRows = kRowsPerProduct;
+
 /// Four warps that bring 128 rows of sums to d, 32 rows a warp, 32 columns at a time.
 template <class C_>
 struct Consumer {
@@ -53,6 +55,10 @@ struct Consumer {
   TJ_DEVICE int row(int block) const { return copy * kRowsPerProduct + static_cast<int>(dev::warp_index() & 3u) * 32 + block * 16; }
   TJ_DEVICE int column() const { return 0; }
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at % 16]; }
+  TJ_DEVICE void begin(const Tile& tile, u32 at) {
+    columns = dev::tensor_lanes(at);
+    empty = tile.trip_count == 0;
+  }
   TJ_DEVICE void finished() {}
   TJ_DEVICE void afresh() {}
   /// The sums of a part of the columns.
@@ -80,15 +86,19 @@ TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
 
 }  // namespace tj::ops::gemm
 
-#include "ops/gemm_store.cuh"
+#include "ops/gemm_staging.cuh"
 
 namespace tj::ops::gemm {
 
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile, u32 sums) {
-  consumer.columns = dev::tensor_lanes(sums);
-  consumer.empty = tile.trip_count == 0;
+  consumer.begin(tile, sums);
   store(consumer, tile);
+}
+template <class C>
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 sums, u32 slot) {
+  consumer.begin(tile, sums);
+  stage_rows(consumer, tile, slot);
 }
 
 }  // namespace tj::ops::gemm

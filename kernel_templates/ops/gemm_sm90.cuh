@@ -26,6 +26,8 @@ struct Partial<C, true> {
   float factor;
 };
 
+inline constexpr int kConsumerRows = kRowsPerConsumer;
+
 /// One warpgroup's 64 rows: a warp has sixteen of them, all columns of the tile.
 template <class C_>
 struct Consumer : Partial<C_> {

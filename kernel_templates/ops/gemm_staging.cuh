@@ -1,6 +1,6 @@
 // The end of a matrix product's tile through shared memory: the bodies stage_rows, put_box and put_rows.
 //
-// Decides where rows of d lie in a slot. For consumers whose warps have sixteen rows each. Invariant: nothing outside d is written.
+// Decides where rows of d lie in a slot. For consumers of kConsumerRows, of which their warps have sixteens, in order. Invariant: nothing outside d is written.
 #pragma once
 
 #include "ops/gemm_store.cuh"
@@ -20,7 +20,10 @@ struct Writer {
 
 /// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
 template <class C>
-inline constexpr int kStagedRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
+inline constexpr int kStagedRows = C::kBlockM < kConsumerRows ? C::kBlockM : kConsumerRows;
+/// Of a box: what the map of d has.
+template <class C>
+inline constexpr int kBoxRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
 
 /// Where 8 columns of a row lie in a slot: `chunk` counts them from the left of the tile.
 template <class C>
@@ -33,24 +36,29 @@ template <class C>
 TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const typename C::Output tag{};
   consumer.finished();
-  const int lane = static_cast<int>(dev::lane_index()), warp_row = consumer.row(0) - consumer.copy * kRowsPerConsumer;
-  if (kStagedRows<C> < kRowsPerConsumer && warp_row >= kStagedRows<C>) return;
+  const int lane = static_cast<int>(dev::lane_index());
+  if (kStagedRows<C> < kConsumerRows && consumer.row(0) - consumer.copy * kConsumerRows >= kStagedRows<C>) return;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
+    consumer.bring(part);
     float bias[8] = {};
     read_bias(consumer, tile, part, bias);
-    u32 words[2][4];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float values[8];
-      finish_part(consumer, tile, place_of(consumer, tile, 0, half), 0, part, half, bias, values);
+    for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
+      u32 words[2][4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
-    }
+      for (int half = 0; half < 2; ++half) {
+        float values[8];
+        finish_part(consumer, tile, place_of(consumer, tile, block, half), block, part, half, bias, values);
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
-      const u32 address = staged_address<C>(slot, warp_row + lane % 16, 4 * part + 2 * pair + lane / 16);
-      dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+        for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
+      }
+      const int row = consumer.row(block) - consumer.copy * kConsumerRows + lane % 16;
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
+        const u32 address = staged_address<C>(slot, row, 4 * part + 2 * pair + lane / 16);
+        dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+      }
     }
   }
 }
@@ -58,17 +66,19 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 /// A consumer's slot to d, by the copy engine: one box for each block of columns.
 template <class C>
 TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
-  const int row = tile.row + writer.copy * kRowsPerConsumer;
+  const int first = tile.row + writer.copy * kConsumerRows;
 #pragma unroll 1
-  for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns, slot += kStagedRows<C> * kSwizzleRowBytes)
-    dev::store_box_4d(&writer.params.d, slot, column, row, tile.batch, 0);
+  for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns) {
+#pragma unroll
+    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes) dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
+  }
 }
 
 /// The same by one warp, wherever rows begin: 32 neighbouring columns at a time.
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;
-  const int first = tile.row + writer.copy * kRowsPerConsumer, lane = static_cast<int>(dev::lane_index());
+  const int first = tile.row + writer.copy * kConsumerRows, lane = static_cast<int>(dev::lane_index());
   const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
 #pragma unroll 1
   for (int row = 0; row < rows; ++row) {

@@ -13,7 +13,7 @@ struct Entry {
 };
 
 const std::vector<Entry>& entries() {
-  static const std::vector<const char*> kWarpgroup = {"sm_90a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
+  static const std::vector<const char*> kWarpgroup = {"sm_90a"}, kTensor = {"sm_100a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
                                         kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   static const std::vector<Entry> list = {
       {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
@@ -34,6 +34,9 @@ const std::vector<Entry>& entries() {
       {"gemm", kAmd, "--dtype f16"},
       {"gemm", kAmd, "--dtype bf16 --a-major m --b-major n --bias true --add-c true"},
       {"gemm", kAmd, "--dtype f16 --parts true"},
+      {"gemm", kTensor, "--dtype f16 --tile 128x256x64,128x128x64,256x128x64"},
+      {"gemm", kTensor, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 --d-aligned both"},
+      {"gemm", kTensor, "--dtype f16 --tile 128x64x64 --parts true"},
       {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
       {"chunk_indices", {"sm_90a", "sm_80"}, ""},

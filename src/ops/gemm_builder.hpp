@@ -17,6 +17,8 @@ namespace tj::ops {
 class GemmBuilder {
  protected:
   static constexpr int kMaxSlots = 10;
+  // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4 bytes).
+  static constexpr int kWriterRegisters = 48;
 
   GemmBuilder(const GemmKernel& kernel, int store, const arch::Arch& arch, int blocks_per_sm)
       : kernel_(canonical(kernel)), store_(store), tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]), arch_(arch) {
@@ -63,6 +65,28 @@ class GemmBuilder {
   }
   void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
     graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+  /// Stores what a consumer has of d, and returns the node that does it in the consumer's role: `store` itself, or of 16-bit outputs one that
+  /// leaves the consumer's rows in shared memory, from where a role of its own brings them to d under the next tile's loop.
+  int end_of_tile(graph::Node store, int rows) {
+    if (store_ == gemm::kDirect) return add(std::move(store));
+    const int value = static_cast<int>(graph_.values.size()), c = store.copy;
+    graph_.values.push_back({support::cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), 1024, graph::Scope::tile_end, 1, 1});
+    store.body = "stage_rows";
+    store.name = support::cat(store.body, ".", c);
+    graph::Node put;
+    put.body = store_ == gemm::kCopied ? "put_box" : "put_rows";
+    put.name = support::cat(put.body, ".", c);
+    put.context = "Writer";
+    put.copy = c;
+    put.scope = graph::Scope::tile_end;
+    put.warps = 1;
+    put.registers = kWriterRegisters;
+    if (store_ == gemm::kCopied) put.async = graph::Async::store;
+    else put.drains = true;
+    const int staged = add(std::move(store)), last = add(std::move(put));
+    edge(staged, last, 0, 0, true, value);
+    return staged;
   }
   graph::Reservation of(const char* unit, int cycles) const { return {graph_.machine.unit_index(unit), 0, cycles, 1}; }
   int latency_of(int node) const { return graph_.nodes[static_cast<std::size_t>(node)].latency; }

@@ -31,8 +31,6 @@ constexpr int kReadBytes = 16;  // of one load of a thread
 // addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
 // bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
-// Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4 bytes).
-constexpr int kWriterRegisters = 48;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
 
@@ -129,7 +127,7 @@ class Builder : GemmBuilder {
     n.registers = sums + kContextRegisters;
     if (tile_.promotes()) n.registers = std::max(n.registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = add(std::move(n));
-    const int store = end_of_tile(c);
+    const int store = end_of_tile(of_consumer("store", c, Scope::tile_end), std::min(kRowsPerConsumer, tile_.block_m));
     edge(begin, mma, 0, 0, false);
     edge(load_a, mma, latency_of(load_a), 0, false, 0);
     edge(load_b, mma, latency_of(load_b), 0, false, 1);
@@ -137,22 +135,6 @@ class Builder : GemmBuilder {
     edge(mma, mma, matrix_, 1, false);
     edge(mma, mma, latency_, groups_under_way(), true);
     edge(mma, store, latency_, 0, true);
-  }
-  /// Of 16-bit outputs a consumer may leave its rows in shared memory, and a role of its own bring them to d under the next tile's loop.
-  int end_of_tile(int c) {
-    if (store_ == gemm::kDirect) return add(of_consumer("store", c, Scope::tile_end));
-    const int rows = std::min(kRowsPerConsumer, tile_.block_m), value = static_cast<int>(graph_.values.size());
-    graph_.values.push_back({cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), 1024, Scope::tile_end, 1, 1});
-    const int staged = add(of_consumer("stage_rows", c, Scope::tile_end));
-    Node n = of_consumer(store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);
-    n.context = "Writer";
-    n.warps = 1;
-    n.registers = kWriterRegisters;
-    if (store_ == gemm::kCopied) n.async = Async::store;
-    else n.drains = true;
-    const int put = add(std::move(n));
-    edge(staged, put, 0, 0, true, value);
-    return staged;
   }
   void promoted(int c, int mma, int store) {
     Node n = of_consumer("promote", c, Scope::iteration);

@@ -38,7 +38,7 @@ int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
 
 class Builder : GemmBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm::kDirect, arch, 1) {
+  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm_store(kernel), arch, 1) {
     const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
     issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
     matrix_ = std::max(issue_, cycles(2.0 * kRows * tile_.block_n * tile_.block_k / rate));
@@ -92,11 +92,13 @@ class Builder : GemmBuilder {
     last.scope = Scope::tile_end;
     last.warps = arch_.warps_per_group;
     last.registers = kStoreRegisters;
-    const int store = add(std::move(last));
     edge(load_a, mma, latency_of(load_a), 0, false, 0);
     edge(load_b, mma, latency_of(load_b), 0, false, 1);
     edge(mma, mma, matrix_, 1, false);
+    // Where it has a slot of shared memory to fill, the columns that it reads come first.
+    const int store = static_cast<int>(graph_.nodes.size());
     edge(mma, store, latency_, 0, true, sums);
+    end_of_tile(std::move(last), kRows);
   }
 
   int issue_ = 0, matrix_ = 0, latency_ = 0;
