@@ -47,7 +47,8 @@ void EventWriter::meet(const Event& event, const Section& section, const std::st
   met_at_ = w_.text().size();
 }
 
-void EventWriter::write(const Event& event, const Section& section) {
+void EventWriter::write(const Event& event, const Section& section, const Event* next) {
+  next_ = next;
   const auto at = [&](SiteKind kind, const std::string& what) { return site(kind, section, what, event); };
   const std::string& name = event.node >= 0 ? family_.node(event.node).name : family_.role().name;
   switch (event.kind) {
@@ -156,6 +157,7 @@ void EventWriter::write_ring_event(const Event& event, const Section& section, c
 void EventWriter::write_publish(const Event& event, const Section& section, const std::string& arguments) {
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
   if (in_tensor(event.ring)) settle(event, section, true);
+  if (next_ != nullptr && next_->kind == EventKind::release && in_tensor(next_->ring)) settle(*next_, section, updated(next_->ring));  // lanes meet once for both
   meet(event, section, "publishing " + what);
   line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
 }
@@ -195,9 +197,15 @@ void EventWriter::write_unit_event(const Event& event, const Section& section, c
   line(for_one(), publishes ? "dev::publish_products<" : "dev::release_products<", site(SiteKind::arrive, section, what, of), ", ", arguments);
 }
 
+/// Then the fence behind that wait is for both.
+bool EventWriter::waits_in_tensor(const Event* event) const {
+  return event != nullptr && (event->kind == EventKind::wait_full || (event->kind == EventKind::wait_empty && !filled_once(family_.graph, family_.value_of_ring(event->ring)))) &&
+         in_tensor(event->ring);
+}
+
 /// What others did to the columns before they arrived comes before what this thread does to them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
-  if (!in_tensor(event.ring) || followed_at_ == w_.text().size()) return;
+  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || waits_in_tensor(next_)) return;
   line("dev::tensor_after_sync<", site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name), event), ">();");
   followed_at_ = w_.text().size();
 }
@@ -208,11 +216,12 @@ void EventWriter::settle(const Event& event, const Section& section, bool stores
   if (stores && stored_at_ != w_.text().size()) {
     line("dev::tensor_store_wait<", site(SiteKind::tensor_wait, section, "stores into ring " + ring + " are done", event), ">();");
     stored_at_ = w_.text().size();
-    settled_at_ = kNever;
+    settled_at_ = met_at_ = kNever;
   }
   if (settled_at_ == w_.text().size()) return;
   line("dev::tensor_before_sync<", site(SiteKind::fence, section, "fence before the arrival for ring " + ring, event), ">();");
   settled_at_ = w_.text().size();
+  met_at_ = kNever;  // a lane's fence is before the meeting
 }
 
 bool EventWriter::updated(int ring) const {

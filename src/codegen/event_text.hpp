@@ -28,7 +28,8 @@ struct Section {
 class EventWriter {
  public:
   EventWriter(Writer& writer, Sites& sites, const FamilyText& family) : w_(writer), sites_(sites), family_(family) {}
-  void write(const Event& event, const Section& section);
+  /// next: the event whose text follows in any case; null where that is not known.
+  void write(const Event& event, const Section& section, const Event* next = nullptr);
 
  private:
   std::string sequence(int ring, const Event& event, const Section& section) const;
@@ -45,6 +46,7 @@ class EventWriter {
   void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
   void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
   void follow_sync(const Event& event, const Section& section);
+  bool waits_in_tensor(const Event* event) const;
   void settle(const Event& event, const Section& section, bool stores);
   bool in_tensor(int ring) const { return family_.layout.rings[static_cast<std::size_t>(ring)].slot_columns > 0; }
   bool updated(int ring) const;
@@ -68,6 +70,7 @@ class EventWriter {
   Writer& w_;
   Sites& sites_;
   const FamilyText& family_;
+  const Event* next_ = nullptr;
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
   // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends there now.
   static constexpr std::size_t kNever = ~std::size_t{0};

@@ -219,7 +219,7 @@ class RoleWriter {
   }
 
   void events(const std::vector<Event>& list, const Section& section) {
-    for (const Event& event : list) events_.write(event, section);
+    for (std::size_t e = 0; e < list.size(); ++e) events_.write(list[e], section, e + 1 < list.size() ? &list[e + 1] : nullptr);
   }
 
   Writer& w_;

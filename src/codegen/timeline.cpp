@@ -135,10 +135,11 @@ class Simulator {
     } else if (matrix) {
       push({.kind = EventKind::matrix_commit, .node = index, .iteration = iteration});
       pending_.emplace_back(index, iteration);
-    } else {
-      complete(index, iteration);
+    } else if (n.async == Async::unit) {
+      complete(index, iteration);  // it hands back what it has read no later than it hands on what it made of it
     }
     publish_fills(index, iteration);
+    if (n.async != Async::store && n.async != Async::matrix && n.async != Async::unit) complete(index, iteration);  // last: one meeting of the warp's lanes serves both
     if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
   }
 

@@ -174,6 +174,7 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
+  candidate.copies_apart = gemm_in_tensor_memory(arch);  // one's rows leave while the other's do
   if (!gemm_in_tensor_memory(arch)) candidate.definitions = matrix_widths({tile.block_n});
   return {candidate};
 }

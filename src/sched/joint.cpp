@@ -237,7 +237,7 @@ class Joint {
       result_.cycle[node] = best_.cycle[at(i)];
       result_.role[node] = best_.role[at(i)];
     }
-    place_tile_nodes(model_.graph(), options_.mixed_roles, result_);
+    place_tile_nodes(model_.graph(), options_.mixed_roles, options_.copies_apart, result_);
   }
 
   /// The families of constraints without which the last excluded II would be possible.

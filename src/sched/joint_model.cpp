@@ -211,7 +211,7 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
   whole.role.assign(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) whole.role[at(problem_.node[at(i)])] = role[at(i)];
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
-  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, options_.mixed_roles, whole);
+  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, options_.mixed_roles, options_.copies_apart, whole);
   std::vector<Need> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))));
   const int size = graph_.machine.warps_per_group;
   for (std::size_t i = 0; i < whole.role.size(); ++i) {

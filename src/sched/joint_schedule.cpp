@@ -110,7 +110,7 @@ int warps_of_bodies(const graph::Graph& graph, const std::vector<int>& role, int
 
 bool completes_by_itself(const graph::Node& node) { return kind_of(node) != RoleKind::compute; }
 
-void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result) {
+void place_tile_nodes(const graph::Graph& graph, bool mixed, bool apart, JointResult& result) {
   int roles = result.roles;
   const auto join_tied = [&graph](JointResult& to) {
     const auto join = [&to](int a, int b) {
@@ -138,7 +138,8 @@ void place_tile_nodes(const graph::Graph& graph, bool mixed, JointResult& result
       const int role = result.role[k];
       if (role < 0 || (!mixed && kind_of(graph.nodes[k]) != kind_of(graph.nodes[i]))) continue;
       if (const int others = mixed ? 0 : warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
-      if (same_kind < 0) same_kind = role;
+      const bool other_copy = apart && !mixed && kind_of(graph.nodes[i]) == RoleKind::compute && graph.nodes[k].copy != graph.nodes[i].copy;
+      if (same_kind < 0 && !other_copy) same_kind = role;
       if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = role;
     }
     result.role[i] = same_copy >= 0 ? same_copy : same_kind >= 0 ? same_kind : roles++;

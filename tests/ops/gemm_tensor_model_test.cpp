@@ -83,11 +83,14 @@ TEST_CASE("roles are found: copies, products, and warps that store one set of su
   ops::GemmKernel kernel;
   kernel.tile = test::gemm_tile_named("256x128x64");
   const ops::Candidate candidate = ops::gemm_candidate(kernel, *arch::find(kArch));
-  const sched::Schedule schedule = sched::schedule(candidate.graph);
-  REQUIRE(schedule.roles.size() == 3);
+  sched::Options options;
+  options.copies_apart = candidate.copies_apart;
+  const sched::Schedule schedule = sched::schedule(candidate.graph, options);
+  REQUIRE(schedule.roles.size() == 4);
   CHECK(schedule.roles[0].name == "load");
   CHECK(schedule.roles[1].name == "mma");
   CHECK(schedule.roles[2].name == "compute0");
+  CHECK(schedule.roles[3].name == "compute1");  // each product's rows have a role of their own
   for (const sched::Ring& ring : schedule.rings)
     if (candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
   CHECK(schedule.proven_ii);
