@@ -60,6 +60,12 @@ TEST_CASE("one role that fills, reads and multiplies: every mutant is caught, th
   CHECK(once.equivalent + slots.equivalent + columns.equivalent == 0);
 }
 
+TEST_CASE("the unit that works in tensor memory: every mutant of a product is caught") {
+  const Score score = judge_all("gemm", "model:sm_100a", "--tile 128x64x64");
+  CHECK(score.mutants >= 40);
+  CHECK(score.equivalent == 0);
+}
+
 TEST_CASE("a warp's: every mutant of a product is caught") {
   const Score score = judge_all("gemm", "model:sm_120a", "--dtype f16");
   CHECK(score.mutants >= 15);
