@@ -157,9 +157,22 @@ void EventWriter::write_ring_event(const Event& event, const Section& section, c
 void EventWriter::write_publish(const Event& event, const Section& section, const std::string& arguments) {
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
   if (in_tensor(event.ring)) settle(event, section, true);
-  if (next_ != nullptr && next_->kind == EventKind::release && in_tensor(next_->ring)) settle(*next_, section, updated(next_->ring));  // lanes meet once for both
+  if (next_ != nullptr && next_->kind == EventKind::release) end_reads(*next_, section);  // lanes meet once for both
   meet(event, section, "publishing " + what);
   line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
+}
+
+/// What this lane has read is read, for whoever learns of it; where the slot is not filled again, nobody asks.
+void EventWriter::end_reads(const Event& of, const Section& section) {
+  Event event = of;
+  event.node = last_reader(of.ring);
+  const graph::Value& value = family_.value_of_ring(of.ring);
+  if (filled_once(family_.graph, value) || !filled_again(event, section)) return;
+  if (read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
+    w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ring ", value.name, " have arrived"), event), ">();");
+    arrived_at_ = w_.text().size();
+  }
+  if (in_tensor(event.ring)) settle(event, section, updated(event.ring));
 }
 
 void EventWriter::write_release(const Event& of, const Section& section, const std::string& arguments) {
@@ -167,12 +180,8 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   Event event = of;
   event.node = last_reader(of.ring);
   const std::string what = "ring " + family_.value_of_ring(event.ring).name;
-  const bool again = filled_again(event, section);  // else nobody asks whether the reads are done
-  if (again && read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
-    w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ", what, " have arrived"), event), ">();");
-    arrived_at_ = w_.text().size();
-  }
-  if (again && in_tensor(event.ring)) settle(event, section, updated(event.ring));
+  end_reads(event, section);
+  const bool again = filled_again(event, section);
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
   line(family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }

@@ -42,6 +42,7 @@ class EventWriter {
   void write_ring_event(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments);
   void write_publish(const Event& event, const Section& section, const std::string& arguments);
+  void end_reads(const Event& event, const Section& section);
   void write_release(const Event& event, const Section& section, const std::string& arguments);
   void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
   void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
