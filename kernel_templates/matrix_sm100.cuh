@@ -40,7 +40,7 @@ TJ_DEVICE constexpr u32 element_bits(Bf16) { return 1; }
 /// 10-12 types of left and right (0: f16, 1: bf16), 15 and 16 left and right MN-major, 17-22 columns >> 3, 24-28 rows >> 4.
 /// One block's product has 128 rows and a multiple of 16 columns up to 256, or 64 rows and a multiple of 8, that of a pair of blocks 256 rows and
 /// a multiple of 32. Of 64 rows, 16 are in the lower 16 of each warp's 32 lanes, or in the upper ones where the address says so; a left operand in
-/// tensor memory likewise. They take the unit as long as 128.
+/// tensor memory likewise.
 template <int Rows, int Columns, int MnMajor, class Tag>
 TJ_DEVICE constexpr u32 matrix_instruction(Tag tag) {
   static_assert(Rows == 64 || Rows == 128 || Rows == 256, "64 or 128 rows a block, 256 a pair");

@@ -1,6 +1,6 @@
 // Output of the gated delta rule's chunks as an op: requests, tiles, graph, launch.
 //
-// chunk_o.cpp decides requests, chunk_o_graph.cpp nodes and costs, chunk_o_plan.cpp launch parameters, chunk_o_validate.cpp what is
+// chunk_o.cpp decides requests, chunk_o_graph.cpp nodes and costs (chunk_o_tensor_graph.cpp where sums are in tensor memory), chunk_o_plan.cpp launch parameters, chunk_o_validate.cpp what is
 // legal.
 #pragma once
 
@@ -31,8 +31,6 @@ ChunkOKernel chunk_o_kernel(const Request& request);
 Request chunk_o_request(const ChunkOKernel& kernel);
 std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
 
-/// What an arch must have to be asked for a graph.
-const arch::Needs& chunk_o_needs();
 /// The graph with costs for `heads` value heads an item; see src/ops/README.md for the picture.
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);

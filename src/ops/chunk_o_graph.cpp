@@ -7,9 +7,8 @@
 // From one item to the next only registers are shared: each is free before it is filled again.
 #include <algorithm>
 
-#include "ops/chunk_o.hpp"
-#include "ops/chunk_o_params.cuh"
-#include "ops/machine.hpp"
+#include "ops/chunk_o_builder.hpp"
+#include "ops/chunk_o_tensor.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -24,11 +23,6 @@ using support::cat;
 using chunk_o::kChunk;
 using chunk_o::kWidth;
 
-constexpr int kElementBytes = 2;
-constexpr std::int64_t kTokenBytes = std::int64_t{kChunk} * kWidth * kElementBytes;  // of q, k, v or o
-constexpr std::int64_t kStateBytes = std::int64_t{kWidth} * kWidth * kElementBytes;
-constexpr int kMaxSlots = 6;
-constexpr double kSharedBytesPerCycle = 128;  // CUDA C++ Programming Guide: 32 banks of 4 bytes
 constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
 
 // What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
@@ -48,91 +42,28 @@ Slots slots_of(int heads) {
   if (heads == 1) return {2, 2, 2};
   return heads == 2 ? Slots{2, 1, 2} : Slots{1, 1, 1};
 }
-// A thread's, of what each load keeps from item to item: where its items lie.
-constexpr int kLoadRegisters = 16;
 
-class Builder {
+class Builder : ChunkOBuilder {
  public:
-  Builder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) : kernel_(kernel), heads_(heads), arch_(arch) {}
+  Builder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) : ChunkOBuilder(kernel, heads, arch) {}
 
   Graph build() {
-    graph_.name = cat(chunk_o_request(kernel_).name, kernel_.heads == 0 ? cat("_h", heads_) : "");
-    graph_.machine = machine_of(arch_);
-    unit_text();
     values();
     const int load_qk = load("load_qk", "TokenLoader", 0, 0);
     for (int c = 0; c < heads_; ++c) consumer(c, load_qk, load("load_h", "StateLoader", c, h_ + c), load("load_v", "ValueLoader", c, v_ + c));
-    graph_.flops_per_iteration = 2.0 * heads_ * kChunk * (2.0 * kChunk * kWidth + double{kWidth} * kWidth);
-    // The first item has nothing to hide behind.
-    graph_.overhead_cycles = 2.0 * arch_.fact("copy_latency_cycles");
     return std::move(graph_);
   }
 
  private:
-  void unit_text() {
-    const auto flag = [&](const char* name, bool value) { graph_.config.emplace_back(cat("static constexpr bool ", name), value ? "true" : "false"); };
-    graph_.namespace_name = "tj::ops::chunk_o";
-    graph_.includes = {cat("ops/chunk_o_", arch_.family, ".cuh")};
-    graph_.params_type = "tj::ops::chunk_o::Params";
-    graph_.config.emplace_back("static constexpr int kHeads", cat(heads_));
-    flag("kGates", kernel_.gated);
-    flag("kVariable", kernel_.variable);
-    flag("kStateMn", kernel_.h_transposed);
-  }
-
-  /// One head's rings of a kind lie one behind the other, so that one text can serve all consumers.
-  int value(const char* name, std::int64_t bytes, int least, int most, int count) {
-    const auto first = static_cast<int>(graph_.values.size());
-    for (int c = 0; c < count; ++c) graph_.values.push_back({count == 1 && name[0] == 'q' ? name : cat(name, c), bytes, 1024, Scope::iteration, least, most});
-    return first;
-  }
   void values() {
     const Slots slots = slots_of(heads_);
-    value("qk", 2 * kTokenBytes, slots.qk, kMaxSlots, 1);
-    h_ = value("h", kStateBytes, slots.h, kMaxSlots, heads_);
-    v_ = value("v", kTokenBytes, slots.v, kMaxSlots, heads_);
-    o_ = value("o", kTokenBytes, 1, 2, heads_);
+    value("qk", 2 * kTokenBytes, slots.qk, kMaxSlots);
+    h_ = of_heads("h", kStateBytes, slots.h, kMaxSlots);
+    v_ = of_heads("v", kTokenBytes, slots.v, kMaxSlots);
+    o_ = of_heads("o", kTokenBytes, 1, 2);
   }
 
-  /// The copy engine is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
-  int copy_cycles(std::int64_t bytes) const {
-    const double share = arch_.fact("memory_bytes_per_cycle") / std::max(1, arch_.sm_count);
-    return cycles(std::max(static_cast<double>(bytes) / share, static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
-  }
-  int unit(const char* name) const { return graph_.machine.unit_index(name); }
-  int add(Node node) {
-    graph_.nodes.push_back(std::move(node));
-    return static_cast<int>(graph_.nodes.size()) - 1;
-  }
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) { graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0}); }
-  const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
-
-  int load(const char* body, const char* context, int c, int value) {
-    Node n;
-    n.name = value == 0 ? body : cat(body, ".", c);
-    n.body = body;
-    n.context = context;
-    n.copy = c;
-    n.async = Async::copy;
-    const int held = copy_cycles(graph_.values[static_cast<std::size_t>(value)].slot_bytes);
-    n.reservations = {{unit("TMA"), 0, held, 1}};
-    n.cycles = 1;
-    n.latency = held + cycles(arch_.fact("copy_latency_cycles"));
-    n.variable_latency = n.streaming = true;
-    n.warps = 1;
-    n.registers = kLoadRegisters;
-    return add(std::move(n));
-  }
-
-  Node of_consumer(const char* body, int c) const {
-    Node n;
-    n.name = cat(body, ".", c);
-    n.body = body;
-    n.context = "Consumer";
-    n.copy = c;
-    n.warps = arch_.warps_per_group;
-    return n;
-  }
+  Node of_consumer(const char* body, int c) const { return of_threads(body, "Consumer", c); }
   int matrix(const char* body, int c, double flops, int registers) {
     Node n = of_consumer(body, c);
     n.async = Async::matrix;
@@ -166,18 +97,6 @@ class Builder {
     if (kernel_.gated) graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
     return node;
   }
-  int put(int c) {
-    Node n = of_consumer("put_chunk", c);
-    n.context = "Writer";
-    n.async = Async::store;
-    n.warps = 1;
-    n.reservations = {{unit("TMA"), 0, copy_cycles(kTokenBytes), 1}};
-    n.latency = cycles(arch_.fact("copy_latency_cycles") + static_cast<double>(kTokenBytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
-    n.cycles = n.warp_cycles = n.latency;  // its thread waits until the slot is read
-    n.registers = kLoadRegisters;
-    return add(std::move(n));
-  }
-
   void consumer(int c, int load_qk, int load_h, int load_v) {
     constexpr double kOutputs = double{kChunk} * kWidth;
     const double f32 = arch_.fact("f32_per_cycle"), convert = arch_.fact("convert_per_cycle");
@@ -218,28 +137,27 @@ class Builder {
     edge(pv, weighed, node(pv).latency, 1, true);
   }
 
-  ChunkOKernel kernel_;
-  int heads_ = 1;
-  const arch::Arch& arch_;
-  Graph graph_;
   int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values
 };
 
 }  // namespace
 
-const arch::Needs& chunk_o_needs() { return kNeeds; }
-
-graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) { return Builder(kernel, heads, arch).build(); }
+graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch) : Builder(kernel, heads, arch).build();
+}
 
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
-  arch::require(arch, "chunk_o", kNeeds);
+  arch::require(arch, "chunk_o", {kNeeds, chunk_o_tensor_needs()});
+  const bool in_tensor = chunk_o_in_tensor_memory(arch);
+  if (in_tensor && !chunk_o_tensor_serves(kernel.heads))
+    support::fail(Stage::argument, Code::unsupported, cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));
   std::vector<Candidate> list;
   for (const int heads : {2, 3, 1}) {
-    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads)) continue;
+    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) || (in_tensor && !chunk_o_tensor_serves(heads))) continue;
     Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0, false};
     candidate.copies_apart = true;
     candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
-    candidate.definitions = matrix_widths({kChunk, kWidth});
+    if (!in_tensor) candidate.definitions = matrix_widths({kChunk, kWidth});
     list.push_back(std::move(candidate));
   }
   return list;
