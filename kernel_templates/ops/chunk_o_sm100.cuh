@@ -65,58 +65,61 @@ TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 weights, u32 v, u32 sums) {
   sum_values(weights, v, sums);
 }
 template <class C>
-TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 weights0, u32 weights1, u32 v0, u32 v1, u32 sums) {
-  sum_values(weights0, v0, sums);
-  sum_values(dev::tensor_place(weights1, kHeadLanes, 0), v1, dev::tensor_place(sums, kHeadLanes, 0));
+TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 weights, u32 v0, u32 v1, u32 sums) {
+  sum_values(weights, v0, sums);
+  sum_values(dev::tensor_place(weights, kHeadLanes, 0), v1, dev::tensor_place(sums, kHeadLanes, 0));
 }
 
 // ---- weights --------------------------------------------------------------------------------------------------------
-/// Four warps that make one head's weights.
+/// Four warps that make the weights of all heads.
 template <class C_>
 struct Weigher {
   using C = C_;
   const Params& params;
-  const int copy;   ///< which of the item's value heads
   Places<C> places;
-  float gates[2];   ///< of tokens lane and lane + 32
-  TJ_DEVICE Weigher(const Params& p, int which) : params(p), copy(which), places(p) {}
+  float gates[C::kHeads][2];  ///< of tokens lane and lane + 32
+  TJ_DEVICE Weigher(const Params& p, int) : params(p), places(p) {}
 };
 
 /// The item's gates: asked for here, looked at by weigh().
 template <class C>
 TJ_DEVICE void fetch(Weigher<C>& weigher, const Tile&, int i) {
   const Place place = weigher.places.at(weigher.params, i);
-  load_gates<C>(weigher.params, place, item_at<C>(weigher.params, i).head + weigher.copy, weigher.gates);
+#pragma unroll
+  for (int head = 0; head < C::kHeads; ++head) load_gates<C>(weigher.params, place, item_at<C>(weigher.params, i).head + head, weigher.gates[head]);
 }
 
 /// See weigh_scores; rounded, as the matrix unit takes a left operand from tensor memory.
 template <class C>
 TJ_DEVICE void weigh(Weigher<C>& weigher, const Tile&, int, u32 tensor, u32 to) {
-  float scores[kChunk / 2], of_row[2] = {};
-  u32 weights[kChunk / 4];
-  const int row0 = first_row();
+  float scores[kChunk / 2];
   dev::tensor_load_fragment(dev::tensor_lanes(tensor), scores);
-  if constexpr (C::kGates) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) of_row[half] = gate_of_row(weigher.gates, row0, half);
-  }
   dev::tensor_load_wait<0>();
   dev::hold(scores);
-  weigh_scores<C>(scores, weigher.gates, of_row, row0, first_column(), weights);
-  dev::tensor_store_operand(dev::tensor_place(dev::tensor_lanes(to), weigher.copy * kHeadLanes, 0), weights);
+#pragma unroll
+  for (int head = 0; head < C::kHeads; ++head) {
+    const int row0 = first_row();
+    float of_row[2] = {};
+    if constexpr (C::kGates) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) of_row[half] = gate_of_row(weigher.gates[head], row0, half);
+    }
+    u32 weights[kChunk / 4];
+    weigh_scores<C>(scores, weigher.gates[head], of_row, row0, first_column(), weights);
+    dev::tensor_store_operand(dev::tensor_place(dev::tensor_lanes(to), head * kHeadLanes, 0), weights);
+  }
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------
-/// Four warps that finish one head's rows; they count on behind those that weigh.
+/// Four warps that finish the rows of all heads.
 template <class C_>
 struct Finisher {
   using C = C_;
   const Params& params;
-  const int copy;   ///< which of the item's value heads
   Places<C> places;
-  Place place;      ///< of this item
-  float gates[2];   ///< of this thread's rows
-  TJ_DEVICE Finisher(const Params& p, int which) : params(p), copy(which - C::kHeads), places(p) {}
+  Place place;                ///< of this item
+  float gates[C::kHeads][2];  ///< of this thread's rows
+  TJ_DEVICE Finisher(const Params& p, int) : params(p), places(p) {}
 };
 
 /// Where the item is, and the gates of the thread's rows: asked for here, looked at by stage_rows().
@@ -125,30 +128,30 @@ TJ_DEVICE void fetch_rows(Finisher<C>& finisher, const Tile&, int i) {
   const Params& params = finisher.params;
   const Place place = finisher.place = finisher.places.at(params, i);
   if constexpr (C::kGates) {
-    const float* gates = params.gates + place.token * params.gates_stride + item_at<C>(params, i).head + finisher.copy;
+    const float* gates = params.gates + place.token * params.gates_stride + item_at<C>(params, i).head;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first_row() + 8 * half;
-      finisher.gates[half] = row < place.rows ? dev::load_global(gates + row * params.gates_stride) : 0.0f;
+#pragma unroll
+      for (int head = 0; head < C::kHeads; ++head) finisher.gates[head][half] = row < place.rows ? dev::load_global(gates + row * params.gates_stride + head) : 0.0f;
     }
   }
 }
 
 /// What the state before the chunk gives, faded to each row's token, and what the chunk itself gives: scaled, rounded, to where store_rows brings them.
 template <class C>
-TJ_DEVICE void stage_rows(Finisher<C>& finisher, const Tile&, int i, u32 states, u32 sums, u32 slot) {
+TJ_DEVICE void finish_rows(const Finisher<C>& finisher, int head, int i, u32 states, u32 sums, u32 slot) {
   const Params& params = finisher.params;
-  const u32 lanes = finisher.copy * kHeadLanes;
   float factor[2] = {params.scale, params.scale};
   if constexpr (C::kGates) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) factor[half] *= dev::exp2_approx(finisher.gates[half] * kLog2E);
+    for (int half = 0; half < 2; ++half) factor[half] *= dev::exp2_approx(finisher.gates[head][half] * kLog2E);
   }
 #pragma unroll
   for (int part = 0; part < kWidth / kPartColumns; ++part) {
     float before[kPartColumns / 2], within[kPartColumns / 2];
-    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(states), lanes, part * kPartColumns), before);
-    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(sums), lanes, part * kPartColumns), within);
+    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(states), head * kHeadLanes, part * kPartColumns), before);
+    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(sums), head * kHeadLanes, part * kPartColumns), within);
     dev::tensor_load_wait<0>();
     dev::hold(before);
     dev::hold(within);
@@ -161,8 +164,17 @@ TJ_DEVICE void stage_rows(Finisher<C>& finisher, const Tile&, int i, u32 states,
         words[half][j] = dev::pack(dev::Bf16{}, within[at] * params.scale + before[at] * factor[half], within[at + 1] * params.scale + before[at + 1] * factor[half]);
       }
     }
-    store_rows(params, finisher.place, item_at<C>(params, i).head + finisher.copy, part * (kPartColumns / 8), words, slot);
+    store_rows(params, finisher.place, item_at<C>(params, i).head + head, part * (kPartColumns / 8), words, slot);
   }
+}
+template <class C>
+TJ_DEVICE void stage_rows(Finisher<C>& finisher, const Tile&, int i, u32 states, u32 sums, u32 slot) {
+  finish_rows(finisher, 0, i, states, sums, slot);
+}
+template <class C>
+TJ_DEVICE void stage_rows(Finisher<C>& finisher, const Tile&, int i, u32 states, u32 sums, u32 slot0, u32 slot1) {
+  finish_rows(finisher, 0, i, states, sums, slot0);
+  finish_rows(finisher, 1, i, states, sums, slot1);
 }
 
 }  // namespace tj::ops::chunk_o
