@@ -138,7 +138,18 @@ TJ_DEVICE float log2_approx(float x) {
 /// x / y, at most 2 ulp for |y| of 2^-126 to 2^126; an infinite y gives 0 for finite x.
 TJ_DEVICE float divide_approx(float x, float y) { return __fdividef(x, y); }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+/// Cut to [0, 1]; of a NaN, 0.
+TJ_DEVICE float multiply_add_saturated(float a, float b, float c) { return __saturatef(__fmaf_rn(a, b, c)); }
 TJ_DEVICE float maximum(float a, float b) { return fmaxf(a, b); }
+/// A NaN where one of them is.
+TJ_DEVICE float maximum_or_nan(float a, float b) {
+  float d;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(d) : "f"(a), "f"(b));
+  return d;
+}
+/// value with `count` added to its exponent, where that stays in range.
+TJ_DEVICE float scaled_by_bits(float value, u32 count) { return __uint_as_float(__float_as_uint(value) + (count << 23)); }
+TJ_DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
 TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.
@@ -260,6 +271,7 @@ TJ_DEVICE void hold(float (&v)[N]) {
   for (int i = 0; i < N; i += 8)
     asm volatile("" : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
 }
+TJ_DEVICE void hold(u32& value) { asm volatile("" : "+r"(value)); }
 template <int N>
 TJ_DEVICE void hold(u32 (&values)[N]) {
 #pragma unroll

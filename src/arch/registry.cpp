@@ -13,6 +13,7 @@
   ARCH(sm103)          \
   ARCH(sm110)          \
   ARCH(sm100a)         \
+  ARCH(sm103a)         \
   ARCH(sm120a)         \
   ARCH(sm121a)         \
   ARCH(sm90)           \
@@ -31,7 +32,7 @@
   ARCH(gfx942)         \
   ARCH(gfx950)         \
   /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it: */ \
-  /* sm100a, which has no node bodies yet, after sm100 */
+  /* sm100a and sm103a, whose node bodies no device has run, after sm100 and sm103 */
 
 namespace tj::arch {
 

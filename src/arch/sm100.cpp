@@ -1,4 +1,4 @@
-// sm_100a: NVIDIA Blackwell, data center (B200, GB200). Data only; nothing here was measured by this project.
+// sm_100a and sm_103a: NVIDIA Blackwell, data center (B200, GB200; B300), with tensor memory. Data only; nothing here was measured by this project.
 #include "arch/arch.hpp"
 
 namespace tj::arch {
@@ -25,7 +25,9 @@ Arch make_sm100a() {
       {"exp2_per_cycle", {16, fa4}},
       {"f32_per_cycle", {128, guide}},
       {"minmax_per_cycle", {64, guide}},
+      {"minmax_operands", {3, "PTX ISA 8.8, max.f32: a third operand from sm_100 on"}},
       {"convert_per_cycle", {64, guide}},
+      {"integer_per_cycle", {64, guide}},
       {"matrix_drain_cycles", {388, std::string(twill) + ": latency of 128 x 128 x 128 in f16, 900, less its rate, 128^3 / 4096 = 512"}},
       {"matrix_issue_cycles", {11.2, "Microbenchmarking NVIDIA's Blackwell Architecture (arXiv 2512.02189): one tcgen05.mma, 11.0 to 11.4 cycles whatever the tile"}},
       {"copy_latency_cycles", {460, std::string(twill) + ": bulk load, 460 + 6 a KB"}},
@@ -50,6 +52,14 @@ Arch make_sm100a() {
   a.overlapped_launch = true;  // PTX ISA, griddepcontrol: sm_90 and later
   a.sm_count = 148;                     // B200, CUDA device properties
   a.clock_ghz = 1.85;  // estimate: 2.25 PFLOP/s dense f16 (NVIDIA Blackwell datasheet) / 148 SMs / 8192; predictions only
+  return a;
+}
+
+Arch make_sm103a() {
+  Arch a = make_sm100a();
+  a.name = "sm_103a";
+  a.device_minor = 3;
+  a.facts["exp2_per_cycle"] = {32, "NVIDIA technical blog, Inside NVIDIA Blackwell Ultra: twice the exponentials of Blackwell, which makes 16"};
   return a;
 }
 

@@ -76,6 +76,16 @@ void refuse_mixed_readers(const graph::Graph& graph, const sched::Schedule& sche
   }
 }
 
+/// Whoever fills a slot again waits for its readers: does that keep the order that an edge without a value asks for?
+bool kept_by_a_ring(const graph::Graph& graph, const sched::Schedule& schedule, const graph::Edge& order) {
+  return std::any_of(schedule.rings.begin(), schedule.rings.end(), [&](const sched::Ring& ring) {
+    if (graph.values[static_cast<std::size_t>(ring.value)].scope != graph::Scope::iteration) return false;
+    const auto fills = [&](const graph::Edge& edge) { return edge.value == ring.value && edge.src == order.dst; };
+    const auto reads = [&](const graph::Edge& edge) { return edge.value == ring.value && edge.dst == order.src && ring.slots - edge.distance <= order.distance; };
+    return std::any_of(graph.edges.begin(), graph.edges.end(), fills) && std::any_of(graph.edges.begin(), graph.edges.end(), reads);
+  });
+}
+
 // What the text could not express.
 void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& schedule) {
   for (const auto& edge : graph.edges) {
@@ -84,7 +94,7 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
     const bool crosses = schedule.role[static_cast<std::size_t>(edge.src)] != schedule.role[static_cast<std::size_t>(edge.dst)];
     if (edge.same_role && crosses)
       fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' and '", sink.name, "' share registers and must share a role"));
-    if (crosses && edge.value < 0)
+    if (crosses && edge.value < 0 && !kept_by_a_ring(graph, schedule, edge))
       fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' crosses roles without a value in shared memory"));
     const auto is_ring = [&](const sched::Ring& ring) { return ring.value == edge.value; };
     if (edge.value >= 0 && std::none_of(schedule.rings.begin(), schedule.rings.end(), is_ring))

@@ -190,7 +190,7 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
   if (fills_alone(event.node) && !leader_only_) open_for_filler(event, section);
   leader_only_ = fills_alone(event.node);
   const graph::Value& value = family_.value_of_ring(event.ring);
-  if (filled_once(family_.graph, value) || filled_first(event, section)) return;  // the slot has never been filled
+  if (never_filled(event, section)) return;
   w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ", arguments);
   follow_sync(event, section);
 }
@@ -206,15 +206,15 @@ void EventWriter::write_unit_event(const Event& event, const Section& section, c
   line(for_one(), publishes ? "dev::publish_products<" : "dev::release_products<", site(SiteKind::arrive, section, what, of), ", ", arguments);
 }
 
-/// Then the fence behind that wait is for both.
-bool EventWriter::waits_in_tensor(const Event* event) const {
-  return event != nullptr && (event->kind == EventKind::wait_full || (event->kind == EventKind::wait_empty && !filled_once(family_.graph, family_.value_of_ring(event->ring)))) &&
-         in_tensor(event->ring);
+/// Then the fence behind that wait is for both: it is written, and not under a condition.
+bool EventWriter::waits_in_tensor(const Event* event, const Section& section) const {
+  if (event == nullptr || event->ring < 0 || !in_tensor(event->ring) || left_behind(*event, section)) return false;
+  return event->kind == EventKind::wait_full || (event->kind == EventKind::wait_empty && !never_filled(*event, section));
 }
 
 /// What others did to the columns before they arrived comes before what this thread does to them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
-  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || waits_in_tensor(next_)) return;
+  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || waits_in_tensor(next_, section)) return;
   line("dev::tensor_after_sync<", site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name), event), ">();");
   followed_at_ = w_.text().size();
 }
@@ -276,6 +276,7 @@ std::string EventWriter::call_of(const Event& event, const Section& section) con
     const int ring = family_.ring_of(edge.value);
     if (ring < 0) continue;
     Event filling = event;
+    filling.ring = ring;
     filling.iteration -= edge.dst == event.node && n.scope == Scope::iteration ? edge.distance : 0;
     const auto place = [&](const char* what) { return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, filling, section), ")"); };
     text += in_tensor(ring) ? cat(", dev::slot_columns<", place("columns")) : cat(", dev::slot_address<", place("slots"));

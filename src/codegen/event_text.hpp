@@ -47,7 +47,8 @@ class EventWriter {
   void write_wait_empty(const Event& event, const Section& section, const std::string& arguments);
   void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
   void follow_sync(const Event& event, const Section& section);
-  bool waits_in_tensor(const Event* event) const;
+  bool waits_in_tensor(const Event* event, const Section& section) const;
+  bool never_filled(const Event& event, const Section& section) const { return filled_once(family_.graph, family_.value_of_ring(event.ring)) || filled_first(event, section); }
   void settle(const Event& event, const Section& section, bool stores);
   bool in_tensor(int ring) const { return family_.layout.rings[static_cast<std::size_t>(ring)].slot_columns > 0; }
   bool updated(int ring) const;

@@ -50,8 +50,12 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
   for (const auto& edge : graph.edges)
     if (edge.value == value && std::find(producers.begin(), producers.end(), edge.src) == producers.end()) producers.push_back(edge.src);
   const std::string& name = graph.values[static_cast<std::size_t>(value)].name;
+  const bool by_unit = std::all_of(producers.begin(), producers.end(), [&](int node) {
+    return graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::unit && schedule.role[static_cast<std::size_t>(node)] == schedule.role[static_cast<std::size_t>(producers.front())];
+  });
+  if (producers.size() > 1 && by_unit) return 1;  // the last of them, for all
   if (producers.size() != 1)
-    fail(Stage::codegen, Code::unsupported, cat("value '", name, "' is filled by ", producers.size(), " nodes; exactly one is allowed"));
+    fail(Stage::codegen, Code::unsupported, cat("value '", name, "' is filled by ", producers.size(), " nodes; exactly one is allowed, or several of the matrix unit in one role"));
   const auto& node = graph.nodes[static_cast<std::size_t>(producers[0])];
   if (node.async == graph::Async::unit) return 1;
   if (node.async == graph::Async::matrix)

@@ -81,15 +81,18 @@ class RoleWriter {
         w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", turn(SiteKind::turn_wait, "takes back the last turn", 0), ">(", family_.order_arguments(b, 0), ");");
   }
 
-  // A block stays as long as others may arrive at its barriers; of what is filled once, nobody does.
+  // A block stays as long as others may arrive at its barriers, other blocks or the matrix unit; of what is filled once, nobody does. What the
+  // unit hands back in the loop is done when its products are, which others wait for; after the loop, that is the last it is asked for.
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
       const graph::Value& of = family_.value_of_ring(ring);
       const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == family_.first; };
-      if (!filled_once(graph_, of) && of.shared_by > 1 && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
-        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, " empty in all blocks that fill it"), ring), ", ", family_.ring_type(ring), ">(shared, ",
-                of.scope == Scope::iteration ? "base" : "tiles", ");");
+      const auto by_unit = [&](const graph::Edge& edge) { return edge.value == value && of.scope == Scope::tile_begin && node(edge.dst).async == graph::Async::unit; };
+      const bool unit = std::any_of(graph_.edges.begin(), graph_.edges.end(), by_unit);
+      if (!filled_once(graph_, of) && (of.shared_by > 1 || unit) && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
+        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, unit ? " empty, as the matrix unit says" : " empty in all blocks that fill it"), ring), ", ",
+                family_.ring_type(ring), ">(shared, ", of.scope == Scope::iteration ? "base" : "tiles", ");");
     }
   }
 

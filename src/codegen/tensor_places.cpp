@@ -84,7 +84,7 @@ class Placer {
     for (const Edge& use : graph_.edges) {
       if (use.value != first) continue;
       for (const Edge& fill : graph_.edges)
-        if (fill.value == second) most = std::max(most, distance(use.dst, fill.src) - use.distance);
+        if (fill.value == second) most = std::max(most, distance(use.dst, fill.src) + use.distance);
     }
     return most;
   }

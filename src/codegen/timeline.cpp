@@ -102,10 +102,16 @@ class Simulator {
     }
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
       if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
-        push({.kind = EventKind::release, .ring = ring_of(v)});
+        push({.kind = read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
     wait_for_stores(0);
+  }
+
+  /// By products that may still be under way when their loop is over.
+  bool read_by_unit(int value) const {
+    const std::vector<int> all = readers(value);
+    return std::any_of(all.begin(), all.end(), [&](int reader) { return node(reader).async == Async::unit; });
   }
 
   /// Does this role read the value an iteration later? Then what the last one left is still there after the loop.
@@ -261,7 +267,7 @@ class Simulator {
   }
   void prepare_fills(int index, int iteration) {
     for (int ring : filled_rings(index)) {
-      if (is_sum(index, ring)) continue;
+      if (is_sum(index, ring) || (iteration >= 0 && !asked_.insert({ring, iteration}).second)) continue;
       push({.kind = EventKind::wait_empty, .node = index, .ring = ring, .iteration = iteration});
       if (node(index).async == Async::copy)
         push({.kind = EventKind::expect_full, .node = index, .ring = ring, .iteration = iteration});
@@ -269,7 +275,13 @@ class Simulator {
   }
   void publish_fills(int index, int iteration) {
     for (int ring : filled_rings(index))
-      if (!is_sum(index, ring)) publish(ring, index, iteration);
+      if (!is_sum(index, ring) && last_filler(ring, iteration)) publish(ring, index, iteration);
+  }
+  /// Several nodes of the matrix unit may add to a value: the first asks for the slot, the last hands it on.
+  bool last_filler(int ring, int iteration) const {
+    return std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
+      return edge.value != schedule_.rings[static_cast<std::size_t>(ring)].value || issued_.count({edge.src, iteration}) != 0;
+    });
   }
   void publish(int ring, int index, int iteration) {
     const Async async = node(index).async;
@@ -313,39 +325,10 @@ class Simulator {
   std::set<std::pair<int, int>> acquired_;    // value, iteration
   std::set<Instance> completed_;
   std::set<Instance> issued_;
+  std::set<std::pair<int, int>> asked_;       // ring, iteration: its slot is there
 };
 
-bool matches(const Pattern& pattern, const Timeline& timeline, int n) {
-  const auto un = static_cast<std::size_t>(n), peel = static_cast<std::size_t>(pattern.peel);
-  for (std::size_t s = 0; s < peel; ++s)
-    if (timeline.steps[s] != pattern.prologue[s]) return false;
-  for (std::size_t s = peel; s < un; ++s)
-    if (relative(timeline.steps[s], static_cast<int>(s)) != pattern.steady) return false;
-  if (timeline.steps.size() - un != pattern.drain.size()) return false;
-  for (std::size_t s = 0; s < pattern.drain.size(); ++s)
-    if (relative(timeline.steps[un + s], n) != pattern.drain[s]) return false;
-  const auto [before, after] = split_end(timeline.tile_end, n);
-  return before == pattern.drain_end && after == pattern.tile_end && timeline.tile_begin == pattern.tile_begin;
-}
-
 }  // namespace
-
-std::vector<Event> relative(std::vector<Event> events, int origin) {
-  for (Event& event : events)
-    if (event.iteration >= 0) event.iteration -= origin;
-  return events;
-}
-
-// Tile-scope instances carry -1, which a relative iteration may equal: split the end into what precedes the first
-// tile-scope call or release (relative to n) and the rest.
-std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count) {
-  std::vector<Event> before, after;
-  for (const Event& event : end) {
-    const bool loop_part = after.empty() && (event.iteration >= 0 || event.kind == EventKind::matrix_wait);
-    (loop_part ? before : after).push_back(event);
-  }
-  return {relative(before, trip_count), after};
-}
 
 int role_stage(const Graph& graph, const Schedule& schedule, int node) {
   const int role = schedule.role[static_cast<std::size_t>(node)];
@@ -359,39 +342,6 @@ Timeline simulate(const Graph& graph, const Schedule& schedule, int role, int tr
   Timeline timeline = Simulator(graph, schedule, role, trip_count).run();
   if (!graph.machine.shared_barriers) place_barriers(graph, schedule, role, trip_count, timeline);
   return timeline;
-}
-
-Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
-  int last_stage = 0;
-  for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)
-    if (graph.nodes[static_cast<std::size_t>(node)].scope == Scope::iteration)
-      last_stage = std::max(last_stage, role_stage(graph, schedule, node));
-  int last_distance = 0;  // waits reach back so far, which the first steps cannot
-  for (const Edge& edge : graph.edges)
-    if ((edge.blocking || edge.value >= 0) && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
-  for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)  // a group of stores is waited for behind the next
-    if (graph.nodes[static_cast<std::size_t>(node)].async == Async::store) last_distance = std::max(last_distance, 1);
-  for (const sched::Ring& ring : schedule.rings)  // and so do those for the role's own reads
-    if (ring.producer_role == role) last_distance = std::max(last_distance, ring.slots);
-  for (int peel = last_stage; peel <= 2 * last_stage + 2 + last_distance; ++peel) {
-    const int n = peel + 3;
-    const Timeline sample = simulate(graph, schedule, role, n);
-    Pattern pattern;
-    pattern.peel = peel;
-    pattern.tile_begin = sample.tile_begin;
-    pattern.prologue.assign(sample.steps.begin(), sample.steps.begin() + peel);
-    if (!sample.steps.empty()) pattern.steady = relative(sample.steps[static_cast<std::size_t>(n) - 1], n - 1);
-    for (std::size_t s = static_cast<std::size_t>(n); s < sample.steps.size(); ++s) pattern.drain.push_back(relative(sample.steps[s], n));
-    std::tie(pattern.drain_end, pattern.tile_end) = split_end(sample.tile_end, n);
-    bool right = true;
-    for (int trial = peel; right && trial <= n + 2; ++trial) right = trial == 0 ? peel > 0 || last_stage == 0 : matches(pattern, simulate(graph, schedule, role, trial), trial);
-    if (!right) continue;
-    for (int shorter = 0; shorter < peel; ++shorter) pattern.shorter.push_back(simulate(graph, schedule, role, shorter));
-    return pattern;
-  }
-  support::fail(Stage::codegen, Code::internal,
-                support::cat("role '", schedule.roles[static_cast<std::size_t>(role)].name, "' of '", graph.name,
-                             "' has no repeating step; verify the schedule"));
 }
 
 }  // namespace tj::codegen

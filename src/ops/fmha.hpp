@@ -3,6 +3,8 @@
 // fmha.cpp decides requests, fmha_graph.cpp nodes and costs, fmha_plan.cpp launch parameters, fmha_validate.cpp what is legal.
 #pragma once
 
+#include <array>
+
 #include <tilejit/ops.hpp>
 
 #include "ops/op.hpp"
@@ -32,6 +34,8 @@ struct FmhaTile {
   int warps = 4, row_blocks = 2;            ///< the role's warps, and how many times sixteen rows each of them has
   int blocks_per_sm = 1;
   bool queries_in_registers = false;        ///< for the whole tile; else they are loaded from shared memory in every iteration
+  std::array<int, 4> weight_parts = {};  ///< over tensor memory: keys of each part of a block, whose weights go to the second product together
+  int fewer_polynomials = 0;   ///< of exponentials, than units in balance ask for
 };
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.

@@ -97,6 +97,12 @@ const arch::Needs& fmha_warp_needs();
 graph::Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
 std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch);
 const arch::Needs& fmha_amd_needs();
+/// On the matrix unit over tensor memory, of family sm100: the same.
+graph::Graph fmha_tensor_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+std::vector<FmhaTile> fmha_tensor_tiles();
+int fmha_tensor_rows();
+const arch::Needs& fmha_tensor_needs();
+
 /// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a bank.
 int fmha_row_padding(const arch::Arch& arch);
 

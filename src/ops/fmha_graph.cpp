@@ -190,11 +190,12 @@ Candidate fmha_rate(Graph graph, const FmhaConfig& config, const FmhaTile& tile,
 
 Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   if (arch.family == "sm80") return fmha_warp_graph(config, tile, arch);
+  if (arch.family == "sm100") return fmha_tensor_graph(config, tile, arch);
   return arch.family == "amd" ? fmha_amd_graph(config, tile, arch) : Builder(config, tile, arch).build();
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  arch::require(arch, "fmha", {fmha_warp_needs(), fmha_amd_needs(), kNeeds});
+  arch::require(arch, "fmha", {fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds});
   std::vector<Candidate> list;
   if (arch.family == "sm80") {
     for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
@@ -207,6 +208,13 @@ std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arc
   }
   if (arch.family == "amd") {
     for (const FmhaTile& tile : fmha_amd_tiles(config, arch)) list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
+    return list;
+  }
+  if (arch.family == "sm100") {
+    for (const FmhaTile& tile : fmha_tensor_tiles()) {
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_tensor_rows()));
+      list.back().copies_apart = true;
+    }
     return list;
   }
   for (const FmhaTile& tile : group_tiles(config)) {

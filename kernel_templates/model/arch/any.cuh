@@ -121,6 +121,16 @@ TJ_DEVICE float divide_approx(float x, float y) { return x / y; }
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 /// NaN loses against any number, -0 against 0.
 TJ_DEVICE float maximum(float a, float b) { return a > b || b != b || (a == b && __builtin_signbit(b) != 0) ? a : b; }
+/// Cut to [0, 1]; of a NaN, 0.
+TJ_DEVICE float multiply_add_saturated(float a, float b, float c) {
+  const float value = __builtin_fmaf(a, b, c);
+  return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f;
+}
+/// A NaN where one of them is.
+TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : maximum(a, b); }
+/// value with `count` added to its exponent, where that stays in range.
+TJ_DEVICE float scaled_by_bits(float value, u32 count) { return __builtin_bit_cast(float, __builtin_bit_cast(u32, value) + (count << 23)); }
+TJ_DEVICE u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
 TJ_DEVICE float minus_infinity() { return -__builtin_inff(); }
 
 /// The value of the lane whose index differs by `mask`; all lanes of the warp take part.

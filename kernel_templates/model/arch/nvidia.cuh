@@ -40,5 +40,6 @@ template <int N>
 TJ_DEVICE void hold(float (&)[N]) {}
 template <int N>
 TJ_DEVICE void hold(u32 (&)[N]) {}
+TJ_DEVICE void hold(u32&) {}
 
 }  // namespace tj::dev
