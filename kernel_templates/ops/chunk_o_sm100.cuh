@@ -61,11 +61,11 @@ TJ_DEVICE void sum_values(u32 weights, u32 v, u32 sums) {
   dev::matrix_multiply_tensor_steps<Steps>(sums, weights, dev::matrix_operand(v, kChunkBlockBytes, kSwizzleAtomBytes), kInstruction, false);
 }
 template <class C>
-TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 weights, u32 v, u32 sums) {
+TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 v, u32 weights, u32 sums) {
   sum_values(weights, v, sums);
 }
 template <class C>
-TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 weights, u32 v0, u32 v1, u32 sums) {
+TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 v0, u32 v1, u32 weights, u32 sums) {
   sum_values(weights, v0, sums);
   sum_values(dev::tensor_place(weights, kHeadLanes, 0), v1, dev::tensor_place(sums, kHeadLanes, 0));
 }

@@ -135,14 +135,14 @@ class Builder : ChunkOBuilder {
     for (int c = 0; c < heads_; ++c) put_.push_back(put(c));
   }
 
-  /// In the order of the bodies' arguments.
+  /// In the order of the bodies' arguments; of a product tensor memory comes last, so that one fence serves its waits.
   void edges() {
     edge(load_qk_, qk_, node(load_qk_).latency, 0, false, 0);
     edge(load_qk_, qh_, node(load_qk_).latency, 0, false, 0);
     for (int c = 0; c < heads_; ++c) handed(load_h_, c, qh_, h_);
     edge(qk_, weigh_, node(qk_).latency, 0, true, scores_);
-    edge(weigh_, pv_, node(weigh_).latency, 0, false, weights_);
     for (int c = 0; c < heads_; ++c) handed(load_v_, c, pv_, v_);
+    edge(weigh_, pv_, node(weigh_).latency, 0, false, weights_);
     edge(qh_, stage_, node(qh_).latency, 0, true, states_);
     edge(pv_, stage_, node(pv_).latency, 0, true, sums_);
     for (int c = 0; c < heads_; ++c) edge(stage_, put_[static_cast<std::size_t>(c)], node(stage_).latency, 0, false, o_ + c);
