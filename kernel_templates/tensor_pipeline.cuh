@@ -31,10 +31,11 @@ template <int Site, class R>
 TJ_DEVICE void publish_products(u32 shared, u32 sequence) {
   matrix_commit<Site>(full_barrier<R>(shared, sequence));
 }
-/// Consumer, likewise: what they read is read.
+/// Consumer, likewise: what they read is read; it arrives at every block that may copy into the slot.
 template <int Site, class R>
 TJ_DEVICE void release_products(u32 shared, u32 sequence) {
-  matrix_commit<Site>(empty_barrier<R>(shared, sequence));
+  if constexpr (R::kSharers > 1) matrix_commit_multicast<Site>(empty_barrier<R>(shared, sequence), share<R>().mask);
+  else matrix_commit<Site>(empty_barrier<R>(shared, sequence));
 }
 
 }  // namespace tj::dev

@@ -9,28 +9,30 @@
 
 namespace tj::ops::gemm {
 
-inline constexpr int kRowsPerProduct = 128;
+/// Of one product: 128, or all of a tile of 64.
+template <class C>
+inline constexpr int kProductRows = C::kBlockM < 128 ? C::kBlockM : 128;
 inline constexpr int kMatrixK = 16;
 
 /// Asks the matrix unit; no state of its own.
 template <class C_>
 struct Product {
   using C = C_;
-  const int copy;  ///< which 128 rows of the block's tile
+  const int copy;  ///< which rows of the block's tile
   TJ_DEVICE Product(const Params&, int which) : copy(which) {}
 };
 
-/// sums (+)= a b^T: 128 x kBlockN.
+/// sums (+)= a b^T: kProductRows x kBlockN.
 template <class C>
 TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 sums) {
   constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
   constexpr int kSteps = kSwizzleRowBytes / (kMatrixK * 2);
   using Steps = dev::MatrixSteps<kSteps, C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2, C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
   // What the rows of one product are apart: blocks of 64 rows, or rows of a block.
-  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK * (kRowsPerProduct / kSwizzleColumns) : kRowsPerProduct) * kSwizzleRowBytes;
+  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK * (kProductRows<C> / kSwizzleColumns) : kProductRows<C>) * kSwizzleRowBytes;
   constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
   constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
-  constexpr u32 kInstruction = dev::matrix_instruction<kRowsPerProduct, C::kBlockN, kOrder>(typename C::Element{});
+  constexpr u32 kInstruction = dev::matrix_instruction<kProductRows<C>, C::kBlockN, kOrder>(typename C::Element{});
   const u64 left = dev::matrix_operand(a + product.copy * kCopyBytes, C::kLeftMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
@@ -38,21 +40,22 @@ TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 su
     dev::matrix_multiply_steps<Steps>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
 }
 
-inline constexpr int kConsumerRows = kRowsPerProduct;
+template <class C>
+inline constexpr int kConsumerRows = kProductRows<C>;
 
-/// Four warps that bring 128 rows of sums to d, 32 rows a warp, 32 columns at a time.
+/// Four warps that bring a product's rows of sums to d, a quarter each, 32 columns at a time.
 template <class C_>
 struct Consumer {
   using C = C_;
-  static constexpr int kRowBlocks = 2, kColumns = C::kBlockN;
+  static constexpr int kRowBlocks = kProductRows<C_> / 64, kColumns = C::kBlockN;
   const Params& params;
-  const int copy;  ///< which 128 rows of the block's tile
+  const int copy;  ///< which rows of the block's tile
   const int lane;
   u32 columns;     ///< of tensor memory, in the lanes of this warp
   bool empty;      ///< a tile without iterations has no sums
   float sums[kRowBlocks][16];
   TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
-  TJ_DEVICE int row(int block) const { return copy * kRowsPerProduct + static_cast<int>(dev::warp_index() & 3u) * 32 + block * 16; }
+  TJ_DEVICE int row(int block) const { return copy * kProductRows<C> + static_cast<int>(dev::warp_index() & 3u) * (16 * kRowBlocks) + block * 16; }
   TJ_DEVICE int column() const { return 0; }
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at % 16]; }
   TJ_DEVICE void begin(const Tile& tile, u32 at) {

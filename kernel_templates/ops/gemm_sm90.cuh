@@ -26,6 +26,7 @@ struct Partial<C, true> {
   float factor;
 };
 
+template <class C>
 inline constexpr int kConsumerRows = kRowsPerConsumer;
 
 /// One warpgroup's 64 rows: a warp has sixteen of them, all columns of the tile.

@@ -1,6 +1,6 @@
 // The end of a matrix product's tile through shared memory: the bodies stage_rows, put_box and put_rows.
 //
-// Decides where rows of d lie in a slot. For consumers of kConsumerRows, of which their warps have sixteens, in order. Invariant: nothing outside d is written.
+// Decides where rows of d lie in a slot. For consumers of kConsumerRows rows, of which their warps have sixteens, in order. Invariant: nothing outside d is written.
 #pragma once
 
 #include "ops/gemm_store.cuh"
@@ -20,7 +20,7 @@ struct Writer {
 
 /// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
 template <class C>
-inline constexpr int kStagedRows = C::kBlockM < kConsumerRows ? C::kBlockM : kConsumerRows;
+inline constexpr int kStagedRows = C::kBlockM < kConsumerRows<C> ? C::kBlockM : kConsumerRows<C>;
 /// Of a box: what the map of d has.
 template <class C>
 inline constexpr int kBoxRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
@@ -37,7 +37,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
   const typename C::Output tag{};
   consumer.finished();
   const int lane = static_cast<int>(dev::lane_index());
-  if (kStagedRows<C> < kConsumerRows && consumer.row(0) - consumer.copy * kConsumerRows >= kStagedRows<C>) return;
+  if (kStagedRows<C> < kConsumerRows<C> && consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>) return;
 #pragma unroll
   for (int part = 0; part < Parts<C>::kCount; ++part) {
     consumer.bring(part);
@@ -53,7 +53,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
       }
-      const int row = consumer.row(block) - consumer.copy * kConsumerRows + lane % 16;
+      const int row = consumer.row(block) - consumer.copy * kConsumerRows<C> + lane % 16;
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
         const u32 address = staged_address<C>(slot, row, 4 * part + 2 * pair + lane / 16);
@@ -66,7 +66,7 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 /// A consumer's slot to d, by the copy engine: one box for each block of columns.
 template <class C>
 TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
-  const int first = tile.row + writer.copy * kConsumerRows;
+  const int first = tile.row + writer.copy * kConsumerRows<C>;
 #pragma unroll 1
   for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns) {
 #pragma unroll
@@ -78,7 +78,7 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
 template <class C>
 TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   const Params& params = writer.params;
-  const int first = tile.row + writer.copy * kConsumerRows, lane = static_cast<int>(dev::lane_index());
+  const int first = tile.row + writer.copy * kConsumerRows<C>, lane = static_cast<int>(dev::lane_index());
   const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
 #pragma unroll 1
   for (int row = 0; row < rows; ++row) {

@@ -40,6 +40,7 @@ Arch make_sm100a() {
   };
   // Of a product's end and of what it reads, as for sm_100 (sm100_base.cpp).
   for (const char* fact : {"cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"}) a.facts[fact] = base.facts.at(fact);
+  a.facts["cluster_start_cycles"] = {480, "estimate: as measured on an H200, see sm90.cpp"};
   a.smem_per_block_bytes = 227 * 1024;  // Blackwell Tuning Guide
   a.smem_per_sm_bytes = 228 * 1024;     // Blackwell Tuning Guide
   a.smem_reserved_bytes = 1024;         // Blackwell Tuning Guide: 1 KB of each block is the system's

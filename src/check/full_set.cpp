@@ -37,6 +37,8 @@ const std::vector<Entry>& entries() {
       {"gemm", kTensor, "--dtype f16 --tile 128x256x64,128x128x64,256x128x64"},
       {"gemm", kTensor, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 --d-aligned both"},
       {"gemm", kTensor, "--dtype f16 --tile 128x64x64 --parts true"},
+      {"gemm", kTensor, "--dtype f16 --tile 64x32x128,128x128x64c2x1,128x128x64c2x2"},
+      {"gemm", kTensor, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
       {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
       {"chunk_indices", {"sm_90a", "sm_80"}, ""},

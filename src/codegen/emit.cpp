@@ -237,6 +237,8 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
   w.close();
   if (graph.cluster == 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, barriers are initialised", {}, -1, -1}), ">();");
   else w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}), ">();");
+  // That meeting of a cluster orders barriers alone.
+  if (layout.tensor_columns > 0 && graph.cluster > 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, the columns are there", {}, -1, -1}), ">();");
   if (layout.tensor_columns > 0) w.line("const unsigned tensor = dev::load_shared<unsigned>(shared + ", layout.tensor_address, ");  // where the columns begin");
 }
 

@@ -234,7 +234,7 @@ class Simulator {
         if (scope_of(edge.value) == Scope::iteration && iteration < 0) continue;  // finish() has waited
         const int filling = scope_of(edge.value) == Scope::iteration ? iteration - edge.distance : -1;
         if (edge.distance > 0 && filling < 0) continue;  // the first iteration finds nothing of the one before
-        if (in_role(edge.src) && issued_.count({edge.src, filling}) == 0) refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
+        if (in_role(edge.src) && sum_filler(edge.value) < 0 && issued_.count({edge.src, filling}) == 0) refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
         acquire(edge.value, index, filling);
       }
   }

@@ -61,9 +61,11 @@ void Mbarriers::check(const Thread& thread, std::uint32_t address) const {
 
 void Mbarriers::begin_copy(const Thread& thread, std::uint32_t address) {
   check(thread, address);
-  Mbarrier& barrier = at(thread, address, "a copy's report");
-  if (!barrier.announced) fault(thread, cat("a copy reports to the ", name(address), ", whose initialisation the copy engine need not see: mbarrier_init_done is missing"));
-  ++barrier.copies;
+  check_announced(thread, address, "a copy", "copy engine");
+  ++at(thread, address, "a copy's report").copies;
+}
+void Mbarriers::check_announced(const Thread& thread, std::uint32_t address, const char* what, const char* unit) const {
+  if (!find(address)->announced) fault(thread, cat(what, " reports to the ", name(address), ", whose initialisation the ", unit, " need not see: mbarrier_init_done is missing"));
 }
 
 Mbarrier& Mbarriers::at(const Thread& thread, std::uint32_t address, const char* what) {

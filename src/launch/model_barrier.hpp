@@ -55,6 +55,8 @@ class Mbarriers {
   /// A copy that `thread` issues will report to this barrier.
   void check(const Thread& thread, std::uint32_t address) const;
   void begin_copy(const Thread& thread, std::uint32_t address);
+  /// Whoever is to arrive there, other than this block's threads, must see that it was initialised.
+  void check_announced(const Thread& thread, std::uint32_t address, const char* what, const char* unit) const;
   /// The bytes are there: of which phase of which agent.
   std::pair<Order::Agent, Order::Time> complete_bytes(std::uint32_t address, std::uint32_t bytes);
   /// At the end of the block: nothing half done; no bulk copy, and no arrival of another block, that nobody knows of.

@@ -133,6 +133,7 @@ void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32
   if (mask != kThisBlock && (mask == 0 || mask >> block_.cluster.size() != 0))
     fault(thread, cat("matrix_commit_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << block_.cluster.size()) - 1), ", a bit for each block of the cluster"));
   if (mask == kThisBlock && block_.mbarriers.find(barrier) == nullptr) fault(thread, cat("matrix_commit to ", hex(barrier), ", where no mbarrier was initialised"));
+  if (mask == kThisBlock) block_.mbarriers.check_announced(thread, barrier, "matrix_commit", "matrix unit");
   Work work;
   work.commits = true;
   work.barrier = barrier;

@@ -17,6 +17,7 @@ namespace tj::ops {
 class GemmBuilder {
  protected:
   static constexpr int kMaxSlots = 10;
+  static constexpr int kReadBytes = 16;  // of one load of a thread
   // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4 bytes).
   static constexpr int kWriterRegisters = 48;
 
@@ -65,6 +66,41 @@ class GemmBuilder {
   }
   void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
     graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+  /// A copy of `rows` rows into a ring of its own by the threads of the role itself: as many loads as they have registers for, then a round trip until all are there.
+  int read(const char* name, const char* value, int rows) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
+    graph_.values.push_back({value, bytes, 1024, graph::Scope::iteration, 2, kMaxSlots});
+    graph::Node n = of_consumer(name, 0, graph::Scope::iteration);
+    n.name = name;
+    n.context = "Reader";
+    const auto trips = static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
+    n.cycles = n.warp_cycles = n.latency =
+        cycles(trips * arch_.fact("copy_latency_cycles") + static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    return add(std::move(n));
+  }
+
+  /// What the rung takes from the scheduler; a block that is not alone on its SM would hide what its own schedule does not.
+  void constrain() {
+    const GemmRung& rung = gemm_rung(kernel_);
+    if (rung.max_slots > 0)
+      for (graph::Value& value : graph_.values)
+        if (value.scope == graph::Scope::iteration) value.min_slots = std::min(value.min_slots, rung.max_slots);
+    if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm_read.cuh");
+    graph_.persistent = !rung.tile_a_block;
+    graph_.most_iterations = rung.max_iterations;
+    if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
+  }
+
+  graph::Node of_consumer(const char* body, int c, graph::Scope scope) const {
+    graph::Node n;
+    n.name = support::cat(body, ".", c);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = c;
+    n.scope = scope;
+    n.warps = arch_.warps_per_group;
+    return n;
   }
   /// Stores what a consumer has of d, and returns the node that does it in the consumer's role: `store` itself, or of 16-bit outputs one that
   /// leaves the consumer's rows in shared memory, from where a role of its own brings them to d under the next tile's loop.

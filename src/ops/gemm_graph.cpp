@@ -25,7 +25,6 @@ using support::cat;
 using gemm::kRowsPerConsumer;
 
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
-constexpr int kReadBytes = 16;  // of one load of a thread
 
 // What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x 128 with
 // addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
@@ -82,40 +81,6 @@ class Builder : GemmBuilder {
     return add(std::move(n));
   }
 
-  /// The same by the threads of the role itself: as many loads as they have registers for, then a round trip until all are there.
-  int read(const char* name, const char* value, int rows) {
-    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
-    graph_.values.push_back({value, bytes, 1024, Scope::iteration, 2, kMaxSlots});
-    Node n = of_consumer(name, 0, Scope::iteration);
-    n.name = name;
-    n.context = "Reader";
-    const auto trips = static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
-    n.cycles = n.warp_cycles = n.latency =
-        cycles(trips * arch_.fact("copy_latency_cycles") + static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
-    return add(std::move(n));
-  }
-
-  /// What the rung takes from the scheduler; a block that is not alone on its SM would hide what its own schedule does not.
-  void constrain() {
-    const GemmRung& rung = gemm_rung(kernel_);
-    if (rung.max_slots > 0)
-      for (graph::Value& value : graph_.values) value.min_slots = std::min(value.min_slots, rung.max_slots);
-    if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm_read.cuh");
-    graph_.persistent = !rung.tile_a_block;
-    graph_.most_iterations = rung.max_iterations;
-    if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
-  }
-
-  Node of_consumer(const char* body, int c, Scope scope) const {
-    Node n;
-    n.name = cat(body, ".", c);
-    n.body = body;
-    n.context = "Consumer";
-    n.copy = c;
-    n.scope = scope;
-    n.warps = arch_.warps_per_group;
-    return n;
-  }
   void consumer(int c, int load_a, int load_b) {
     const int begin = add(of_consumer("begin", c, Scope::tile_begin));
     Node n = of_consumer("mma", c, Scope::iteration);
@@ -174,7 +139,7 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
-  candidate.copies_apart = gemm_in_tensor_memory(arch);  // one's rows leave while the other's do
+  candidate.copies_apart = gemm_in_tensor_memory(arch) && !rung.one_role;  // one's rows leave while the other's do
   if (!gemm_in_tensor_memory(arch)) candidate.definitions = matrix_widths({tile.block_n});
   return {candidate};
 }

@@ -10,6 +10,8 @@ namespace {
 // What d may take of shared memory: with more, the rings of the operands lose a slot that the loop needs. 64 KB for tiles of 128 x 256
 // left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200, 2026-11-21).
 constexpr int kMostStagedBytes = 32 * 1024;
+// Where the copy engine cannot store, neighbouring columns by one warp are worth a slot of each ring; of tiles of 256 x 256 no rings would be left.
+constexpr int kMostRowBytes = 64 * 1024;
 constexpr int kMostPromotedColumns = 128;
 
 }  // namespace
@@ -19,8 +21,9 @@ int gemm_store(const GemmKernel& kernel) {
   // Two sets of that many sums leave no registers for one more role: both consumers would share one, at 1316 cycles instead of 768.
   const bool full = tile.promotes() && tile.block_n > kMostPromotedColumns;
   const bool may_stage = kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 && kernel.rung == kNoGemmRung && !full;
-  if (may_stage && !kernel.d_aligned) return gemm::kRows;
-  return may_stage && tile.block_m * tile.block_n * size_of(kernel.out) <= kMostStagedBytes ? gemm::kCopied : gemm::kDirect;
+  const int bytes = tile.block_m * tile.block_n * size_of(kernel.out);
+  if (may_stage && !kernel.d_aligned && bytes <= kMostRowBytes) return gemm::kRows;
+  return may_stage && kernel.d_aligned && bytes <= kMostStagedBytes ? gemm::kCopied : gemm::kDirect;
 }
 
 GemmKernel canonical(GemmKernel kernel) {

@@ -1,6 +1,6 @@
 // A matrix product on the matrix unit that works in tensor memory: the dependence graph and its costs; see gemm.hpp.
 //
-//   load_a, load_b -> mma.c            for each 128 rows c of a tile
+//   load_a, load_b -> mma.c            for each 128 rows c of a tile; of a tile of 64 rows, a product of so many
 //   mma.c (i) -> mma.c (i+1)           sums into the same columns, in the order of the unit
 //   mma.c ==> store.c                  tile end, by warps of their own: while they store, the next tile's products go to other columns
 // Decides which tiles the unit serves. Invariant: what an arch does not serve is refused by what is allowed (gemm_warps.cpp).
@@ -18,7 +18,7 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kRows = graph::kTensorLanes;  // of one product
+constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
 constexpr int kMatrixDepth = 16;            // of K, of one instruction
 constexpr int kLeastSlots = 2;
 // What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
@@ -27,12 +27,12 @@ constexpr int kStoreRegisters = 120;
 // Every unit and fact that is read here and in gemm_tiles.cpp.
 const arch::Needs kNeeds = {{"TC", "TMA", "TMEM"},
                             {"matrix_flops_per_cycle", "matrix_drain_cycles", "matrix_issue_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle",
-                             "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles", "tensor_memory_bytes_per_cycle"},
+                             "tile_turn_cycles", "cluster_start_cycles", "fragment_store_cycles", "next_launch_cycles", "tensor_memory_bytes_per_cycle"},
                             {"sm100"}};
 
 /// So many sets of sums fit: with two, a tile's are stored while the next one's are made.
 int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
-  const std::int64_t all = arch.memory_bytes.at("TMEM"), bytes = std::int64_t{tile.block_m} * tile.block_n * 4;
+  const std::int64_t all = arch.memory_bytes.at("TMEM"), bytes = std::int64_t{std::max(tile.block_m, kMostRows)} * tile.block_n * 4;
   return static_cast<int>(std::min<std::int64_t>(2, all / bytes));
 }
 
@@ -41,21 +41,27 @@ class Builder : GemmBuilder {
   Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm_store(kernel), arch, 1) {
     const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
     issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
-    matrix_ = std::max(issue_, cycles(2.0 * kRows * tile_.block_n * tile_.block_k / rate));
+    matrix_ = std::max(issue_, cycles(2.0 * kMostRows * tile_.block_n * tile_.block_k / rate));
     latency_ = matrix_ + cycles(arch.fact("matrix_drain_cycles"));
   }
 
   Graph build() {
     unit_text(tile_.block_m);
-    const int a = load("load_a", "a", tile_.block_m), b = load("load_b", "b", tile_.block_n);
-    for (int c = 0; c < tile_.block_m / kRows; ++c) product(c, a, b);
+    const bool threads = gemm_rung(kernel_).thread_copies;
+    const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.cluster_n, 1);
+    const int b = threads ? read("read_b", "b", tile_.block_n) : load("load_b", "b", tile_.block_n, tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1);
+    for (int c = 0; c < tile_.block_m / rows(); ++c) product(c, a, b);
+    constrain();
     return std::move(graph_);
   }
 
  private:
-  int load(const char* name, const char* value, int rows) {
+  int rows() const { return std::min(kMostRows, tile_.block_m); }
+  int load(const char* name, const char* value, int rows, int shared_by, int stride) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
     graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
+    graph_.values.back().shared_by = shared_by;
+    graph_.values.back().shared_stride = stride;
     Node n;
     n.name = n.body = name;
     n.context = "Loader";
@@ -81,16 +87,10 @@ class Builder : GemmBuilder {
     n.latency = latency_;
     n.warps = 1;
     const int mma = add(std::move(n));
-    const int sums = static_cast<int>(graph_.values.size()), slots = sum_slots(tile_, arch_);
+    const int sums = static_cast<int>(graph_.values.size()), slots = gemm_rung(kernel_).tile_a_block ? 1 : sum_slots(tile_, arch_);
     graph_.values.push_back({cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, 1024, Scope::tile_end, slots, slots});
     graph_.values.back().space = graph::Space::tensor;
-    Node last;
-    last.name = cat("store.", c);
-    last.body = "store";
-    last.context = "Consumer";
-    last.copy = c;
-    last.scope = Scope::tile_end;
-    last.warps = arch_.warps_per_group;
+    Node last = of_consumer("store", c, Scope::tile_end);
     last.registers = kStoreRegisters;
     edge(load_a, mma, latency_of(load_a), 0, false, 0);
     edge(load_b, mma, latency_of(load_b), 0, false, 1);
@@ -98,7 +98,7 @@ class Builder : GemmBuilder {
     // Where it has a slot of shared memory to fill, the columns that it reads come first.
     const int store = static_cast<int>(graph_.nodes.size());
     edge(mma, store, latency_, 0, true, sums);
-    end_of_tile(std::move(last), kRows);
+    end_of_tile(std::move(last), rows());
   }
 
   int issue_ = 0, matrix_ = 0, latency_ = 0;
@@ -111,11 +111,11 @@ bool gemm_in_tensor_memory(const arch::Arch& arch) { return std::find(kNeeds.fam
 const arch::Needs& gemm_tensor_needs() { return kNeeds; }
 
 bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch) {
-  return tile.element_bytes == 2 && tile.block_m % kRows == 0 && tile.block_n % 64 == 0 && tile.block_k % gemm::kSwizzleColumns == 0 && tile.blocks() == 1 && sum_slots(tile, arch) > 0;
+  return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) && tile.block_k % gemm::kSwizzleColumns == 0 && sum_slots(tile, arch) > 0;
 }
 
 double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  return 2.0 * tile.block_m * tile.block_n * tile.block_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+  return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k / gemm_flops_per_cycle(tile.element_bytes, arch);
 }
 
 graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch) { return Builder(kernel, arch).build(); }

@@ -236,7 +236,7 @@ void gemm_require_type(DType dtype, const arch::Arch& arch) {
 
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
   gemm_require_type(kernel.dtype, arch);
-  if ((gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) && kernel.rung != kNoGemmRung)
+  if (gemm_by_warps(arch) && kernel.rung != kNoGemmRung)
     refuse("gemm", Code::unsupported, cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   if (gemm_blocks_per_sm(tile, arch) == 0) refuse("gemm", Code::unsupported, cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));

@@ -12,7 +12,9 @@
 #include "ops/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
+#include "ops/gemm_problem.hpp"
 #include "support/expect.hpp"
+#include "support/model_runtime.hpp"
 
 using namespace tj;
 using test::GemmProblem;
@@ -61,6 +63,19 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
   CHECK(served >= 6);
 }
 
+TEST_CASE("rungs: one role or several, copies by threads or by the engine, one set of sums or two, clusters that share b") {
+  std::uint64_t seed = 70;
+  for (const int rung : {1, 3, 4, 5, 6, 8, 9}) {
+    GemmShape shape = test::gemm_shape(rung == 1 ? 50 : 129, rung == 1 ? 200 : 513, rung == 1 ? 40 : 330);
+    shape.b_transposed = rung % 2 == 0;
+    CAPTURE(rung);
+    GemmProblem problem(shape, ++seed);
+    problem.args.rung = rung;
+    problem.run(testing::model_runtime(std::string("model:") + kArch), {DeviceKind::cpu, 0});
+    CHECK(problem.problem() == "");
+  }
+}
+
 TEST_CASE("parts of K, and operands that begin anywhere") { test::check_gemm_parts_and_places(kArch); }
 
 TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") { test::check_gemm_batches(kArch); }
@@ -72,8 +87,8 @@ TEST_CASE("what the unit does not serve is refused by what it does") {
   kernel.dtype = DType::e4m3;
   CHECK_MESSAGE(has(message(), "a.dtype is e4m3; allowed on sm_100a: f16, bf16"), message());
   kernel.dtype = DType::f16;
-  kernel.tile = test::gemm_tile_named("64x256x64");
-  CHECK_MESSAGE(has(message(), "tile is 64x256x64; allowed on sm_100a: 128x256x64"), message());
+  kernel.tile = test::gemm_tile_named("16x64x128");
+  CHECK_MESSAGE(has(message(), "tile is 16x64x128; allowed on sm_100a: 128x256x64"), message());
   kernel.tile = test::gemm_tile_named("256x128x64");
   const std::string hopper = testing::error_of([&] { ops::gemm_candidate(kernel, *arch::find("sm_90a")); }).message;
   CHECK_MESSAGE(has(hopper, "tile is 256x128x64; allowed on sm_90a: 128x256x64"), hopper);
