@@ -32,6 +32,25 @@ void with_args(const ops::Trial& trial, const std::function<void(const void*)>& 
   trial.with_args(kHost, places, use);
 }
 
+/// "NaN", "infinite", or nothing: of the element's bits. Minus infinity is the logarithm of an empty sum; bytes that nobody has written are no
+/// result.
+const char* no_number_of(DType dtype, const std::byte* element) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, element, static_cast<std::size_t>(size_of(dtype)));
+  const auto judge = [&](std::uint32_t sign, std::uint32_t infinite) -> const char* {
+    if (bits == (sign | (sign - 1))) return nullptr;
+    return (bits & ~sign) > infinite ? "NaN" : bits == infinite ? "infinite" : nullptr;
+  };
+  switch (dtype) {
+    case DType::f16: return judge(0x8000, 0x7c00);
+    case DType::bf16: return judge(0x8000, 0x7f80);
+    case DType::f32: return judge(0x80000000, 0x7f800000);
+    case DType::e4m3: return bits == 0x7f ? "NaN" : nullptr;
+    case DType::i32: return nullptr;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const Kernel& Subject::own() const {
@@ -130,6 +149,7 @@ Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) 
   }
   if (const std::string problem = beside(); !problem.empty()) outcome.fault = Fault{current->name, Code::model_fault, problem, {}};
   else outcome.results = results();
+  outcome.no_number = no_number();
   return outcome;
 }
 
@@ -154,6 +174,31 @@ std::string Run::results() const {
     if (subject_.trial.tensors[i].written)
       hash.field(subject_.trial.tensors[i].name, std::string_view(reinterpret_cast<const char*>(tensors_[i].bytes.data()) + tensors_[i].begin, tensors_[i].size));
   return support::to_hex(hash.finish());
+}
+
+std::string Run::no_number() const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const ops::TrialTensor& tensor = subject_.trial.tensors[i];
+    const auto& [dtype, shape, strides] = tensor.operand;
+    if (!tensor.written) continue;
+    const std::byte* begin = tensors_[i].bytes.data() + tensors_[i].begin;
+    std::vector<std::int64_t> at(shape.size(), 0);
+    for (bool more = std::all_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent > 0; }); more;) {
+      std::int64_t element = 0;
+      for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * strides[d];
+      if (const char* what = no_number_of(dtype, begin + element * size_of(dtype)); what != nullptr) {
+        std::string place;
+        for (const std::int64_t index : at) place += cat(place.empty() ? "" : ", ", index);
+        return cat("element [", place, "] of ", tensor.name, " is ", what);
+      }
+      more = false;
+      for (std::size_t d = at.size(); d-- > 0 && !more;) {
+        more = ++at[d] < shape[d];
+        if (!more) at[d] = 0;
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace tj::check

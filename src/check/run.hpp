@@ -1,7 +1,7 @@
 // One trial, run again and again on the CPU model.
 //
 // Decides how its tensors lie in memory, which values they hold, and what of a run is a fault: what the model reports, and bytes that
-// change beside tensors. Does not decide which seeds, nor what is switched off.
+// change beside tensors; and which results are no numbers. Does not decide which seeds, nor what is switched off.
 // Invariant: equal trials, data seeds, seeds and changes give equal outcomes.
 #pragma once
 
@@ -50,6 +50,7 @@ struct Fault {
 struct Outcome {
   std::optional<Fault> fault;
   std::string results;  ///< of all bytes that were to be written; empty after a fault
+  std::string no_number;  ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
 };
 
 /// Memory of its own and a model of its own: one for each thread.
@@ -70,6 +71,7 @@ class Run {
   /// "" or which tensor something was written beside.
   std::string beside() const;
   std::string results() const;
+  std::string no_number() const;
 
   const Subject& subject_;
   std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();

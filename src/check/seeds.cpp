@@ -78,6 +78,8 @@ std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const
   for (std::uint64_t i = 0; i < seeds.count; ++i) {
     Outcome& outcome = outcomes[i];
     if (!outcome.fault && wanted.empty()) wanted = outcome.results;
+    if (!outcome.fault && !outcome.no_number.empty())
+      outcome.fault = Fault{subject.own().name, Code::model_fault, cat(outcome.no_number, ", of values that are all finite, and nothing was reported: a node may read or change the sums of a product before its wait"), {}};
     if (!outcome.fault && outcome.results != wanted)
       outcome.fault = Fault{subject.own().name, Code::model_fault, changed ? "the results differ from those with all sites on, and nothing was reported" : "the results differ from those of an earlier seed, and nothing was reported", {}};
     if (!outcome.fault) continue;

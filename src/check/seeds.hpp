@@ -33,7 +33,7 @@ void in_threads(int threads, std::size_t count, const std::function<void(std::si
 /// threads 0: one a core; never more than there is work.
 int threads_for(int threads, std::size_t count);
 
-/// In the order of their first seeds. Results that differ between seeds, or from those without the changes, are a finding too.
+/// In the order of their first seeds. Results that are no numbers, that differ between seeds, or from those without the changes, are a finding too.
 /// done: called after each run, from any thread. Throws tj::Error of other stages than the model's.
 std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const std::vector<Change>& changes, const std::function<void()>& done = {});
 

@@ -12,17 +12,24 @@ namespace {
 
 using support::cat;
 
-// What is in flight holds, in turns, a NaN, so that who reads it early has NaNs, and a number, so that what is added to it shows.
-constexpr std::uint32_t kInFlight[2] = {0x7fc0dead, 0x4580dead};
+// What is in flight holds signalling NaNs, of which no two are alike: who reads one early has a NaN, and any arithmetic on one makes it a quiet
+// NaN, so that even what is added to it shows.
+constexpr std::uint32_t in_flight_word(int i) { return 0x7fa0de00u + static_cast<std::uint32_t>(i); }
+static_assert((in_flight_word(kMaxMatrixColumns / 2) & 0x00400000u) == 0, "quiet: arithmetic would leave it as it is");
 
 bool in_flight(const float* d, int count) {
-  for (int i = 0; i < count; ++i)
-    if (std::memcmp(d + i, &kInFlight[i % 2], sizeof(float)) != 0) return false;
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t word = in_flight_word(i);
+    if (std::memcmp(d + i, &word, sizeof(word)) != 0) return false;
+  }
   return true;
 }
 
 void mark_in_flight(float* d, int count) {
-  for (int i = 0; i < count; ++i) std::memcpy(d + i, &kInFlight[i % 2], sizeof(float));
+  for (int i = 0; i < count; ++i) {
+    const std::uint32_t word = in_flight_word(i);
+    std::memcpy(d + i, &word, sizeof(word));
+  }
 }
 
 std::uint64_t content_of(const void* registers, std::size_t bytes) {

@@ -12,7 +12,7 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint32_t kInFlight = 0x7fc0dead;  // as a warpgroup's accumulators have: a NaN that says where it comes from
+constexpr std::uint32_t kInFlight = 0x7fa0dead;  // as a warpgroup's accumulators have: a signalling NaN, which arithmetic changes
 
 const char* name_of_move(bool store, tj_model_tensor_shape shape) {
   if (shape == TJ_MODEL_ROWS) return store ? "tensor_store" : "tensor_load";

@@ -79,6 +79,8 @@ static void product(const Params& p) {
   matrix_commit<4>();
   if (p.which == 1) a[3] += 1;
   if (p.which == 2) d[5] = 0.0f;
+  if (p.which == 9) d[0] += 1000.0f;
+  if (p.which == 12) d[1] += d[2];
   if (p.which != 3) matrix_wait<5, 0>();
   hold(d);
   hold(a);
@@ -176,7 +178,7 @@ TEST_CASE("16-bit elements mean what IEEE says") {
   CHECK(to_float(0x3fc0, TJ_MODEL_BF16) == 1.5f);
 }
 
-TEST_CASE("half of the accumulators are NaN from issue to the wait that covers them, half a number that shows what is added") {
+TEST_CASE("accumulators are NaN from issue to the wait that covers them") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     unit().options({seed, {}, 1, {}});
     Problem problem(64, DType::f16, false, static_cast<unsigned>(seed));
@@ -215,6 +217,8 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
   };
   for (const Case& c : {Case{1, "kernel_64", Code::model_fault, "left operand changed between its issue and its wait"},
                         Case{2, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},
+                        Case{9, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},   // a number added, to any of them
+                        Case{12, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},  // one added to another
                         Case{3, "kernel_64", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
                         Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
                         Case{5, "groups", Code::model_fault, "have not been waited for"},
