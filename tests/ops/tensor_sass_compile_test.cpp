@@ -1,0 +1,78 @@
+// Protects what the device's assembler makes of products in tensor memory: its own instructions for products, bulk copies, loads and stores
+// of tensor memory and registers that move, and no access to local memory. Skips itself without NVRTC or nvdisasm, which comes with CUDA's
+// toolkit or, as NVRTC does, in a wheel of its own (nvidia-cuda-nvdisasm).
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "codegen/device_kernel.hpp"
+#include "compile/library_search.hpp"
+#include "ops/fmha.hpp"
+#include "ops/gemm.hpp"
+#include "support/environment.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+
+using namespace tj;
+
+namespace {
+
+std::string disassembler() {
+  std::vector<std::string> folders = compile::split_path(support::environment_variable("PATH").value_or(""));
+  for (const std::string& libraries : compile::split_path(support::environment_variable("LD_LIBRARY_PATH").value_or(""))) folders.push_back(libraries + "/../bin");
+  for (const char* toolkit : {"/usr/local/cuda/bin", "/opt/cuda/bin"}) folders.emplace_back(toolkit);
+  for (const std::string& folder : folders)
+    if (std::error_code failed; std::filesystem::is_regular_file(folder + "/nvdisasm", failed)) return folder + "/nvdisasm";
+  return "";
+}
+
+std::string disassembled(const std::string& tool, const std::string& cubin) {
+  testing::Scratch scratch;
+  testing::write_bytes(scratch / "kernel.cubin", cubin);
+  const int output = ::open((scratch / "kernel.sass").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  REQUIRE(output >= 0);
+  pid_t child = 0;
+  REQUIRE(support::start_process({tool, "-c", scratch / "kernel.cubin"}, {}, output, child) == 0);
+  REQUIRE(support::wait_for_process(child) == 0);
+  ::close(output);
+  return testing::read_bytes(scratch / "kernel.sass");
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++found;
+  return found;
+}
+
+void check_sass(compile::Compiler& compiler, const std::string& tool, const ops::Op& op, const ops::Request& request, const std::vector<const char*>& expected) {
+  CAPTURE(request.name);
+  const std::string sass = disassembled(tool, test::check_compiles(compiler, op, request, *arch::find("sm_100a")).binary.bytes);
+  for (const char* instruction : expected) {
+    CAPTURE(instruction);
+    CHECK(count(sass, std::string(" ") + instruction) > 0);
+  }
+  for (const char* local : {" STL", " LDL"}) CHECK(count(sass, local) == 0);
+  for (const char* other : {" HGMMA", " HMMA"}) CHECK(count(sass, other) == 0);  // those of the families before
+}
+
+}  // namespace
+
+TEST_CASE("attention and products for sm_100a: UTCHMMA, UTMALDG, LDTM, STTM, and no local memory") {
+  const auto compiler = test::nvrtc_or_skip();
+  const std::string tool = disassembler();
+  if (tool.empty()) {
+    std::puts("skipped: no nvdisasm on this machine");
+    std::exit(77);
+  }
+  for (const ops::Request& request : ops::fmha_op().requests({{"dtype", {"f16"}}, {"causal", {"both"}}}))
+    check_sass(*compiler, tool, ops::fmha_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM", "STTM", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2", "FFMA.SAT", "FMNMX3"});
+  for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}))
+    check_sass(*compiler, tool, ops::gemm_op(), request, {"UTCHMMA", "UTMALDG", "UTCBAR", "LDTM", "UTCATOMSWS"});
+}
