@@ -36,6 +36,9 @@ class Monitor {
   void write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes);
   void set_time(Shadow::Id id, Order::Agent agent, Order::Time time);
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
+  /// Of tensor memory: the thread stores or has products put there (writes), or takes what is there. column: from the block's first. usable: what
+  /// the thread knew at its last tensor_after_sync.
+  void check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const;
   /// Another thread takes part in a read that found these writers.
   [[noreturn]] void unwritten(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   void join(const Thread& thread, Shadow::Id id, const Shadow::Reading& reading);

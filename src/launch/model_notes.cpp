@@ -24,6 +24,9 @@ Notes::Ring ring_of(const json& from) {
   ring.barriers = from.contains("full");
   ring.full = from.value("full", 0u);
   ring.empty = from.value("empty", 0u);
+  ring.column = from.value("column", 0u);
+  ring.slot_columns = from.value("slot_columns", 0u);
+  ring.member_columns = from.value("member_columns", 0u);
   ring.members = from.value("members", 1u);
   ring.filled_once = from.value("filled_once", false);
   ring.producers = names(from, "producers");
@@ -39,7 +42,7 @@ Notes read(const json& from) {
   for (const json& role : from.value("roles", json::array()))
     notes.roles.push_back({role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
   for (const json& ring : from.value("rings", json::array())) notes.rings.push_back(ring_of(ring));
-  for (const json& call : from.value("calls", json::array())) notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{}), call.value("reads", std::vector<int>{})};
+  for (const json& call : from.value("calls", json::array())) notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{}), call.value("reads", std::vector<int>{}), call.value("writes", std::vector<int>{})};
   for (const json& wait : from.value("waits", json::array())) notes.waits.push_back({wait.value("src", ""), wait.value("dst", ""), wait.value("distance", 0)});
   return notes;
 }
@@ -97,6 +100,19 @@ std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset) const {
       const std::uint32_t slot = (offset - ring.data) / ring.slot_bytes;
       return Place{&ring, slot % ring.slots, slot / ring.slots};
     }
+  return std::nullopt;
+}
+
+std::optional<Notes::Place> Notes::columns_at(int call, bool fills, std::uint32_t column) const {
+  const auto found = calls.find(call);
+  if (found == calls.end()) return std::nullopt;
+  for (const int index : fills ? found->second.writes : found->second.reads) {
+    const Ring& ring = rings.at(static_cast<std::size_t>(index));
+    for (std::uint32_t member = 0; ring.slot_columns > 0 && member < ring.members; ++member) {
+      const std::uint32_t begin = ring.column + member * ring.member_columns;
+      if (column >= begin && column < begin + ring.slots * ring.slot_columns) return Place{&ring, (column - begin) / ring.slot_columns, member};
+    }
+  }
   return std::nullopt;
 }
 

@@ -27,6 +27,7 @@ struct Notes {
   struct Ring {
     std::string value;
     std::uint32_t slots = 1, slot_bytes = 0, data = 0, full = 0, empty = 0;  ///< offsets in the block's shared memory; full 0: no barriers
+    std::uint32_t column = 0, slot_columns = 0, member_columns = 0;  ///< of one in tensor memory: counted from the block's first column
     std::uint32_t members = 1;  ///< rings of this kind, one behind the other, for roles of a family
     bool filled_once = false, barriers = false;
     std::vector<std::string> producers, consumers;
@@ -34,7 +35,7 @@ struct Notes {
   struct Call {
     std::vector<std::string> nodes;  ///< one for each role that makes it
     std::vector<int> roles;
-    std::vector<int> reads;  ///< of rings
+    std::vector<int> reads, writes;  ///< of rings
   };
   struct Wait {  ///< node `dst` of an iteration needs what the matrix unit did for node `src`, `distance` iterations before
     std::string src, dst;
@@ -56,6 +57,8 @@ struct Notes {
   /// Does the node take what others have filled the ring with?
   bool reads(int call, const Ring& ring) const;
   std::optional<Place> slot_at(std::uint32_t offset) const;
+  /// The slot of tensor memory that a node has there, of a ring that it reads, or fills.
+  std::optional<Place> columns_at(int call, bool fills, std::uint32_t column) const;
   std::optional<Place> barrier_at(std::uint32_t offset) const;
 
   std::string name;

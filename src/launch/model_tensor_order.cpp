@@ -105,6 +105,7 @@ TensorOrder::Done TensorOrder::issued(const Thread& thread) {
 void TensorOrder::allocated(unsigned column, unsigned columns) {
   if (!used_) {
     used_ = true;
+    first_column_ = column;
     accesses_.assign(1, {});
     cells_.assign(std::size_t{kLaneSteps} * TensorMemory::kColumns, {});
     return;
@@ -135,6 +136,7 @@ void TensorOrder::visit(const TensorRange& cells, Visit&& visit) {
 }
 
 void TensorOrder::read(const Thread& thread, Id id, bool by_warp) {
+  check_slot(thread, id, by_warp);
   Id checked = kNever;
   visit(accesses_[id].cells, [&](Cell& cell) {
     if (cell.writer == kNever) unwritten(thread, accesses_[id]);
@@ -147,6 +149,7 @@ void TensorOrder::read(const Thread& thread, Id id, bool by_warp) {
 }
 
 void TensorOrder::write(const Thread& thread, Id id, bool by_warp) {
+  check_slot(thread, id, by_warp);
   Id written = kNever, read = kNever;
   visit(accesses_[id].cells, [&](Cell& cell) {
     for (const Id reader : cell.readers) {
@@ -170,13 +173,25 @@ void TensorOrder::check(const Thread& thread, Id later, Id prior, bool by_warp) 
     if (lacks != Lack::nothing) report(one, after, before, lacks);
   };
   if (!by_warp) return check_one(thread);
+  each_lane(thread, check_one);
+}
+
+template <class Check>
+void TensorOrder::each_lane(const Thread& of, Check&& check) const {
   const void* passed = this;  // what a lane relied on that was found to be enough
   for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
-    const Thread& one = scheduler_.thread(thread.warp() * kWarpLanes + lane);
+    const Thread& one = scheduler_.thread(of.warp() * kWarpLanes + lane);
     if (usable(one).get() == passed) continue;
-    check_one(one);
+    check(one);
     passed = usable(one).get();
   }
+}
+
+void TensorOrder::check_slot(const Thread& thread, Id id, bool by_warp) const {
+  const Access& access = accesses_[id];
+  const auto check_one = [&](const Thread& one) { monitor_.check_columns(one, access.by == By::store || access.by == By::sums, access.cells.column - first_column_, usable(one)); };
+  if (by_warp) each_lane(thread, check_one);
+  else check_one(thread);
 }
 
 const Order::Known& TensorOrder::usable(const Thread& thread) { return thread.block->tensor_order.usable_[thread.index()]; }

@@ -9,6 +9,7 @@
 // - what a thread has learned by a sync counts for its loads, stores and products after tensor_after_sync;
 // - products of one thread on the same sums in the same shape are in order, and so is one that overwrites what an earlier one read;
 // - columns may be freed by who has learned that all is done, with no fence.
+// And one of units whose notes say what their columns are: who fills or uses a ring's slot has waited for the slot's own barrier, as in shared memory.
 #pragma once
 
 #include <array>
@@ -88,9 +89,12 @@ class TensorOrder {
   Id add(const Thread& thread, By by, const TensorRange& cells, Order::Agent agent, Order::Agent fenced, Order::Time time);
   void read(const Thread& thread, Id id, bool by_warp);
   void write(const Thread& thread, Id id, bool by_warp);
+  void check_slot(const Thread& thread, Id id, bool by_warp) const;
   template <class Visit>
   void visit(const TensorRange& cells, Visit&& visit);
   void check(const Thread& thread, Id later, Id prior, bool by_warp) const;
+  template <class Check>
+  void each_lane(const Thread& of, Check&& check) const;
   Lack lack(const Access& prior, const Thread& thread, const Access& later) const;
   bool pipelined(const Access& prior, const Access& later) const;
   std::string who(const Thread& asking, const Access& access) const;
@@ -101,6 +105,7 @@ class TensorOrder {
   Monitor& monitor_;
   Scheduler& scheduler_;
   bool used_ = false;
+  unsigned first_column_ = 0;  ///< of the block's first allocation, the only one of units that say what is there
   std::vector<Access> accesses_;
   std::vector<Cell> cells_;  ///< of 16 lanes each, column by column
   std::vector<PerWarp> warps_;
