@@ -75,6 +75,31 @@ Lines read_lines(const std::string& path) {
   return lines;
 }
 
+std::string names_of(const std::vector<LaunchedKernel>& kernels) {
+  std::string names;
+  for (const LaunchedKernel& kernel : kernels) names += cat(names.empty() ? "" : ", ", kernel.name, " with ", kernel.sites.size(), kernel.sites.size() == 1 ? " site" : " sites");
+  return names;
+}
+
+/// A site that no kernel has, or that cannot do less, would leave the kernels as they are. A run that found something may have ended before
+/// the kernel that was meant.
+void check_sites(const char* flag, const std::vector<support::SiteName>& wanted, bool weaken, const ProgramReport& report) {
+  for (const support::SiteName& name : wanted) {
+    const Site *found = nullptr, *weak = nullptr;
+    bool launched = false;
+    for (const LaunchedKernel& kernel : report.kernels) {
+      if (!name.kernel.empty() && kernel.name != name.kernel) continue;
+      launched = launched || !name.kernel.empty();
+      for (const Site& site : kernel.sites)
+        if (site.id == name.id) (can_be_weakened(site) ? weak : found) = &site;
+    }
+    if (found == nullptr && weak == nullptr && (launched || report.findings.empty()))
+      support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", support::to_string(name), "'; allowed: a site of ", names_of(report.kernels), " (--list-sites)"));
+    if (weaken && weak == nullptr && found != nullptr)
+      support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", support::to_string(name), "', a site of kind '", found->kind, "'; allowed: a wait for groups, an announcement, a turn"));
+  }
+}
+
 void add_finding(std::vector<Finding>& findings, std::vector<std::string>& known, Fault fault, std::uint64_t seed) {
   const std::string plain = cat(fault.kernel, ": ", without_numbers(fault.message));
   const auto found = std::find(known.begin(), known.end(), plain);
@@ -100,14 +125,18 @@ ProgramReport try_program(const Program& program, const Seeds& seeds, const std:
     Lines lines = read_lines(path);
     for (LaunchedKernel& kernel : lines.kernels)
       if (std::none_of(report.kernels.begin(), report.kernels.end(), [&](const LaunchedKernel& each) { return each.name == kernel.name; })) report.kernels.push_back(std::move(kernel));
-    if (report.kernels.empty())
+    if (report.kernels.empty() && ended.status == 0)
       support::fail(Stage::argument, Code::invalid_argument,
-                    cat("the program is '", program.words.front(), "', which ", ended.status == 0 ? "ended well" : cat("ended with status ", ended.status), " and launched no kernel on ", program.target,
+                    cat("the program is '", program.words.front(), "', which ended well and launched no kernel on ", program.target,
                         "; allowed: one that leaves the target to TJ_TARGET and has its tensors in host memory"), ended.output);
     const bool silent = lines.faults.empty() && ended.status != 0;
     for (Fault& fault : lines.faults) add_finding(report.findings, known, std::move(fault), seed);
     if (silent)
-      add_finding(report.findings, known, {program.words.front(), Code::model_fault, cat("ended with ", ended.status < 0 ? "signal " : "status ", std::abs(ended.status), ", and the model reported nothing"), ended.output}, seed);
+      add_finding(report.findings, known, {program.words.front(), Code::model_fault, cat("ended with ", ended.status < 0 ? "signal " : "status ", std::abs(ended.status), lines.kernels.empty() ? ", before it launched a kernel on the model" : ", and the model reported nothing"), ended.output}, seed);
+    if (!report.kernels.empty()) {
+      check_sites("--disable-site", program.disabled, false, report);
+      check_sites("--weaken-site", program.weakened, true, report);
+    }
     if (done) done();
   }
   return report;

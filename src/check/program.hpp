@@ -30,7 +30,8 @@ struct ProgramReport {
   std::vector<Finding> findings;        ///< as try_seeds() gives them
 };
 
-/// done: called after each run. Throws tj::Error(argument) when the program cannot be started, or launches no kernel on the model.
+/// done: called after each run. Throws tj::Error(argument) when the program cannot be started, ends well and has launched no kernel
+/// on the model, or has no kernel with a site that is switched off or weakened.
 ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done = {});
 
 }  // namespace tj::check

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -36,16 +38,23 @@ constexpr const char* kFooter =
     "Behind \"--\" a program of your own: a graph and node bodies of yours are checked by the program that launches them. It is run once for\n"
     "each seed, with TJ_TARGET set to the target, TJ_MODEL_SEED to the seed, TJ_MODEL_DISABLE and TJ_MODEL_WEAKEN to the sites, and TJ_MODEL_REPORT to a\n"
     "file that the library appends to. It must use tensors in host memory, and end with status 0 when all is well.\n"
-    "  tj-check --seeds 50 --target model:sm_90a -- build/release/samples/05_custom_gemm --m 300\n"
-    "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot be made, 2 bad use.";
+    "  tj-check --seeds 50 --target model:sm_90a -- build/release/samples/05_custom_gemm --m 300 --k 1000\n"
+    "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot be made, 2 bad use or an output\nthat cannot be written.";
+
+/// CLI takes what unsigned numbers make of a sign and of too many digits.
+std::string seed_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? "" : cat("'", text, "'; allowed: 0 to ", std::numeric_limits<std::int64_t>::max());
+}
 
 void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string>& off, std::vector<std::string>& weak) {
   auto* op = app.add_option("--op", settings.op, "fmha, gemm, chunk_o, ...")->check(no_flag);
   auto* all = app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
   app.add_option("--target", settings.target, "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: TJ_TARGET, else the first known one)")->check(no_flag)->excludes(all);
   app.add_option("--seeds", settings.seeds.count, "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)")->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
-  app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)");
-  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)");
+  app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)")->check(seed_number);
+  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)")->check(seed_number);
   app.add_option("--disable-site", off, "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")->check(no_flag)->delimiter(',');
   app.add_option("--weaken-site", weak, "a site that does less: a wait for groups leaves one more under way, an announcement says half the bytes, a turn is passed on without a wait")->check(no_flag)->delimiter(',');
   auto* list = app.add_flag("--list-sites", settings.list_sites, "list the sites, run nothing: number, kind and text, a line each, separated by tabs");
@@ -67,10 +76,10 @@ std::string model_of(const std::string& given) {
 }
 
 void check_use(const CheckSettings& settings) {
+  if (settings.op.empty() && !settings.op_flags.empty()) bad_use(cat("--", settings.op_flags.begin()->first, " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)"));
   const int given = !settings.op.empty() + settings.all + !settings.program.empty();
   if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
-  if (settings.op.empty() && !settings.op_flags.empty()) bad_use(cat("--", settings.op_flags.begin()->first, " belongs to no op; give --op, or leave it out"));
   if (settings.seeds.data != 1 && !settings.program.empty()) bad_use(cat("--data-seed is '", settings.seeds.data, "' with a program; allowed: leave it out, a program chooses its own values"));
   if (settings.mutate && !settings.program.empty()) bad_use("--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by --disable-site");
   if (sites && (settings.mutate || settings.all || settings.list_sites)) bad_use("--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a program");

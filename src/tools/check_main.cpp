@@ -1,12 +1,43 @@
 // The process around tools::check().
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 
+#include "support/atomic_file.hpp"
 #include "tools/check.hpp"
+#include "tools/options.hpp"
+
+namespace {
+
+/// A file that is opened later must not get the number of one of the three. False: the output was closed.
+bool keep_the_three() {
+  bool output = true;
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    ::open("/dev/null", O_RDWR);
+    output = output && fd != STDOUT_FILENO;
+  }
+  return output;
+}
+
+int no_output(const std::string& why) {
+  std::cerr << "tj-check: standard output is '" << why << "'; allowed: one that can be written\n";
+  return tj::tools::kExitBadUse;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);  // who starts this may ignore it, and then nobody learns how a program ended
-  return tj::tools::check({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, ::isatty(STDERR_FILENO) == 1);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
+  if (!keep_the_three()) return no_output("closed");
+  errno = 0;
+  const int code = tj::tools::check({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, ::isatty(STDERR_FILENO) == 1);
+  if (std::cout.good()) errno = 0;
+  std::cout.flush();
+  if (!std::cout.good()) return no_output(errno == 0 ? "gone" : tj::support::errno_text(errno));
+  return code;
 }

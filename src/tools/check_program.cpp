@@ -46,7 +46,7 @@ int check_program(const CheckSettings& settings, CheckProgress& progress, std::o
   progress.begin(settings.program.front(), seeds.count);
   check::ProgramReport report = check::try_program({settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); });
   progress.end();
-  if (settings.list_sites) return list_program_sites(report, settings.json, out);
+  if (settings.list_sites && !report.kernels.empty()) return list_program_sites(report, settings.json, out);
   return print_findings(settings, {{cat(settings.program.front(), " on ", settings.target), cat("tj-check --target ", settings.target, " --", words), std::move(report.findings)}}, out);
 }
 

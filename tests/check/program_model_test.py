@@ -58,17 +58,35 @@ class Program(unittest.TestCase):
         self.assertEqual(self.check("--seed", "5", "--seeds", "1", program=("sh", "-c", words)).returncode, 0)
         other = self.check("--seed", "5", "--seeds", "2", program=("sh", "-c", words))
         self.assertEqual(other.returncode, 1, other.stdout)
-        self.assertIn("ended with status 3, and the model reported nothing", other.stdout)
+        self.assertIn("ended with status 3, before it launched a kernel", other.stdout)
 
     def test_an_end_is_seen_though_the_parent_ignores_its_children(self):
         done = self.check("--seeds", "1", program=("sh", "-c", " ".join([PROGRAM, *SIZES]) + "; exit 3"), before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("ended with status 3", done.stdout)
+        self.assertIn("ended with status 3, and the model reported nothing", done.stdout)
 
     def test_bad_use(self):
-        for program, part in ((("/nowhere",), "/nowhere"), (("true",), "launched no kernel on model:sm_90a"), ((PROGRAM, "--colour"), "launched no kernel")):
+        for program, part in ((("/nowhere",), "/nowhere"), (("true",), "launched no kernel on model:sm_90a")):
             done = self.check(program=program)
             self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(part, done.stderr)
+
+    def test_an_end_before_the_first_launch_is_found(self):
+        for words in ((), ("--list-sites",)):
+            done = self.check("--seeds", "2", *words, program=("sh", "-c", "echo node body: 3 is no type; exit 4"))
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn("ended with status 4, before it launched a kernel", done.stdout)
+            self.assertIn("node body: 3 is no type", done.stdout)
+        self.assertEqual(self.check("--seeds", "1", program=("sh", "-c", "kill -SEGV $$")).returncode, 1)
+
+    def test_a_site_that_no_kernel_has_is_refused(self):
+        listed = self.check("--list-sites").stdout.splitlines()
+        wait = next(line.split("\t")[0] for line in listed if line.split("\t")[1] == "wait")
+        for flag, site, part in (("--disable-site", "999", f"with {len(listed)} sites"), ("--disable-site", "nosuch:5", "--disable-site is 'nosuch:5'; allowed"),
+                                 ("--weaken-site", wait, "a site of kind 'wait'")):
+            done = self.check("--seeds", "1", flag, site)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertEqual(done.stdout, "")
             self.assertIn(part, done.stderr)
 
     def test_a_report_that_cannot_be_written_is_refused_by_name(self):
