@@ -25,10 +25,13 @@ static void one(u32* to, float x, float y) {
   numbers[3] = divide_approx(x, y);
   numbers[4] = multiply_add(x, y, x);
   numbers[5] = maximum(x, y);
+  numbers[6] = maximum_or_nan(x, y);
+  numbers[7] = multiply_add_saturated(x, y, x);
+  to[10] = bits_of(scaled_by_bits(x, bits_of(y)));
 }
 // Each number with the next one; the last has none.
 TJ_KERNEL(kernel, 128, Params, p) {
-  for (int i = static_cast<int>(thread_index()); i + 1 < p.count; i += 128) one(p.out + 8 * i, p.x[i], p.x[i + 1]);
+  for (int i = static_cast<int>(thread_index()); i + 1 < p.count; i += 128) one(p.out + 11 * i, p.x[i], p.x[i + 1]);
 }
 TJ_KERNEL(unpacked, 128, Params, p) {
   for (u32 i = thread_index(); i < 65536; i += 128) {
@@ -66,7 +69,7 @@ bool near_to(float found, double wanted, double parts, double least) {
 }
 
 struct Wrong {
-  int pack_f16 = 0, pack_bf16 = 0, exp2 = 0, exp2_gradual = 0, log2 = 0, divide = 0, multiply_add = 0, maximum = 0;
+  int pack_f16 = 0, pack_bf16 = 0, exp2 = 0, exp2_gradual = 0, log2 = 0, divide = 0, multiply_add = 0, saturated = 0, maximum = 0, maximum_or_nan = 0, scaled = 0;
 };
 
 void compare(Wrong& wrong, float x, float y, const std::uint32_t* out) {
@@ -84,6 +87,9 @@ void compare(Wrong& wrong, float x, float y, const std::uint32_t* out) {
   wrong.multiply_add += std::isnan(product) ? !std::isnan(number(4)) : out[6] != std::bit_cast<std::uint32_t>(product);
   float larger = std::isnan(x) ? y : std::isnan(y) ? x : std::max(x, y);
   if (x == 0 && y == 0) larger = std::signbit(x) && std::signbit(y) ? -0.0f : 0.0f;
+  wrong.saturated += number(7) != (product > 0 ? std::min(product, 1.0f) : 0.0f);  // of a NaN, 0
+  wrong.maximum_or_nan += std::isnan(x) || std::isnan(y) ? !std::isnan(number(6)) : out[8] != std::bit_cast<std::uint32_t>(larger);
+  wrong.scaled += out[10] != std::bit_cast<std::uint32_t>(x) + (std::bit_cast<std::uint32_t>(y) << 23);
   wrong.maximum += out[7] != std::bit_cast<std::uint32_t>(larger);
 }
 
@@ -94,11 +100,11 @@ std::string_view number_text() { return kUnit; }
 void check_numbers(const MakeUnit& make) {
   PrimitiveUnit unit = make(kUnit);
   const std::vector<float> x = numbers();
-  Params params{unit.upload(x), unit.upload(std::vector<std::uint32_t>(8 * x.size())), static_cast<int>(x.size())};
+  Params params{unit.upload(x), unit.upload(std::vector<std::uint32_t>(11 * x.size())), static_cast<int>(x.size())};
   unit.run(params, 128);
-  const std::vector<std::uint32_t> out = unit.download(params.out, 8 * x.size());
+  const std::vector<std::uint32_t> out = unit.download(params.out, 11 * x.size());
   Wrong wrong;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) compare(wrong, x[i], x[i + 1], &out[8 * i]);
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) compare(wrong, x[i], x[i + 1], &out[11 * i]);
   CHECK(wrong.pack_f16 == 0);
   CHECK(wrong.pack_bf16 == 0);
   CHECK(wrong.exp2 == 0);
@@ -107,6 +113,9 @@ void check_numbers(const MakeUnit& make) {
   CHECK(wrong.divide == 0);
   CHECK(wrong.multiply_add == 0);
   CHECK(wrong.maximum == 0);
+  CHECK(wrong.maximum_or_nan == 0);
+  CHECK(wrong.saturated == 0);
+  CHECK(wrong.scaled == 0);
 }
 
 void check_unpacked(const MakeUnit& make) {
