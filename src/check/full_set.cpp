@@ -41,6 +41,8 @@ const std::vector<Entry>& entries() {
       {"gemm", kTensor, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
       {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
+      {"chunk_o", kTensor, "--head-ratio 1,2,3 --gated both --variable both"},
+      {"chunk_o", kTensor, "--head-ratio 2 --h-transposed true"},
       {"chunk_indices", {"sm_90a", "sm_80"}, ""},
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},

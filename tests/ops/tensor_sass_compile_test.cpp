@@ -14,6 +14,7 @@
 
 #include "codegen/device_kernel.hpp"
 #include "compile/library_search.hpp"
+#include "ops/chunk_o.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "support/environment.hpp"
@@ -64,7 +65,7 @@ void check_sass(compile::Compiler& compiler, const std::string& tool, const ops:
 
 }  // namespace
 
-TEST_CASE("attention and products for sm_100a: UTCHMMA, UTMALDG, LDTM, STTM, and no local memory") {
+TEST_CASE("attention, products and chunk output for sm_100a: UTCHMMA, UTMALDG, LDTM, STTM, and no local memory") {
   const auto compiler = test::nvrtc_or_skip();
   const std::string tool = disassembler();
   if (tool.empty()) {
@@ -75,4 +76,6 @@ TEST_CASE("attention and products for sm_100a: UTCHMMA, UTMALDG, LDTM, STTM, and
     check_sass(*compiler, tool, ops::fmha_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM", "STTM", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2", "FFMA.SAT", "FMNMX3"});
   for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}))
     check_sass(*compiler, tool, ops::gemm_op(), request, {"UTCHMMA", "UTMALDG", "UTCBAR", "LDTM", "UTCATOMSWS"});
+  for (const ops::Request& request : ops::chunk_o_op().requests({{"head-ratio", {"1", "2"}}}))
+    check_sass(*compiler, tool, ops::chunk_o_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTMASTG.4D", "UTCBAR", "LDTM.16dp256bit", "STTM.16dp128bit", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2"});
 }
