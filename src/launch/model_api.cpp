@@ -134,7 +134,7 @@ void check_global(const Thread& thread, const void* address, unsigned bytes, uns
   const auto& memory = thread.block->launch.memory;
   const auto allowed = [&](const support::MemoryRange& range) { return number >= range.begin && number + touched <= range.end && (range.written || !write); };
   if (touched > 0 && !memory.empty() && std::none_of(memory.begin(), memory.end(), allowed))
-    fault(thread, support::cat(thread.block->monitor.where(thread), write ? "writes " : "reads ", touched, " bytes at global address ", hex(number), ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
+    fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number), ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
 }
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
   guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });

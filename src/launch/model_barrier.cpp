@@ -12,7 +12,11 @@ constexpr std::uint32_t kBarrierBytes = 8;
 constexpr std::uint32_t kMaxArrivals = (1u << 20) - 1;
 constexpr std::int64_t kMaxBytes = (1 << 20) - 1;
 
+std::string unannounced(const Mbarrier& barrier) { return cat(-barrier.bytes, " bytes came that nobody announced"); }
+
 }  // namespace
+
+std::string Mbarrier::lacks() const { return cat("lacks ", pending, " of ", arrivals, " arrivals and ", bytes < 0 ? unannounced(*this) : cat(bytes, " bytes")); }
 
 // ---- mbarriers --------------------------------------------------------------------------------------------------------
 
@@ -80,7 +84,7 @@ Mbarrier& Mbarriers::at(const Thread& thread, std::uint32_t address, const char*
 void Mbarriers::count_arrival(Thread& thread, std::uint32_t address, Mbarrier& barrier) {
   if (barrier.pending == 0)
     fault(thread, cat(name(address), " gets one arrival more than the ", barrier.arrivals, " of its phase ", barrier.phase,
-                      ", while ", barrier.bytes, " bytes are outstanding"));
+                      ", while ", barrier.bytes < 0 ? unannounced(barrier) : cat(barrier.bytes, " bytes are outstanding"), monitor_.givers(address)));
   --barrier.pending;
   advance_if_done(address, barrier);
 }
@@ -126,7 +130,7 @@ void Mbarriers::advance_if_done(std::uint32_t address, Mbarrier& barrier) {
   if (barrier.pending != 0 || barrier.bytes != 0) return;
   if (barrier.copies != 0)
     fault(cat("block ", scheduler_.thread(0).self.block, ": ", name(address), " completes phase ", barrier.phase, " while ", barrier.copies, barrier.copies == 1 ? " copy that reports" : " copies that report",
-              " to it ", barrier.copies == 1 ? "is" : "are", " under way: fewer bytes were announced than are copied"));
+              " to it ", barrier.copies == 1 ? "is" : "are", " under way: fewer bytes were announced than are copied", monitor_.givers(address)));
   ++barrier.phase;
   barrier.completed = barrier.arrived.take();
   barrier.pending = barrier.arrivals;
@@ -173,7 +177,7 @@ void Mbarriers::check_left() const {
   for (const auto& [address, barrier] : barriers_) {
     if (barrier.pending != barrier.arrivals || barrier.bytes != 0)
       fault(cat("block ", block, " ends with the ", name(address), " in use: its phase ", barrier.phase, " has ", barrier.arrivals - barrier.pending, " of ", barrier.arrivals,
-                " arrivals and ", barrier.bytes, " bytes outstanding"));
+                " arrivals and ", barrier.bytes < 0 ? unannounced(barrier) : cat(barrier.bytes, " bytes outstanding"), monitor_.givers(address)));
     if (barrier.brought > barrier.observed)  // whether they are done by then is chance
       fault(cat("block ", block, " ends, and nobody has waited for phase ", barrier.brought - 1, " of the ", name(address), ", to which bulk copies report; they may go on when the block has ended"));
     for (const auto& [actor, time] : barrier.from_outside)

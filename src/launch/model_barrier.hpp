@@ -34,6 +34,8 @@ struct Mbarrier {
   Order::Agent agent = 0;      ///< its phases
   Order::Gathering arrived;    ///< in this phase
   Order::Known completed;      ///< with the last phase
+
+  std::string lacks() const;  ///< "lacks 1 of 4 arrivals and 0 bytes"
 };
 
 class Mbarriers {

@@ -134,7 +134,7 @@ void Block::check_rings() const {
       const std::uint32_t first = SharedMemory::kBase + at / ring.slots * ring.slots * 16 + at % ring.slots * 8;
       const Mbarrier *full = mbarriers.find(first + ring.full), *empty = mbarriers.find(first + ring.empty);
       if (full != nullptr && empty != nullptr && full->phase != empty->phase)
-        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing"));
+        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing", monitor.givers(first + ring.empty)));
     }
 }
 

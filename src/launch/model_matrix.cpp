@@ -149,7 +149,7 @@ void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::s
   else if (found != state.registers.end() && found->handed_back) lacks = "that a matrix_wait has handed back, with no matrix_fence since";
   else if (found != state.registers.end() && found->fenced && found->content != content_of(registers, bytes)) lacks = "that have changed since the last matrix_fence";
   if (lacks != nullptr)
-    fault(thread, cat(monitor_.where(thread), "matrix_multiply is given registers ", lacks));
+    fault(thread, cat("matrix_multiply is given registers ", lacks));
   if (found == state.registers.end()) state.registers.push_back({registers, bytes});
 }
 

@@ -149,9 +149,12 @@ std::string Monitor::place(std::uint32_t address) const {
   return {};
 }
 
-std::string Monitor::where(const Thread& thread) const {
-  const std::string name = node(thread.call, thread);
-  return name.empty() ? name : cat("node ", name, ", iteration ", thread.iteration, ": ");
+std::string Monitor::givers(std::uint32_t barrier) const {
+  const auto found = notes_.barrier_at(barrier - SharedMemory::kBase);
+  std::string text;
+  if (found)
+    for (const int id : notes_.givers(*found)) text += cat(text.empty() ? "; arrivals here are of " : ", ", "site ", id, " (", notes_.site(id), ")");
+  return text;
 }
 
 std::string Monitor::kernel() const { return notes_.name.empty() ? std::string() : cat("kernel ", notes_.name, ", "); }

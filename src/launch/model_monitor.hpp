@@ -54,7 +54,8 @@ class Monitor {
   /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster; without its lane where its warp did it together.
   std::string who(unsigned actor, int call, int iteration, bool together = false) const;
   std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
-  std::string where(const Thread& thread) const;  ///< "node qk.0, iteration 3: ", or nothing
+  /// "; arrivals here are of site 12 (role mma, steady: release ring k), ...", or nothing.
+  std::string givers(std::uint32_t barrier) const;
 
   Order& order;
 

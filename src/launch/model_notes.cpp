@@ -38,7 +38,10 @@ Notes read(const json& from) {
   Notes notes;
   notes.name = from.value("name", "");
   notes.entry_registers = from.value("entry_registers", 0);
-  for (const json& site : from.value("sites", json::array())) notes.sites[site.at("id")] = {site.value("kind", ""), site.value("text", ""), site.value("node", ""), site.value("role", std::vector<int>{}), site.value("ring", -1)};
+  for (const json& site : from.value("sites", json::array())) {
+    const std::string text = site.value("text", "");
+    notes.sites[site.at("id")] = {site.value("kind", ""), text, site.value("node", ""), site.value("role", std::vector<int>{}), site.value("ring", -1), text.find("release ring") != std::string::npos};
+  }
   for (const json& role : from.value("roles", json::array()))
     notes.roles.push_back({role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
   for (const json& ring : from.value("rings", json::array())) notes.rings.push_back(ring_of(ring));
@@ -92,6 +95,18 @@ std::string Notes::site(int id) const {
 bool Notes::reads(int call, const Ring& ring) const {
   const auto found = calls.find(call);
   return found != calls.end() && std::any_of(found->second.reads.begin(), found->second.reads.end(), [&](int read) { return &rings.at(static_cast<std::size_t>(read)) == &ring; });
+}
+
+std::vector<int> Notes::givers(const Place& barrier) const {
+  const std::vector<std::string>& of = barrier.full ? barrier.ring->producers : barrier.ring->consumers;
+  const auto gives = [&](int role) { return std::find(of.begin(), of.end(), roles.at(static_cast<std::size_t>(role)).name) != of.end(); };
+  std::vector<int> ids;
+  for (const auto& [id, site] : sites) {
+    const bool arrives = (site.kind == "arrive" && site.hands_back != barrier.full) || (site.kind == "expect" && barrier.full);
+    const bool here = site.ring >= 0 && static_cast<std::size_t>(site.ring) < rings.size() && &rings[static_cast<std::size_t>(site.ring)] == barrier.ring;
+    if (arrives && here && std::any_of(site.roles.begin(), site.roles.end(), gives)) ids.push_back(id);
+  }
+  return ids;
 }
 
 std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset) const {

@@ -18,6 +18,7 @@ struct Notes {
     std::string kind, text, node;
     std::vector<int> roles;
     int ring = -1;  ///< of rings
+    bool hands_back = false;  ///< an arrival that says empty; else it says full
   };
   struct Role {
     std::string name;
@@ -56,6 +57,8 @@ struct Notes {
   std::string site(int id) const;
   /// Does the node take what others have filled the ring with?
   bool reads(int call, const Ring& ring) const;
+  /// The sites that arrive at a ring's barrier, by their ids: those of its readers that hand back, or of its writers that publish or announce.
+  std::vector<int> givers(const Place& barrier) const;
   std::optional<Place> slot_at(std::uint32_t offset) const;
   /// The slot of tensor memory that a node has there, of a ring that it reads, or fills.
   std::optional<Place> columns_at(int call, bool fills, std::uint32_t column) const;

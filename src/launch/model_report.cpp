@@ -21,7 +21,7 @@ std::string mbarrier_text(const Block& block, const Wait& wait) {
   std::string text = cat("mbarrier ", hex(wait.object), ", parity ", wait.detail);
   const Mbarrier* barrier = block.mbarriers.find(wait.object);
   if (barrier == nullptr) return text;
-  text += cat(": in phase ", barrier->phase, ", lacks ", barrier->pending, " of ", barrier->arrivals, " arrivals and ", barrier->bytes, " bytes");
+  text += cat(": in phase ", barrier->phase, ", ", barrier->lacks());
   if (barrier->pending == barrier->arrivals && barrier->phase > 0 && barrier->bytes == 0) text += ", nothing of this phase has come";
   return text;
 }
@@ -51,6 +51,19 @@ std::string wait_text(const Block& block, const Thread& thread) {
   return "?";
 }
 
+// " 0", " 1-31", " 0 2-5".
+std::string lanes_text(std::uint64_t set, unsigned lanes) {
+  const auto in = [&](unsigned lane) { return lane < lanes && (set >> lane & 1u) != 0; };
+  std::string text;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (!in(lane)) continue;
+    const unsigned first = lane;
+    while (in(lane + 1)) ++lane;
+    text += first == lane ? cat(' ', first) : cat(' ', first, '-', lane);
+  }
+  return text;
+}
+
 // "warps 4-7", "warp 0, lane 0".
 std::string who(const Block& block, const std::map<unsigned, std::uint64_t>& lanes_of_warp) {
   const unsigned lanes = block.scheduler.warp_threads();
@@ -62,17 +75,23 @@ std::string who(const Block& block, const std::map<unsigned, std::uint64_t>& lan
     const unsigned first = at->first, last = std::prev(end)->first;
     out << (at == lanes_of_warp.begin() ? "" : "; ") << (first == last ? "warp " : "warps ") << first;
     if (first != last) out << '-' << last;
-    if (at->second != all) {
-      out << ", lane";
-      for (unsigned lane = 0; lane < lanes; ++lane)
-        if (at->second >> lane & 1u) out << ' ' << lane;
-    }
+    if (at->second != all) out << ", lane" << lanes_text(at->second, lanes);
     at = end;
   }
   return out.str();
 }
 
 }  // namespace
+
+void fault(const Thread& thread, const std::string& message) {
+  std::string who = name_of(thread);
+  if (thread.block != nullptr) {
+    const Notes& notes = *thread.block->launch.notes;
+    if (const Notes::Role* role = notes.role_of(thread.warp())) who += ", role " + role->name;
+    if (const std::string node = notes.node(thread.call, thread.warp()); !node.empty()) who += cat(", in or after node ", node, ", iteration ", thread.iteration);
+  }
+  fault(cat(who, ": ", message));
+}
 
 std::string waiting_report(const Block& block) {
   std::map<std::pair<std::string, std::string>, std::map<unsigned, std::uint64_t>> groups;

@@ -27,7 +27,6 @@ std::string name_of(const Thread& thread) {
 }
 
 void fault(const std::string& message) { support::fail(Stage::model, Code::model_fault, message); }
-void fault(const Thread& thread, const std::string& message) { fault(support::cat(name_of(thread), ": ", message)); }
 
 std::string hex(std::uint64_t value) {
   std::ostringstream out;

@@ -55,7 +55,7 @@ struct Thread {
 /// "block 3, warp 4, lane 2".
 std::string name_of(const Thread& thread);
 
-/// Throws tj::Error(model, model_fault): who, what, and what is allowed.
+/// Throws tj::Error(model, model_fault): who (of a thread: its role and node too, where the unit's notes say so), what, and what is allowed.
 [[noreturn]] void fault(const std::string& message);
 [[noreturn]] void fault(const Thread& thread, const std::string& message);
 

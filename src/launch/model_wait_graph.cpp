@@ -40,14 +40,9 @@ const Thread* living_thread(const Block& block, const Notes::Role& role) {
 // "site 31: role mma.0, steady: release ring k, done 0 times by all threads".
 std::string givers(const Block& block, const Notes& notes, const Notes::Place& place) {
   std::string text;
-  for (const auto& [id, site] : notes.sites) {
-    const bool arrives = site.kind == "arrive" || site.kind == "expect";
-    if (!arrives || site.ring < 0 || static_cast<std::size_t>(site.ring) >= notes.rings.size() || &notes.rings[static_cast<std::size_t>(site.ring)] != place.ring) continue;
-    const std::vector<std::string>& of = place.full ? place.ring->producers : place.ring->consumers;
-    const auto gives = [&](int role) { return std::find(of.begin(), of.end(), notes.roles[static_cast<std::size_t>(role)].name) != of.end(); };
-    if (std::none_of(site.roles.begin(), site.roles.end(), gives)) continue;
+  for (const int id : notes.givers(place)) {
     const std::uint32_t done = static_cast<std::size_t>(id) < block.executed.size() ? block.executed[static_cast<std::size_t>(id)] : 0;
-    text += cat("      arrives by site ", id, ": ", site.text, block.launch.off(id) ? ", switched off" : cat(", executed ", done, " times by all threads"), "\n");
+    text += cat("      arrives by site ", id, ": ", notes.site(id), block.launch.off(id) ? ", switched off" : cat(", executed ", done, " times by all threads"), "\n");
   }
   return text;
 }
@@ -59,8 +54,7 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
     const Mbarrier* barrier = block.mbarriers.find(wait.object);
     if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr)
       return {place->full ? place->ring->producers : place->ring->consumers,
-              cat(place->full ? "full" : "empty", " barrier ", hex(wait.object), " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " lacks ", barrier->pending, " of ",
-                  barrier->arrivals, " arrivals and ", barrier->bytes, " bytes\n", givers(block, notes, *place))};
+              cat(place->full ? "full" : "empty", " barrier ", hex(wait.object), " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " ", barrier->lacks(), '\n', givers(block, notes, *place))};
   }
   switch (wait.kind) {
     case WaitKind::named: return {{}, cat("named barrier ", wait.object, at, ", to which ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come\n")};

@@ -78,6 +78,35 @@ TEST_CASE("sites are listed a line each, and one that is switched off is found, 
   CHECK(message(again.out) == message(broken.out));
 }
 
+TEST_CASE("a headline says which role, at which node, and whose arrivals a barrier counts") {
+  const std::string gemm = kGemm + "--m 64 --n 32 --k 1704 ", listed = run(gemm + "--list-sites").out;
+  const std::string overrun = run(gemm + "--seeds 1 --disable-site " + site_with(listed, {"wait ring b empty"})).out;
+  CHECK_MESSAGE(has(overrun, ", role load, in or after node load_"), overrun);
+  CHECK_MESSAGE(has(overrun, "gets one arrival more"), overrun);
+  const std::string announces = site_with(listed, {"expect bytes of ring b"});
+  const std::string half = run(gemm + "--seeds 1 --weaken-site " + announces).out;
+  CHECK_MESSAGE(has(half, "fewer bytes were announced than are copied; arrivals here are of site " + announces + " (role load, "), half);
+  const std::string silent = run(gemm + "--seeds 1 --disable-site " + announces).out;
+  CHECK_MESSAGE(has(silent, " arrivals and 8192 bytes came that nobody announced"), silent);
+  const std::string releases = site_with(listed, {"epilogue", "release ring a"});
+  const std::string kept = run(kGemm + "--m 64 --n 32 --k 256 --seeds 1 --disable-site " + releases).out;
+  CHECK_MESSAGE(has(kept, "a release is missing; arrivals here are of site "), kept);
+  CHECK_MESSAGE(has(kept, "site " + releases + " (role compute0, epilogue: release ring a)"), kept);
+}
+
+TEST_CASE("of a role that fills a ring and reads it, the report of an empty barrier lists what hands slots back, and no announcement") {
+  const std::string fmha = "--op fmha --head-dim 128 --causal true --target model:sm_120a --batch 1 --heads 2 --kv-heads 1 --seq-q 130 --seq-k 600 ", listed = run(fmha + "--list-sites").out;
+  const std::string out = run(fmha + "--seeds 1 --disable-site " + site_with(listed, {"fast variants", "release ring k"})).out;
+  REQUIRE_MESSAGE(has(out, ": empty barrier "), out);
+  std::istringstream lines(out);
+  bool empty = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (has(line, " waits for role ")) empty = has(line, ": empty barrier ");
+    if (empty && has(line, "arrives by site ")) CHECK_MESSAGE(has(line, "release ring"), line);
+  }
+  CHECK_MESSAGE(has(out, "lane 1-31"), out);
+}
+
 TEST_CASE("a kernel that reads and writes by boxes alone is found too when it does not wait for the grids before it") {
   const std::string boxes = "--op gemm --tile 128x128x64 --m 128 --n 128 --k 64 --target model:sm_90a ";
   const std::string grids = site_with(run(boxes + "--list-sites").out, {"grids"});
