@@ -104,6 +104,7 @@ bool EventWriter::lanes_apart(int ring) const {
 /// May the slot of this filling be filled once more? Not known in loops.
 bool EventWriter::filled_again(const Event& event, const Section& section) const {
   if (family_.graph.persistent || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
+  if (left_behind(event, section)) return false;  // by the only tile
   const int next = event.iteration + family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
   return section.absolute() ? section.trip_count < 0 || next < section.trip_count : section.variable != std::string("n") || next < 0;
 }
