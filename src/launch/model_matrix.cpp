@@ -267,13 +267,17 @@ void MatrixUnit::retire(Thread& thread, std::uint64_t until) {
 void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_of_chain) {
   const Operation& operation = at(owned.operation);
   const unsigned place = thread.in_group();
+  const auto issued = [&] {
+    const std::string node = monitor_.node(owned.call, thread);
+    return node.empty() ? node : cat("; it was issued in node ", node, ", iteration ", owned.iteration);
+  };
   if (owned.a != nullptr && std::memcmp(operation.left[place].data(), owned.a, sizeof(operation.left[place])) != 0)
-    fault(thread, "registers of a matrix instruction's left operand changed between its issue and its wait");
+    fault(thread, cat("registers of a matrix instruction's left operand changed between its issue and its wait", issued()));
   if (!last_of_chain) return;
   for (Registers& each : threads_[place].registers)
     if (each.at == owned.d) each.handed_back = true;
   const int columns = operation.instruction.columns;
-  if (!in_flight(owned.d, columns / 2)) fault(thread, "accumulators of a matrix instruction changed between its issue and its wait");
+  if (!in_flight(owned.d, columns / 2)) fault(thread, cat("accumulators of a matrix instruction changed between its issue and its wait", issued()));
   for (int i = 0; i < columns / 2; ++i) {
     const AccumulatorPlace from = accumulator_place(place, i);
     owned.d[i] = operation.sums->values[static_cast<std::size_t>(from.row * columns + from.column)];

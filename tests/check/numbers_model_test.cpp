@@ -25,7 +25,7 @@ std::string before(std::string text, const std::string& mark, const std::string&
 
 }  // namespace
 
-TEST_CASE("sums that are read before their wait make results that are no numbers, and those are a finding") {
+TEST_CASE("sums that are read before their wait make results that are no numbers, and those are a finding; what is added to them is another") {
   const testing::Scratch scratch;
   Options options;
   options.cache_dir = scratch.path();
@@ -44,4 +44,12 @@ TEST_CASE("sums that are read before their wait make results that are no numbers
   REQUIRE(findings.size() == 1);
   CHECK(findings.front().seeds == 2);
   CHECK(findings.front().fault.message.find("element [0, 0] of d is NaN") == 0);
+
+  // What is added to sums under way shows at their wait, and the report says which product they are of.
+  const std::string added = before(kernels.text_of(subject.own()), "dev::matrix_commit<", "consumer0.sums[0] += 1000.0f;\n");
+  const std::vector<check::Finding> of_sums = check::try_seeds(subject, seeds, {{&subject.own(), {}, {}, kernels.compile(subject.own(), added)}});
+  REQUIRE(!of_sums.empty());
+  const std::string& message = of_sums.front().fault.message;
+  CHECK_MESSAGE(message.find(", role compute0, in or after node mma.0, ") != std::string::npos, message);
+  CHECK_MESSAGE(message.find("accumulators of a matrix instruction changed between its issue and its wait; it was issued in node mma.0, iteration ") != std::string::npos, message);
 }
