@@ -88,6 +88,15 @@ bool EventWriter::read_by_threads(int ring) const {
   });
 }
 
+/// Only products that one thread asks for read it in this role: the unit hands it back, whoever else of the role has not looked yet, so that
+/// nobody else may look at all.
+bool EventWriter::read_by_unit(int ring) const {
+  const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
+  return std::none_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
+    return edge.value == value && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first && family_.node(edge.dst).async != Async::unit;
+  });
+}
+
 /// May a lane be ahead of others that still wait for the filling, or read it? What the matrix unit reads is behind for all lanes of a warp at
 /// once, as they wait for it together; but what is there once a tile may have no reader in a tile without iterations.
 bool EventWriter::lanes_apart(int ring) const {
@@ -143,7 +152,7 @@ void EventWriter::write_ring_event(const Event& event, const Section& section) {
 void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments) {
   switch (event.kind) {
     case EventKind::wait_full:
-      w_.line("dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+      w_.line(read_by_unit(event.ring) ? for_one() : "", "dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
       return follow_sync(event, section);
     case EventKind::unit_publish:
     case EventKind::unit_release: return write_unit_event(event, section, arguments);
@@ -246,8 +255,15 @@ bool EventWriter::updated(int ring) const {
 bool EventWriter::fills_alone(int index) const { return family_.node(index).async == Async::copy && !family_.single_thread(); }
 
 // Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others, who would wait for it.
+// Where one thread asks for products, the others wait for none of the fillings, and would be ahead of their turns: that thread copies, too.
 void EventWriter::open_for_filler(const Event& event, const Section& section) {
   const std::string first = cat(family_.place().first_warp), turn = sequence(event.ring, event, section);
+  const auto& nodes = family_.role().nodes;
+  if (std::any_of(nodes.begin(), nodes.end(), [&](int node) { return family_.node(node).async == Async::unit; })) {
+    w_.open("if (warp == ", first, ")");
+    w_.open("if (dev::elect_one())");
+    return;
+  }
   w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "", ") % ", family_.role().warps, ")");
   w_.open("if (dev::elect_one())");
 }

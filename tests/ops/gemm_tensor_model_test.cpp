@@ -13,6 +13,7 @@
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
 #include "ops/gemm_problem.hpp"
+#include "pipeline.hpp"
 #include "support/expect.hpp"
 #include "support/model_runtime.hpp"
 
@@ -72,6 +73,27 @@ TEST_CASE("rungs: one role or several, copies by threads or by the engine, one s
     GemmProblem problem(shape, ++seed);
     problem.args.rung = rung;
     problem.run(testing::model_runtime(std::string("model:") + kArch), {DeviceKind::cpu, 0});
+    CHECK(problem.problem() == "");
+  }
+}
+
+TEST_CASE("one role of several warps: only the thread that asks for products waits for their operands, as the unit alone hands these back") {
+  ops::GemmKernel kernel;
+  ops::set_gemm_rung(kernel, 4);
+  const arch::Arch& arch = *arch::find(kArch);
+  const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), arch);
+  const std::string text = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).text;
+  CHECK(has(text, "dev::elect_one()) dev::wait_full<"));
+  // The seeds at which a warp looked after the next filling, when all of them did.
+  for (const std::uint64_t seed : {39, 91, 92, 108, 114}) {
+    Options options;
+    options.target = std::string("model:") + kArch;
+    options.model_seed = seed;
+    Runtime runtime(options);
+    GemmProblem problem(test::gemm_shape(128, 512, 320), seed);
+    problem.args.rung = 4;
+    CAPTURE(seed);
+    CHECK_NOTHROW(problem.run(runtime, {DeviceKind::cpu, 0}));
     CHECK(problem.problem() == "");
   }
 }
