@@ -17,6 +17,7 @@ const std::vector<Entry>& entries() {
                                         kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   static const std::vector<Entry> list = {
       {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
+      {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
       {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --step basic,exp2,transposed_k,latency,occupancy,division"},
       // Of wgmma: what is usual, one consumer, clusters that share b, a and both, sums that are promoted.

@@ -182,7 +182,7 @@ void EventWriter::end_reads(const Event& of, const Section& section) {
     w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ring ", value.name, " have arrived"), event), ">();");
     arrived_at_ = w_.text().size();
   }
-  if (in_tensor(event.ring)) settle(event, section, updated(event.ring));
+  if (in_tensor(event.ring)) settle(event, section, updated(event.ring, left_behind(of, section) ? Scope::tile_end : Scope::iteration));
 }
 
 void EventWriter::write_release(const Event& of, const Section& section, const std::string& arguments) {
@@ -218,13 +218,13 @@ void EventWriter::write_unit_event(const Event& event, const Section& section, c
 
 /// Then the fence behind that wait is for both: it is written, and not under a condition.
 bool EventWriter::waits_in_tensor(const Event* event, const Section& section) const {
-  if (event == nullptr || event->ring < 0 || !in_tensor(event->ring) || left_behind(*event, section)) return false;
+  if (event == nullptr || event->ring < 0 || !in_tensor(event->ring)) return false;
   return event->kind == EventKind::wait_full || (event->kind == EventKind::wait_empty && !never_filled(*event, section));
 }
 
 /// What others did to the columns before they arrived comes before what this thread does to them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
-  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || waits_in_tensor(next_, section)) return;
+  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || (waits_in_tensor(next_, section) && (!left_behind(*next_, section) || left_behind(event, section)))) return;
   line("dev::tensor_after_sync<", site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name), event), ">();");
   followed_at_ = w_.text().size();
 }
@@ -243,10 +243,11 @@ void EventWriter::settle(const Event& event, const Section& section, bool stores
   met_at_ = kNever;  // a lane's fence is before the meeting
 }
 
-bool EventWriter::updated(int ring) const {
+/// By a node of that scope in this role.
+bool EventWriter::updated(int ring, Scope scope) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
-    return edge.value == value && edge.updates && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first;
+    return edge.value == value && edge.updates && family_.node(edge.dst).scope == scope && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first;
   });
 }
 

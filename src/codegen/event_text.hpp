@@ -51,7 +51,7 @@ class EventWriter {
   bool never_filled(const Event& event, const Section& section) const { return filled_once(family_.graph, family_.value_of_ring(event.ring)) || filled_first(event, section); }
   void settle(const Event& event, const Section& section, bool stores);
   bool in_tensor(int ring) const { return family_.layout.rings[static_cast<std::size_t>(ring)].slot_columns > 0; }
-  bool updated(int ring) const;
+  bool updated(int ring, graph::Scope scope) const;
   bool left_behind(const Event& event, const Section& section) const;
   void open_for_filler(const Event& event, const Section& section);
 

@@ -94,15 +94,15 @@ void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t addre
 }
 
 // The same of slots in tensor memory, and that a fence has followed the wait. Who writes into what it was handed has waited as a reader.
-void Monitor::check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const {
+Monitor::Told Monitor::check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const {
   const auto filled = writes ? notes_.columns_at(thread.call, true, column) : std::nullopt;
   const auto slot = filled ? filled : notes_.columns_at(thread.call, false, column);
-  if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
+  if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return {};
   const Notes::Ring& ring = *slot->ring;
   const std::uint32_t first = SharedMemory::kBase + slot->member * ring.slots * 16 + slot->slot * 8, barrier = first + (filled ? ring.empty : ring.full);
   const Mbarrier *full = barriers_->find(first + ring.full), *own = barriers_->find(barrier);
-  if (full == nullptr || own == nullptr || (filled && full->phase == 0)) return;
-  if (full->phase > 0 && order.knows(usable, own->agent, static_cast<Order::Time>(full->phase))) return;
+  if (full == nullptr || own == nullptr || (filled && full->phase == 0)) return {};
+  if (full->phase > 0 && order.knows(usable, own->agent, static_cast<Order::Time>(full->phase))) return filled ? Told{&ring, own->completed} : Told{};
   const bool waited = full->phase > 0 && order.knows(thread.actor, own->agent, static_cast<Order::Time>(full->phase));
   fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), filled ? " fills" : " uses", " ring ", ring.value, ", slot ", slot->slot, " of ", ring.slots,
             " in tensor memory, ", waited ? "and a tensor_after_sync is missing between its wait for the " : "and has not waited for its ", filled ? "empty" : "full", " barrier ", hex(barrier),

@@ -38,7 +38,13 @@ class Monitor {
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
   /// Of tensor memory: the thread stores or has products put there (writes), or takes what is there. column: from the block's first. usable: what
   /// the thread knew at its last tensor_after_sync.
-  void check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const;
+  /// Returns, of who fills a slot again, the ring and what its empty barrier alone has told.
+  struct Told {
+    const Notes::Ring* ring = nullptr;
+    Order::Known known = nullptr;
+  };
+  Told check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const;
+  bool reads(int call, const Notes::Ring& ring) const { return notes_.reads(call, ring); }
   /// Another thread takes part in a read that found these writers.
   [[noreturn]] void unwritten(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   void join(const Thread& thread, Shadow::Id id, const Shadow::Reading& reading);

@@ -149,14 +149,20 @@ void TensorOrder::read(const Thread& thread, Id id, bool by_warp) {
 }
 
 void TensorOrder::write(const Thread& thread, Id id, bool by_warp) {
-  check_slot(thread, id, by_warp);
+  const Monitor::Told told = check_slot(thread, id, by_warp);
   Id written = kNever, read = kNever;
   visit(accesses_[id].cells, [&](Cell& cell) {
     for (const Id reader : cell.readers) {
-      if (reader != read) check(thread, id, reader, by_warp);
+      if (reader != read) {
+        check(thread, id, reader, by_warp);
+        check_told(thread, id, reader, told);
+      }
       read = reader;
     }
-    if (cell.writer != kNever && cell.writer != written) check(thread, id, cell.writer, by_warp);
+    if (cell.writer != kNever && cell.writer != written) {
+      check(thread, id, cell.writer, by_warp);
+      check_told(thread, id, cell.writer, told);
+    }
     written = cell.writer;
     cell.writer = id;
     cell.readers.clear();
@@ -187,11 +193,21 @@ void TensorOrder::each_lane(const Thread& of, Check&& check) const {
   }
 }
 
-void TensorOrder::check_slot(const Thread& thread, Id id, bool by_warp) const {
+Monitor::Told TensorOrder::check_slot(const Thread& thread, Id id, bool by_warp) const {
   const Access& access = accesses_[id];
-  const auto check_one = [&](const Thread& one) { monitor_.check_columns(one, access.by == By::store || access.by == By::sums, access.cells.column - first_column_, usable(one)); };
-  if (by_warp) each_lane(thread, check_one);
-  else check_one(thread);
+  const auto check_one = [&](const Thread& one) { return monitor_.check_columns(one, access.by == By::store || access.by == By::sums, access.cells.column - first_column_, usable(one)); };
+  if (!by_warp) return check_one(thread);
+  each_lane(thread, check_one);
+  return {};
+}
+
+// Whose loads and stores of a slot a product overwrites has said so before the slot's own barrier: that another's told of it holds for one
+// schedule only.
+void TensorOrder::check_told(const Thread& thread, Id later, Id prior, const Monitor::Told& told) const {
+  const Access& before = accesses_[prior];
+  const bool moved = before.by == By::load || before.by == By::store;
+  if (told.ring == nullptr || !moved || !monitor_.reads(before.call, *told.ring) || monitor_.order.knows(told.known, before.fenced, before.time)) return;
+  report(thread, accesses_[later], before, Lack::before);
 }
 
 const Order::Known& TensorOrder::usable(const Thread& thread) { return thread.block->tensor_order.usable_[thread.index()]; }

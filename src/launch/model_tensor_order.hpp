@@ -89,7 +89,8 @@ class TensorOrder {
   Id add(const Thread& thread, By by, const TensorRange& cells, Order::Agent agent, Order::Agent fenced, Order::Time time);
   void read(const Thread& thread, Id id, bool by_warp);
   void write(const Thread& thread, Id id, bool by_warp);
-  void check_slot(const Thread& thread, Id id, bool by_warp) const;
+  Monitor::Told check_slot(const Thread& thread, Id id, bool by_warp) const;
+  void check_told(const Thread& thread, Id later, Id prior, const Monitor::Told& told) const;
   template <class Visit>
   void visit(const TensorRange& cells, Visit&& visit);
   void check(const Thread& thread, Id later, Id prior, bool by_warp) const;
