@@ -1,9 +1,9 @@
 // How sm_100a's matrix instruction is told its operands: places in tensor memory, descriptors of operands in shared memory, and the
 // descriptor of the instruction itself. Included by arch/sm100.cuh; the same text serves the device and the model.
 //
-// Decides bits; no instruction, no op and no schedule. Invariant: what the model makes of these bits is written down a second time, in
-// src/launch/model_tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor Memory Addressing", "Shared memory descriptor",
-// "Instruction descriptor", "Matrix Shape".
+// Decides bits, and which shapes there are; no instruction, no op and no schedule. Invariant: what the model makes of these bits is
+// written down a second time, in src/launch/model_tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor Memory Addressing", "Shared
+// memory descriptor", "Instruction descriptor", "Matrix Shape", "tcgen05.ld".
 #pragma once
 
 namespace tj::dev {
@@ -14,6 +14,27 @@ inline constexpr u32 kTensorLanes = 128, kTensorColumns = 512;
 TJ_DEVICE u32 tensor_place(u32 tensor, u32 lane, u32 column) { return tensor + (lane << 16) + column; }
 /// The same place in the 32 lanes that this warp reaches: warp w of the block reaches lanes 32(w % 4) and on.
 TJ_DEVICE u32 tensor_lanes(u32 tensor) { return tensor + (warp_index() % 4u << 21); }
+
+namespace detail {
+/// A primitive works for one block or for a pair of them.
+template <int Blocks>
+TJ_DEVICE constexpr void check_blocks() {
+  static_assert(Blocks == 1 || Blocks == 2, "one block or a pair");
+}
+/// How many registers a thread moves at a time. One is a column of rows, and two of a fragment's columns.
+template <int N>
+TJ_DEVICE constexpr void check_rows() {
+  static_assert(N == 1 || N == 2 || N == 4 || N == 8 || N == 16 || N % 32 == 0, "1, 2, 4, 8, 16 columns or a multiple of 32");
+}
+template <int N>
+TJ_DEVICE constexpr void check_fragment() {
+  static_assert(N == 4 || N == 8 || N == 16 || N % 32 == 0, "8, 16, 32 columns or a multiple of 64");
+}
+template <int N>
+TJ_DEVICE constexpr void check_operand() {
+  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+}
+}  // namespace detail
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 /// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.

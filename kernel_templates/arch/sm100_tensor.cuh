@@ -9,13 +9,6 @@
 
 namespace tj::dev {
 
-namespace detail {
-template <int Blocks>
-TJ_DEVICE constexpr void check_blocks() {
-  static_assert(Blocks == 1 || Blocks == 2, "one block or a pair");
-}
-}  // namespace detail
-
 // ---- allocation: by one warp, all of its lanes ----------------------------------------------------------------------
 /// So many columns (32 to 512, a power of two, never more than allocated before); their address is written to shared memory. Waits until
 /// they are free: another block on the SM may have them.
@@ -105,7 +98,7 @@ TJ_TENSOR_MOVES(32, "16x256b", "8", fragment_32)
 
 template <int N>
 TJ_DEVICE void load_rows(u32 tensor, u32* v) {
-  static_assert(N == 1 || N == 2 || N == 4 || N == 8 || N == 16 || N % 32 == 0, "1, 2, 4, 8, 16 columns or a multiple of 32");
+  check_rows<N>();
   if constexpr (N == 1) rows_1_load(tensor, v);
   else if constexpr (N == 2) rows_2_load(tensor, v);
   else if constexpr (N == 4) rows_4_load(tensor, v);
@@ -118,7 +111,7 @@ TJ_DEVICE void load_rows(u32 tensor, u32* v) {
 }
 template <int N>
 TJ_DEVICE void store_rows(u32 tensor, const u32* v) {
-  static_assert(N == 1 || N == 2 || N == 4 || N == 8 || N == 16 || N % 32 == 0, "1, 2, 4, 8, 16 columns or a multiple of 32");
+  check_rows<N>();
   if constexpr (N == 1) rows_1_store(tensor, v);
   else if constexpr (N == 2) rows_2_store(tensor, v);
   else if constexpr (N == 4) rows_4_store(tensor, v);
@@ -131,7 +124,7 @@ TJ_DEVICE void store_rows(u32 tensor, const u32* v) {
 }
 template <int N>
 TJ_DEVICE void load_fragment(u32 tensor, u32* v) {
-  static_assert(N == 4 || N == 8 || N == 16 || N % 32 == 0, "8, 16, 32 columns or a multiple of 64");
+  check_fragment<N>();
   if constexpr (N == 4) fragment_4_load(tensor, v);
   else if constexpr (N == 8) fragment_8_load(tensor, v);
   else if constexpr (N == 16) fragment_16_load(tensor, v);
@@ -142,7 +135,7 @@ TJ_DEVICE void load_fragment(u32 tensor, u32* v) {
 }
 template <int N>
 TJ_DEVICE void store_fragment(u32 tensor, const u32* v) {
-  static_assert(N == 4 || N == 8 || N == 16 || N % 32 == 0, "8, 16, 32 columns or a multiple of 64");
+  check_fragment<N>();
   if constexpr (N == 4) fragment_4_store(tensor, v);
   else if constexpr (N == 8) fragment_8_store(tensor, v);
   else if constexpr (N == 16) fragment_16_store(tensor, v);
@@ -153,7 +146,7 @@ TJ_DEVICE void store_fragment(u32 tensor, const u32* v) {
 }
 template <int N>
 TJ_DEVICE void load_operand(u32 tensor, u32* v) {
-  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+  check_operand<N>();
   if constexpr (N == 2) operand_2_load(tensor, v);
   else if constexpr (N == 4) operand_4_load(tensor, v);
   else if constexpr (N == 8) operand_8_load(tensor, v);
@@ -162,7 +155,7 @@ TJ_DEVICE void load_operand(u32 tensor, u32* v) {
 }
 template <int N>
 TJ_DEVICE void store_operand(u32 tensor, const u32* v) {
-  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
+  check_operand<N>();
   if constexpr (N == 2) operand_2_store(tensor, v);
   else if constexpr (N == 4) operand_4_store(tensor, v);
   else if constexpr (N == 8) operand_8_store(tensor, v);

@@ -5,25 +5,6 @@
 
 namespace tj::dev {
 
-namespace detail {
-template <int Blocks>
-TJ_DEVICE constexpr void check_blocks() {
-  static_assert(Blocks == 1 || Blocks == 2, "one block or a pair");
-}
-template <int N>
-TJ_DEVICE constexpr void check_rows() {
-  static_assert(N == 1 || N == 2 || N == 4 || N == 8 || N == 16 || N % 32 == 0, "1, 2, 4, 8, 16 columns or a multiple of 32");
-}
-template <int N>
-TJ_DEVICE constexpr void check_fragment() {
-  static_assert(N == 4 || N == 8 || N == 16 || N % 32 == 0, "8, 16, 32 columns or a multiple of 64");
-}
-template <int N>
-TJ_DEVICE constexpr void check_operand() {
-  static_assert(N == 2 || N == 4 || N == 8 || N == 16 || N == 32, "4, 8, 16, 32 or 64 columns");
-}
-}  // namespace detail
-
 // ---- allocation: by one warp, all of its lanes ----------------------------------------------------------------------
 /// So many columns (32 to 512, a power of two, never more than allocated before); their address is written to shared memory. Waits until
 /// they are free.
