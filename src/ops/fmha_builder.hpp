@@ -66,6 +66,29 @@ class FmhaBuilder {
     n.variable_latency = n.streaming = true;
     return n;
   }
+  /// A block of keys or of values by the copy engine: how long the engine works on it, and until it is there.
+  struct Copy {
+    int run = 0, latency = 0;
+  };
+  Copy engine_copy() const {
+    const int run = cycles(static_cast<double>(tile_.block_n * row_bytes()) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    return {run, run + cycles(arch_.fact("copy_latency_cycles"))};
+  }
+  /// The nodes that copy queries, keys and values with the engine; a warp asks for each.
+  struct Loads {
+    int q = 0, k = 0, v = 0;
+  };
+  Loads engine_loads(const Copy& copy) {
+    const auto load = [&](const char* name, Scope scope) {
+      Node n = of_loader(name, scope);
+      n.async = graph::Async::copy;
+      n.reservations = {{unit("TMA"), 0, copy.run, 1}};
+      n.latency = copy.latency;
+      n.warps = 1;
+      return add(std::move(n));
+    };
+    return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
+  }
   Node of_consumer(const char* body, int copy, Scope scope) const {
     Node n;
     n.name = support::cat(body, ".", copy);

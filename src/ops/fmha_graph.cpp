@@ -45,8 +45,6 @@ struct Costs {
   int alu = 0;           ///< arithmetic cycles of softmax
   int softmax = 0;       ///< softmax as the warpgroup sees it, alone
   int rescale = 0;
-  int copy = 0;          ///< copy-engine cycles of one key block
-  int copy_latency = 0;
   int issue = 0;         ///< cycles that issuing a group holds the warps
 };
 
@@ -54,7 +52,6 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
   const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
-  const double block_kb = static_cast<double>(tile.block_n) * config.head_dim * kFmhaElementBytes / 1024.0;
   c.issue = cycles(arch.fact("matrix_group_cycles"));
   c.matrix = cycles(2.0 * scores * config.head_dim / arch.fact("matrix_flops_per_cycle")) + c.issue;
   c.matrix_latency = c.matrix + cycles(arch.fact("matrix_drain_cycles"));
@@ -66,8 +63,6 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   // Half a conversion a score (two at a time); of the correction, which is skipped unless a maximum moved far, a quarter:
   // tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no correction at all.
   c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
-  c.copy = cycles(block_kb * arch.fact("copy_cycles_per_kb"));
-  c.copy_latency = cycles(arch.fact("copy_latency_cycles")) + c.copy;
   return c;
 }
 
@@ -82,29 +77,15 @@ class Builder : private FmhaBuilder {
     // each is a block of its own and the hardware hands out the longest first.
     graph_.persistent = !config_.causal;
     values(2);
-    loads();
+    loads_ = engine_loads(copy_);
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
     graph_.flops_per_iteration = 4.0 * kRowsPerConsumer * tile_.consumers * tile_.block_n * config_.head_dim;
     // Before the loop the queries and the first keys arrive, one copy behind the other; after it the output leaves.
-    graph_.overhead_cycles = 2.0 * costs_.copy_latency + 4.0 * costs_.rescale;
+    graph_.overhead_cycles = 2.0 * copy_.latency + 4.0 * costs_.rescale;
     return std::move(graph_);
   }
 
  private:
-  int load(const char* name, Scope scope) {
-    Node n = of_loader(name, scope);
-    n.async = Async::copy;
-    n.reservations = {{unit("TMA"), 0, costs_.copy, 1}};
-    n.latency = costs_.copy_latency;
-    n.warps = 1;
-    return add(std::move(n));
-  }
-  void loads() {
-    load_q_ = load("load_q", Scope::tile_begin);
-    load_k_ = load("load_k", Scope::iteration);
-    load_v_ = load("load_v", Scope::iteration);
-  }
-
   int matrix(const char* body, int c) {
     Node n = of_consumer(body, c, Scope::iteration);
     n.async = Async::matrix;
@@ -143,8 +124,8 @@ class Builder : private FmhaBuilder {
     registers(qk, softmax, rescale, pv);
 
     edge(begin, qk, 0, 0, false);
-    edge(load_q_, qk, costs_.copy_latency, 0, false, 0);
-    edge(load_k_, qk, costs_.copy_latency, 0, false, 1);
+    edge(loads_.q, qk, copy_.latency, 0, false, 0);
+    edge(loads_.k, qk, copy_.latency, 0, false, 1);
     edge(qk, softmax, costs_.matrix_latency, 0, true);
     edge(softmax, rescale, costs_.softmax, 0, false);
     edge(qk, rescale, costs_.matrix_latency, 0, false);  // softmax works on the scores where they are
@@ -152,13 +133,14 @@ class Builder : private FmhaBuilder {
     edge(pv, rescale, costs_.matrix_latency, 1, true);
     edge(rescale, qk, costs_.rescale, 1, false);
     edge(rescale, pv, costs_.rescale, 0, false);
-    edge(load_v_, pv, costs_.copy_latency, 0, false, 2);
+    edge(loads_.v, pv, copy_.latency, 0, false, 2);
     edge(pv, pv, costs_.matrix, 1, false);
     edge(pv, store, costs_.matrix_latency, 0, true);
   }
 
   Costs costs_;
-  int load_q_ = 0, load_k_ = 0, load_v_ = 0;
+  const Copy copy_ = engine_copy();
+  Loads loads_;
 };
 
 std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {

@@ -59,7 +59,7 @@ struct Costs {
   double issue = 0;                           ///< of an instruction
   int load_chunk = 0, maximum_chunk = 0;      ///< scores out of tensor memory, and their maxima
   int correction = 0;                         ///< of the output, where a reference moved far
-  int copy = 0, copy_latency = 0, barrier = 0, exchange = 0;
+  int barrier = 0, exchange = 0;
 };
 
 /// Arithmetic of one exponential by polynomial, beside the multiply-add that every one begins with: six multiply-adds and additions, and one
@@ -69,7 +69,7 @@ double polynomial_cycles(const arch::Arch& arch) { return kRows * (6 / arch.fact
 Costs costs_of(const FmhaConfig& config, const arch::Arch& arch, int polynomials, int block_n) {
   Costs c;
   const double by_arithmetic = static_cast<double>(polynomials) / fmha::kPolynomialOf, outputs = static_cast<double>(kRows) * config.head_dim;
-  const double block_kb = static_cast<double>(block_n) * config.head_dim * kFmhaElementBytes / 1024.0, moved = arch.fact("tensor_memory_bytes_per_cycle");
+  const double moved = arch.fact("tensor_memory_bytes_per_cycle");
   c.exp_key = kRows * (1 - by_arithmetic) / arch.fact("exp2_per_cycle");
   // A score costs one multiply-add, one addition to the sum and half a conversion (two at a time).
   c.alu_key = kRows * (2 / arch.fact("f32_per_cycle") + 0.5 / arch.fact("convert_per_cycle")) + by_arithmetic * polynomial_cycles(arch);
@@ -81,8 +81,6 @@ Costs costs_of(const FmhaConfig& config, const arch::Arch& arch, int polynomials
   c.load_chunk = cycles(4.0 * kRows * kColumnsOfLoad / moved);
   c.maximum_chunk = cycles(kRows * kColumnsOfLoad / (arch.fact("minmax_per_cycle") * (arch.fact("minmax_operands") - 1)));
   c.correction = cycles(2 * 4 * outputs / moved + outputs / arch.fact("f32_per_cycle"));
-  c.copy = cycles(block_kb * arch.fact("copy_cycles_per_kb"));
-  c.copy_latency = cycles(arch.fact("copy_latency_cycles")) + c.copy;
   c.barrier = cycles(arch.fact("barrier_cycles"));
   c.exchange = cycles(arch.fact("exchange_cycles") + arch.fact("exchange_cycles_per_kb") * 4.0 * kRows / 1024);
   return c;
@@ -135,10 +133,10 @@ class Builder : private FmhaBuilder {
     for (int j = 0, end = 0; j < fmha::kMaxWeightParts; ++j) constant(cat("kPartEnd", j).c_str(), end += form_.parts[static_cast<std::size_t>(j)]);
     values(2);
     tensor_values();
-    loads();
+    loads_ = engine_loads(copy_);
     for (int c = 0; c < kTiles; ++c) sub_tile(c);
     graph_.flops_per_iteration = 4.0 * kTiles * kRows * tile_.block_n * config_.head_dim;
-    graph_.overhead_cycles = 2.0 * costs_.copy_latency + kTiles * (kCorrections * costs_.correction);
+    graph_.overhead_cycles = 2.0 * copy_.latency + kTiles * (kCorrections * costs_.correction);
     return std::move(graph_);
   }
 
@@ -163,20 +161,6 @@ class Builder : private FmhaBuilder {
     for (int j = 0; j < parts(); ++j) weights_[static_cast<std::size_t>(j)] = pair(cat("weights_", j), std::int64_t{kFmhaElementBytes} * kRows * keys(j), Scope::iteration, Space::tensor);
     factors_ = pair("factors", std::int64_t{4} * kRows, Scope::iteration, Space::shared);
     sums_ = pair("sums", std::int64_t{8} * kRows, Scope::tile_end, Space::shared);
-  }
-
-  int load(const char* name, Scope scope) {
-    Node n = of_loader(name, scope);
-    n.async = Async::copy;
-    n.reservations = {{unit("TMA"), 0, costs_.copy, 1}};
-    n.latency = costs_.copy_latency;
-    n.warps = 1;
-    return add(std::move(n));
-  }
-  void loads() {
-    load_q_ = load("load_q", Scope::tile_begin);
-    load_k_ = load("load_k", Scope::iteration);
-    load_v_ = load("load_v", Scope::iteration);
   }
 
   Node named(const char* context, const std::string& body, int copy, Scope scope) const {
@@ -268,11 +252,11 @@ class Builder : private FmhaBuilder {
     order(t.correct, t.pv.front(), node(t.correct).latency + costs_.barrier);
   }
   void products(int c, const SubTile& t) {
-    edge(load_q_, t.qk, costs_.copy_latency, 0, false, kQ);
-    edge(load_k_, t.qk, costs_.copy_latency, 0, false, kK);
+    edge(loads_.q, t.qk, copy_.latency, 0, false, kQ);
+    edge(loads_.k, t.qk, copy_.latency, 0, false, kK);
     for (std::size_t j = 0; j < t.pv.size(); ++j) {
       const auto in_unit = [&](std::size_t part) { return node(t.pv[part]).reservations.front().cycles; };
-      edge(load_v_, t.pv[j], costs_.copy_latency, 0, false, kV);
+      edge(loads_.v, t.pv[j], copy_.latency, 0, false, kV);
       edge(t.weights[j], t.pv[j], node(t.weights[j]).latency + costs_.barrier, 0, false, weights_[j] + c);
       if (j > 0) order(t.pv[j - 1], t.pv[j], in_unit(j - 1));
     }
@@ -296,7 +280,8 @@ class Builder : private FmhaBuilder {
   const Costs costs_;
   int scores_ = 0, output_ = 0, factors_ = 0, sums_ = 0;
   std::array<int, fmha::kMaxWeightParts> weights_{};
-  int load_q_ = 0, load_k_ = 0, load_v_ = 0;
+  const Copy copy_ = engine_copy();
+  Loads loads_;
 };
 
 }  // namespace
