@@ -14,11 +14,11 @@ using namespace tj;
 
 namespace {
 
-graph::Graph graph_of(int heads, bool gated = true) {
+graph::Graph graph_of(int heads, bool gated = true, const char* arch = "sm_90a") {
   ops::ChunkOKernel kernel;
   kernel.divisor = heads;
   kernel.gated = gated;
-  return ops::chunk_o_graph(kernel, heads, *arch::find("sm_90a"));
+  return ops::chunk_o_graph(kernel, heads, *arch::find(arch));
 }
 
 sched::Options usual() {
@@ -28,10 +28,10 @@ sched::Options usual() {
 }
 
 /// No chunk, fewer items than slots and more, in blocks that do all, some or one of them.
-void check_results(const graph::Graph& graph, const sched::Schedule& schedule, int heads, bool gated = true) {
+void check_results(const graph::Graph& graph, const sched::Schedule& schedule, int heads, bool gated = true, const char* arch = "sm_90a") {
   const std::vector<std::string> problems = sched::verify(graph, schedule);
   CHECK_MESSAGE(problems.empty(), problems.front());
-  test::EmittedKernel kernel(graph, schedule);
+  test::EmittedKernel kernel(graph, schedule, *arch::find(arch));
   std::uint64_t seed = 1;
   for (const auto& lengths : std::vector<std::vector<int>>{{64}, {0}, {64, 20, 64, 130, 1, 64, 63, 64}})
     for (const unsigned blocks : {1u, 2u, 5u}) {
@@ -90,4 +90,20 @@ TEST_CASE("changed by hand: states are loaded an item earlier, into a slot more;
   changed = found;
   for (sched::Ring& ring : changed.rings) ring.slots = value_of(ring).name[0] == 'o' ? value_of(ring).max_slots : value_of(ring).min_slots;
   check_results(graph, changed, 1);
+}
+
+TEST_CASE("over tensor memory: one stage, and slots for scores and weights of two items") {
+  for (const int heads : {1, 2}) {
+    CAPTURE(heads);
+    const graph::Graph graph = graph_of(heads, true, "sm_100a");
+    sched::Options options = usual();
+    options.max_stages = 1;
+    const sched::Schedule single = sched::schedule(graph, options);
+    sched::Schedule ahead = sched::schedule(graph, usual());
+    for (sched::Ring& ring : ahead.rings) {
+      const graph::Value& value = graph.values[static_cast<std::size_t>(ring.value)];
+      if (value.space == graph::Space::tensor) ring.slots = value.max_slots;
+    }
+    for (const sched::Schedule& schedule : {single, ahead}) check_results(graph, schedule, heads, true, "sm_100a");
+  }
 }
