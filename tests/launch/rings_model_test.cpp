@@ -1,7 +1,8 @@
-// Protects what the model asks of rings that a unit's notes name: who fills a slot again and who reads one have waited for the slot's own
-// barrier, also where another wait happens to tell as much.
+// Protects what the model asks of rings that a unit's notes name, in shared and in tensor memory: who fills a slot again and who reads one have
+// waited for the slot's own barrier, also where another wait happens to tell as much.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -72,22 +73,115 @@ TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
             {"id": 3, "nodes": ["add"], "role": [1], "reads": [0, 1], "writes": []}]})")
 )unit";
 
-/// What the model says when a site does nothing; 0: none.
-std::string says(int site, int rounds = 3) {
-  static tj::testing::ModelUnit unit(kUnit);
+// One lane of warp 4 has products put into the columns of x, then into those of y; warps 0 to 3 take both, x with a store in its place if they are told
+// to, and hand each back. y's barriers tell of x too.
+constexpr const char* kTensorUnit = R"unit(
+struct Params { int rounds; int* out; int stores; };
+struct RingX { static constexpr u32 kSlots = 1, kFull = 0, kEmpty = 8, kColumn = 0, kSharers = 1, kFullArrivals = 1, kEmptyArrivals = 4; };
+struct RingY { static constexpr u32 kSlots = 1, kFull = 16, kEmpty = 24, kColumn = 32, kSharers = 1, kFullArrivals = 1, kEmptyArrivals = 4; };
+constexpr u32 kPlace = 32, kOperand = 1024, kOperandBytes = 16384, kColumns = 64;
+
+static void fill(const Params& p, u32 shared, u32 tensor) {
+  const u64 ones = matrix_operand(shared + kOperand, 16, 1024);
+  const auto product = [&](u32 column) { matrix_multiply(tensor + column, ones, ones, matrix_instruction<128, 32, 0>(F16{}), false); };
+  for (u32 i = 0; i < static_cast<u32>(p.rounds); ++i) {
+    wait_empty<1, RingX>(shared, i);
+    wait_empty<2, RingY>(shared, i);
+    tensor_after_sync<3>();
+    at_node<1>(static_cast<int>(i));
+    product(RingX::kColumn);
+    matrix_commit<4>(full_barrier<RingX>(shared, i));
+    at_node<2>(static_cast<int>(i));
+    product(RingY::kColumn);
+    matrix_commit<5>(full_barrier<RingY>(shared, i));
+  }
+}
+static void use(const Params& p, u32 shared, u32 tensor) {
+  float x[32], y[32];
+  for (u32 i = 0; i < static_cast<u32>(p.rounds); ++i) {
+    wait_full<6, RingX>(shared, i);
+    tensor_after_sync<7>();
+    at_node<3>(static_cast<int>(i));
+    tensor_load(tensor_lanes(tensor) + RingX::kColumn, x);
+    tensor_load_wait<8>();
+    if (p.stores != 0) tensor_store(tensor_lanes(tensor) + RingX::kColumn, x);
+    tensor_store_wait<9>();
+    tensor_before_sync<10>();
+    warp_sync<11>();
+    release<12, RingX>(shared, i);
+    wait_full<13, RingY>(shared, i);
+    tensor_after_sync<14>();
+    at_node<4>(static_cast<int>(i));
+    tensor_load(tensor_lanes(tensor) + RingY::kColumn, y);
+    tensor_load_wait<15>();
+    tensor_before_sync<16>();
+    warp_sync<17>();
+    release<18, RingY>(shared, i);
+    p.out[thread_index()] = static_cast<int>(x[31] + y[0]);
+  }
+}
+
+TJ_KERNEL(kernel, 160, Params, p) {
+  const u32 shared = shared_base();
+  if (warp_index() == 0) tensor_allocate(shared + kPlace, kColumns);
+  if (thread_index() == 0) {
+    ring_init<RingX>(shared);
+    ring_init<RingY>(shared);
+    mbarrier_init_done();
+  }
+  for (u32 i = thread_index(); i < kOperandBytes / 4; i += 160) store_shared(shared + kOperand + 4 * i, 0x3c003c00u);
+  proxy_fence<19>();
+  block_sync();
+  const u32 tensor = load_shared<u32>(shared + kPlace);
+  if (warp_index() < 4) use(p, shared, tensor);
+  else if (elect_one()) fill(p, shared, tensor);
+  block_sync();
+  if (warp_index() == 0) tensor_free(tensor, kColumns);
+}
+
+TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
+  "roles": [{"name": "use", "first_warp": 0, "warps": 4}, {"name": "mma", "first_warp": 4, "warps": 1}],
+  "rings": [{"value": "x", "slots": 1, "full": 0, "empty": 8, "column": 0, "slot_columns": 32, "producers": ["mma"], "consumers": ["use"]},
+            {"value": "y", "slots": 1, "full": 16, "empty": 24, "column": 32, "slot_columns": 32, "producers": ["mma"], "consumers": ["use"]}],
+  "calls": [{"id": 1, "nodes": ["fill_x"], "role": [1], "reads": [], "writes": [0]}, {"id": 2, "nodes": ["fill_y"], "role": [1], "reads": [], "writes": [1]},
+            {"id": 3, "nodes": ["take_x"], "role": [0], "reads": [0], "writes": []}, {"id": 4, "nodes": ["take_y"], "role": [0], "reads": [1], "writes": []}]})")
+)unit";
+
+/// What the model says of the launch when a site does nothing, whatever the order of events; 0: none.
+template <class Launch>
+std::string said_of(tj::testing::ModelUnit& unit, int site, Launch&& launch) {
   std::string said;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     unit.options({seed, site == 0 ? std::vector<int>{} : std::vector<int>{site}, 1, {}});
-    std::vector<int> out(32, -1);
-    const tj::Error e = error_of([&] { unit.run("kernel", Params{rounds, out.data()}, 64); });
-    if (e.code != Code::model_fault && e.code != Code::deadlock) {
-      CHECK(out[5] == 1010 * (rounds - 1) + 5);
-      return "";
-    }
+    const tj::Error e = error_of(launch);
+    if (e.code != Code::model_fault && e.code != Code::deadlock) return "";
     if (said.empty()) said = e.message;
-    CHECK(e.message == said);  // whatever the order of events
+    CHECK(e.message == said);
   }
   return said;
+}
+
+std::string says(int site, int rounds = 3) {
+  static tj::testing::ModelUnit unit(kUnit);
+  return said_of(unit, site, [&] {
+    std::vector<int> out(32, -1);
+    unit.run("kernel", Params{rounds, out.data()}, 64);
+    CHECK(out[5] == 1010 * (rounds - 1) + 5);
+  });
+}
+
+struct TensorParams {
+  int rounds;
+  int* out;
+  int stores;
+};
+std::string says_of_tensor(int site, bool stores, int rounds = 3) {
+  static tj::testing::ModelUnit unit(kTensorUnit, "sm_100a");
+  return said_of(unit, site, [&] {
+    std::vector<int> out(128, -1);
+    unit.run("kernel", TensorParams{rounds, out.data(), stores ? 1 : 0}, 160, 1024 + 16384 + 1024);
+    CHECK(std::count(out.begin(), out.end(), 2 * 16) == 128);  // each sum is of 16 of K
+  });
 }
 
 TEST_CASE("who waits for each slot's own barriers is right") { CHECK(says(0) == ""); }
@@ -107,6 +201,27 @@ TEST_CASE("what a slot's own barrier tells is all that was done to the slot, tho
   CHECK_MESSAGE(contains(announced, "or the filling before was published while it went on"), announced);
   CHECK_MESSAGE(contains(handed_back, "the empty barrier 0x608 of ring x, slot 0 let this thread pass, but the reader arrived there before it was done"), handed_back);
   CHECK(says(12) == "");  // a second one, of which y's barrier has no need
+}
+
+TEST_CASE("in tensor memory who waits for each slot's own barriers is right") {
+  for (const bool stores : {false, true}) CHECK(says_of_tensor(0, stores) == "");
+}
+
+TEST_CASE("in tensor memory too the own barrier is the one to wait for, though another tells as much") {
+  CHECK_MESSAGE(contains(says_of_tensor(1, false), "node fill_x, iteration 1 fills ring x, slot 0 of 1 in tensor memory, and has not waited for its empty barrier 0x408"), says_of_tensor(1, false));
+  CHECK(says_of_tensor(1, false, 1) == "");
+}
+
+TEST_CASE("a slot's own barrier tells of all loads and stores of its columns, though another's tells as much") {
+  for (const bool stores : {false, true}) {
+    CAPTURE(stores);
+    const std::string untold = says_of_tensor(10, stores);
+    CHECK_MESSAGE(contains(untold, "node fill_x, iteration 1 issues a product whose sums are lanes 0-127, columns "), untold);
+    CHECK_MESSAGE(contains(untold, stores ? "node take_x, iteration 0 has stored lanes " : "node take_x, iteration 0 has loaded lanes "), untold);
+    CHECK_MESSAGE(contains(untold, stores ? "a tensor_before_sync is missing after the tensor_store_wait there" : "a tensor_before_sync is missing after the tensor_load_wait there"), untold);
+    CHECK(says_of_tensor(10, stores, 1) == "");  // nobody fills it again
+  }
+  CHECK_MESSAGE(contains(says_of_tensor(16, false), "node fill_y, iteration 1 issues a product whose sums are"), says_of_tensor(16, false));
 }
 
 }  // namespace
