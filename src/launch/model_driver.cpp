@@ -216,6 +216,8 @@ class Model final : public ModelDriver {
   }
 
   void set_options(ModelOptions options) override {
+    check_sites("disabled_sites", options.disabled_sites);
+    check_sites("weakened_sites", options.weakened_sites);
     const std::lock_guard lock(mutex_);
     options_ = std::move(options);
   }
@@ -224,10 +226,14 @@ class Model final : public ModelDriver {
   static void check(int device) {
     if (device != 0) fail(Stage::argument, Code::invalid_argument, cat("device cpu:", device, " does not exist; the CPU model is cpu:0"));
   }
+  // Primitives without a site all bear 0.
+  static void check_sites(const char* field, const std::vector<int>& sites) {
+    for (const int site : sites)
+      if (site < 1) fail(Stage::argument, Code::invalid_argument, cat("ModelOptions::", field, " has the site ", site, "; allowed: a site's number from 1 on (tj-check --list-sites lists them)"));
+  }
   static std::vector<bool> flags(const std::vector<int>& sites) {
     std::vector<bool> set;
     for (const int site : sites) {
-      if (site < 0) continue;
       if (static_cast<std::size_t>(site) >= set.size()) set.resize(static_cast<std::size_t>(site) + 1);
       set[static_cast<std::size_t>(site)] = true;
     }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "launch/model_block.hpp"
@@ -133,6 +134,17 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   CHECK(contains(launch({{1, 1, 1}, 33, 0}, sizeof(params)), "multiples of 32"));
   CHECK(contains(launch({{1, 1, 1}, 64, 300001}, sizeof(params)), "was loaded for at most 300000"));
   CHECK(contains(launch({{1, 2, 1}, 64, 0}, sizeof(params)), "one dimension"));
+}
+
+TEST_CASE("a number that no site has is refused: 0 is what all primitives without one bear") {
+  const auto refusal = [](tj::launch::ModelOptions options) {
+    const Error e = error_of([&] { tj::launch::open_model_driver()->set_options(std::move(options)); });
+    CHECK(e.stage == Stage::argument);
+    CHECK(e.code == Code::invalid_argument);
+    return e.message;
+  };
+  CHECK(contains(refusal({1, {3, 0}, 0, {}}), "ModelOptions::disabled_sites has the site 0; allowed: a site's number from 1 on"));
+  CHECK(contains(refusal({1, {}, 0, {-1}}), "ModelOptions::weakened_sites has the site -1; allowed: "));
 }
 
 TEST_CASE("kernels stay loaded side by side, and after their driver") {

@@ -172,6 +172,7 @@ TEST_CASE("what only checkers set: a seed, sites and a report, by option or vari
   CHECK(by_option.report.empty());
   CHECK(refusal({{"TJ_MODEL_SEED", "-1"}}).find("TJ_MODEL_SEED is '-1'; allowed: ") == 0);
   CHECK(refusal({{"TJ_MODEL_DISABLE", "a,b"}}).find("TJ_MODEL_DISABLE is 'a'; allowed: ") == 0);
+  CHECK(refusal({{"TJ_MODEL_WEAKEN", "4,fmha:0"}}).find("TJ_MODEL_WEAKEN is 'fmha:0'; allowed: a site's number from 1 on") == 0);  // 0: all primitives without a site
 }
 
 TEST_CASE("the environment of a program that is started") {
