@@ -6,16 +6,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <ostream>
+#include <utility>
 
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "tools/options.hpp"
@@ -162,31 +165,50 @@ check::Kernels& CheckKernels::of(const std::string& target) {
   return *kept;
 }
 
-std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels) {
+std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels, CheckProgress& progress) {
   const std::vector<check::Case> cases = settings.all ? check::full_set() : std::vector<check::Case>{{settings.op, settings.target, settings.op_flags}};
+  std::vector<std::pair<const check::Case*, ops::Trial>> trials;
+  for (const check::Case& each : cases)
+    for (ops::Trial& trial : find_op(each.op).trials(each.flags, *kernels.of(each.target).target().arch)) trials.emplace_back(&each, std::move(trial));
+  progress.begin("kernels for problems", trials.size());
   std::vector<CheckCase> made;
-  for (const check::Case& each : cases) {
-    const ops::Op& op = find_op(each.op);
-    check::Kernels& maker = kernels.of(each.target);
-    for (ops::Trial& trial : op.trials(each.flags, *maker.target().arch)) {
-      std::string command = cat("tj-check --op ", each.op, " --target ", each.target, trial.flags.empty() ? "" : " ", trial.flags);
-      std::string of_kernel = cat("tj-check --op ", each.op, " --target ", each.target, trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
-      made.push_back({check::make_subject(op, std::move(trial), maker), &maker, std::move(command), std::move(of_kernel)});
-    }
+  for (auto& [of, trial] : trials) {
+    check::Kernels& maker = kernels.of(of->target);
+    std::string command = cat("tj-check --op ", of->op, " --target ", of->target, trial.flags.empty() ? "" : " ", trial.flags);
+    std::string of_kernel = cat("tj-check --op ", of->op, " --target ", of->target, trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
+    made.push_back({check::make_subject(find_op(of->op), std::move(trial), maker), &maker, std::move(command), std::move(of_kernel)});
+    progress.step();
   }
+  progress.end();
   return made;
 }
 
+void require_written(std::ostream& out) {
+  if (out.good()) errno = 0;
+  out.flush();
+  if (!out.good()) bad_use(cat("standard output is '", errno == 0 ? "gone" : support::errno_text(errno), "'; allowed: one that can be written"));
+}
+
+namespace {
+
+int run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
+  CheckSettings settings;
+  if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
+  CheckProgress progress(err, terminal);
+  if (!settings.program.empty()) return check_program(settings, progress, out);
+  CheckKernels kernels(settings);
+  const std::vector<CheckCase> cases = check_cases(settings, kernels, progress);
+  if (settings.list_sites) return list_sites(cases, settings.json, out);
+  return settings.mutate ? check_mutants(settings, cases, progress, out) : check_seeds(settings, cases, progress, out);
+}
+
+}  // namespace
+
 int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
   try {
-    CheckSettings settings;
-    if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
-    CheckProgress progress(err, terminal);
-    if (!settings.program.empty()) return check_program(settings, progress, out);
-    CheckKernels kernels(settings);
-    const std::vector<CheckCase> cases = check_cases(settings, kernels);
-    if (settings.list_sites) return list_sites(cases, settings.json, out);
-    return settings.mutate ? check_mutants(settings, cases, progress, out) : check_seeds(settings, cases, progress, out);
+    const int code = run(words, out, err, terminal);
+    require_written(out);
+    return code;
   } catch (const Error& error) {
     err << "tj-check: " << error.what() << '\n' << error.log;
     return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;

@@ -1,7 +1,8 @@
 // tj-check: runs kernels on the CPU model until something is found, and kernels with a barrier less until all of them are.
 //
 // Decides the command line, the order of work and what is printed. What is run and judged is src/check/'s.
-// Invariant: with --json nothing but one JSON document goes to `out`; progress goes to `err`, and to a terminal only.
+// Invariant: with --json nothing but one JSON document goes to `out`, else a line for each kernel or problem when it is done; progress goes to
+// `err`, and to a terminal only.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,9 @@ namespace tj::tools {
 /// All of tj-check but the process. words: without the program's name. terminal: `err` may be rewritten with \r.
 /// Returns an exit code: kExitFailures for findings; throws nothing.
 int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
+
+/// Hands on what is in the stream. Throws tj::Error(argument) where it cannot be written: who has seen nothing is not told that all is well.
+void require_written(std::ostream& out);
 
 struct CheckSettings {
   std::string op, target, cache_dir;
@@ -65,7 +69,7 @@ struct CheckCase {
   std::string command;         ///< that makes this case alone, less seeds and sites
   std::string kernel_command;  ///< that makes all of the kernel's cases
 };
-std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels);
+std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels, CheckProgress& progress);
 
 int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out);
 int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out);
@@ -73,11 +77,14 @@ int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& c
 /// A user's own program, by environment variables.
 int check_program(const CheckSettings& settings, CheckProgress& progress, std::ostream& out);
 
-/// What was found, each with the command that shows it again: one screen. Returns an exit code.
+/// What was found.
 struct CheckFound {
   std::string subject, command;
   std::vector<check::Finding> findings;
 };
+/// A line of one that is done.
+void print_ended(const CheckFound& found, std::ostream& out);
+/// Of all, each with the command that shows it again: one screen. Returns an exit code.
 int print_findings(const CheckSettings& settings, const std::vector<CheckFound>& found, std::ostream& out);
 
 }  // namespace tj::tools

@@ -2,11 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <iostream>
 
-#include "support/atomic_file.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
 
@@ -23,21 +21,14 @@ bool keep_the_three() {
   return output;
 }
 
-int no_output(const std::string& why) {
-  std::cerr << "tj-check: standard output is '" << why << "'; allowed: one that can be written\n";
-  return tj::tools::kExitBadUse;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);  // who starts this may ignore it, and then nobody learns how a program ended
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
-  if (!keep_the_three()) return no_output("closed");
-  errno = 0;
-  const int code = tj::tools::check({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, ::isatty(STDERR_FILENO) == 1);
-  if (std::cout.good()) errno = 0;
-  std::cout.flush();
-  if (!std::cout.good()) return no_output(errno == 0 ? "gone" : tj::support::errno_text(errno));
-  return code;
+  if (!keep_the_three()) {
+    std::cerr << "tj-check: argument: standard output is 'closed'; allowed: one that can be written\n";
+    return tj::tools::kExitBadUse;
+  }
+  return tj::tools::check({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, ::isatty(STDERR_FILENO) == 1);
 }

@@ -91,6 +91,12 @@ int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out
   return kExitOk;
 }
 
+void print_ended(const CheckFound& found, std::ostream& out) {
+  const std::size_t count = found.findings.size();
+  out << (count == 0 ? "clean" : cat(count, count == 1 ? " finding" : " findings")) << ": " << found.subject << '\n';
+  require_written(out);
+}
+
 int print_findings(const CheckSettings& settings, const std::vector<CheckFound>& found, std::ostream& out) {
   std::size_t total = 0, at = 0;
   for (const CheckFound& each : found) total += each.findings.size();
@@ -109,7 +115,6 @@ int print_findings(const CheckSettings& settings, const std::vector<CheckFound>&
       out << "at " << finding.seeds << " of " << seeds_text(settings.seeds) << (settings.seeds.count == 1 ? "" : cat(", first at ", finding.first_seed)) << "; again:\n  " << command << "\n\n";
     }
     if (settings.json) cases.push_back({{"subject", each.subject}, {"command", each.command}, {"findings", std::move(list)}});
-    else if (each.findings.empty()) out << "clean: " << each.subject << '\n';
   }
   if (settings.json)
     print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"findings", total}, {"cases", std::move(cases)}}, out);
@@ -120,12 +125,16 @@ int print_findings(const CheckSettings& settings, const std::vector<CheckFound>&
 }
 
 int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out) {
+  std::vector<std::vector<check::Change>> changes;  // all of them first: a site that a later kernel lacks is bad use, and nothing is run
+  for (const CheckCase& each : cases) changes.push_back(changes_of(settings, each.subject));
   std::vector<CheckFound> found;
-  for (const CheckCase& each : cases) {
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const CheckCase& each = cases[i];
     progress.begin(name_of(each), settings.seeds.count);
-    found.push_back({name_of(each), each.command, check::try_seeds(each.subject, settings.seeds, changes_of(settings, each.subject), [&] { progress.step(); })});
+    found.push_back({name_of(each), each.command, check::try_seeds(each.subject, settings.seeds, changes[i], [&] { progress.step(); })});
+    progress.end();
+    if (!settings.json) print_ended(found.back(), out);
   }
-  progress.end();
   return print_findings(settings, found, out);
 }
 
@@ -167,18 +176,21 @@ Json json_of(const check::Judged& judged) {
   return json;
 }
 
+/// The problems of one kernel, which follow each other.
 struct MutatedCase {
   std::string name, command;
+  std::size_t begin, end;  ///< of the cases
   Score score;
   std::vector<check::Judged> judged;
 };
 
-void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>& cases, const Score& all, std::ostream& out) {
-  std::size_t width = 6;
-  for (const MutatedCase& each : cases) width = std::max(width, each.name.size());
-  out << std::left << std::setw(static_cast<int>(width)) << "kernel" << std::right << " mutants  caught  equivalent  survived    score\n";
-  for (const MutatedCase& each : cases) out << std::left << std::setw(static_cast<int>(width)) << each.name << std::right << each.score.row() << '\n';
-  if (cases.size() > 1) out << std::left << std::setw(static_cast<int>(width)) << "all" << std::right << all.row() << '\n';
+void print_row(const std::string& name, std::size_t width, const std::string& columns, std::ostream& out) {
+  out << std::left << std::setw(static_cast<int>(width)) << name << std::right << columns << '\n';
+  require_written(out);
+}
+
+/// What is known when all rows are there.
+void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>& cases, std::ostream& out) {
   for (const MutatedCase& each : cases) {
     if (each.score.survived == 0) continue;
     out << "survived of " << each.command << " --mutate --seeds " << settings.seeds.count << " --seed " << settings.seeds.first << '\n';
@@ -198,19 +210,27 @@ void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>
 
 int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out) {
   std::vector<MutatedCase> mutated;
-  Score all;
+  std::size_t width = 6;
   for (std::size_t begin = 0, end; begin < cases.size(); begin = end) {
-    const CheckCase& first = cases[begin];
-    std::vector<const check::Subject*> problems;  // those of one kernel follow each other
-    for (end = begin; end < cases.size() && cases[end].subject.kernels == first.subject.kernels; ++end) problems.push_back(&cases[end].subject);
+    const check::Subject& first = cases[begin].subject;
+    for (end = begin; end < cases.size() && cases[end].subject.kernels == first.kernels; ++end) {}
+    mutated.push_back({cat(first.own().name, " ", first.target), cases[begin].kernel_command, begin, end, {}, {}});
+    width = std::max(width, mutated.back().name.size());
+  }
+  if (!settings.json) print_row("kernel", width, " mutants  caught  equivalent  survived    score", out);
+  Score all;
+  for (MutatedCase& each : mutated) {
+    const CheckCase& first = cases[each.begin];
+    std::vector<const check::Subject*> problems;
+    for (std::size_t i = each.begin; i < each.end; ++i) problems.push_back(&cases[i].subject);
     std::vector<check::Mutant> mutants = check::mutants_of(first.subject, *first.kernels);
     progress.begin(name_of(first), mutants.size());
-    MutatedCase done{cat(first.subject.own().name, " ", first.subject.target), first.kernel_command, {}, check::judge(problems, *first.kernels, std::move(mutants), settings.seeds, [&] { progress.step(); })};
-    for (const check::Judged& judged : done.judged) done.score.add(judged);
-    all.add(done.score);
-    mutated.push_back(std::move(done));
+    each.judged = check::judge(problems, *first.kernels, std::move(mutants), settings.seeds, [&] { progress.step(); });
+    progress.end();
+    for (const check::Judged& judged : each.judged) each.score.add(judged);
+    all.add(each.score);
+    if (!settings.json) print_row(each.name, width, each.score.row(), out);
   }
-  progress.end();
   if (settings.json) {
     Json list = Json::array();
     for (const MutatedCase& each : mutated) {
@@ -220,7 +240,8 @@ int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& c
     }
     print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"all", all.json()}, {"kernels", std::move(list)}}, out);
   } else {
-    print_mutants(settings, mutated, all, out);
+    if (mutated.size() > 1) print_row("all", width, all.row(), out);
+    print_mutants(settings, mutated, out);
   }
   return all.survived == 0 ? kExitOk : kExitFailures;
 }

@@ -47,7 +47,9 @@ int check_program(const CheckSettings& settings, CheckProgress& progress, std::o
   check::ProgramReport report = check::try_program({settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); });
   progress.end();
   if (settings.list_sites && !report.kernels.empty()) return list_program_sites(report, settings.json, out);
-  return print_findings(settings, {{cat(settings.program.front(), " on ", settings.target), cat("tj-check --target ", settings.target, " --", words), std::move(report.findings)}}, out);
+  const std::vector<CheckFound> found = {{cat(settings.program.front(), " on ", settings.target), cat("tj-check --target ", settings.target, " --", words), std::move(report.findings)}};
+  if (!settings.json) print_ended(found.front(), out);
+  return print_findings(settings, found, out);
 }
 
 }  // namespace tj::tools

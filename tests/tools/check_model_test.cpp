@@ -156,6 +156,28 @@ TEST_CASE("mutants: a table with a score, and an exit code that tells whether on
   CHECK(has(run("--op copy_rows --target model:sm_90a --mutate --seeds 2").out, " mutants  caught  equivalent  survived    score"));
 }
 
+TEST_CASE("a line for each problem, and a row for each mutated kernel, as soon as it is done") {
+  // Both streams are one, so that the progress of the second tells when the first was written.
+  const auto together = [](const std::string& line) {
+    std::istringstream split(line);
+    std::vector<std::string> words;
+    for (std::string word; split >> word;) words.push_back(word);
+    std::ostringstream both;
+    CHECK(tools::check(words, both, both, true) == tools::kExitOk);
+    return both.str();
+  };
+  const std::string problems = together(kGemm + "--seeds 2");
+  const std::size_t clean = problems.find("clean: gemm_f16_kk_64x32x128 on model:sm_90a, M 128 N 64 K 640\n"), progress = problems.find("M 192 N 96 K 128: 1 of 2");
+  REQUIRE(clean != std::string::npos);
+  REQUIRE(progress != std::string::npos);
+  CHECK(clean < progress);
+  const std::string rows = together("--op sum_parts --out f16,bf16 --target model:sm_90a --mutate --seeds 2");
+  const std::size_t row = rows.find("sum_parts_f16 model:sm_90a"), next = rows.find("sum_parts_bf16 on model:sm_90a");
+  REQUIRE(row != std::string::npos);
+  REQUIRE(next != std::string::npos);
+  CHECK(row < next);
+}
+
 TEST_CASE("progress is for terminals") {
   CHECK(has(run(kGemm + "--seeds 2", true).err, "1 of 2"));
   CHECK(run(kGemm + "--seeds 2", false).err == "");
@@ -177,6 +199,7 @@ TEST_CASE("bad use: the argument, its value, what is allowed, exit code 2") {
       {"--op gemm --seed 18446744073709551616", "'18446744073709551616'; allowed: 0 to"},
       {"--op gemm --data-seed -1", "'-1'; allowed: 0 to"},
       {kGemm + "--disable-site x", "--disable-site is 'x'"},
+      {kGemm + "--disable-site 0", "--disable-site is '0'; allowed: a site's number from 1 on"},
       {kGemm + "--disable-site 9999", "has the sites 1 to "},
       {kGemm + "--disable-site other:1", "the kernels are gemm_f16_kk_64x32x128"},
       {kGemm + "--disable-site 1 --mutate", "--disable-site and --weaken-site are given with --mutate"},

@@ -19,7 +19,7 @@ class Output(unittest.TestCase):
     def refused(self, words, output):
         done = self.check(words, output)
         self.assertEqual(done.returncode, 2, f"{words} {output}: {done.stdout}{done.stderr}")
-        self.assertIn("tj-check: standard output is '", done.stderr)
+        self.assertIn("tj-check: argument: standard output is '", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_a_full_disk(self):
