@@ -1,9 +1,10 @@
 // The joint schedule: cycles and roles of all iteration nodes in one exact search.
 //
 // Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and units:
-//   roles        what completes by itself (asynchronous copies, variable latency) sits in producer roles, nothing else does;
-//                bodies that are written for different numbers of warps (nodes with a context) sit in different roles; a value
-//                in shared memory (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
+//   roles        what completes by itself sits in roles of its kind, nothing else does: loads (asynchronous copies, variable
+//                latency), stores, products that one thread asks the matrix unit for (RoleKind::matrix); bodies that are
+//                written for different numbers of warps (nodes with a context) sit in different roles; a value in memory
+//                (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
 //                JointOptions::mixed_roles
 //   copies       with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different copies
 //                (Node::copy) sit in different roles
@@ -39,7 +40,7 @@ struct Relaxation {
   bool roles = false;             ///< the size of the pool
   bool warps = false;             ///< Node::warp_cycles
   bool bodies = false;            ///< those written for different numbers of warps may share a role
-  bool variable_latency = false;  ///< what completes by itself may share a role with the rest
+  bool variable_latency = false;  ///< what completes by itself may share a role with the rest, and with what is of another kind
   bool copies = false;            ///< those that JointOptions::copies_apart keeps apart
   std::string space;              ///< a memory space without limit; empty: none
 };

@@ -145,7 +145,7 @@ class Verifier {
         if (node(n).warps > s_.roles[r].warps)
           report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ", node(n).warps);
       }
-      if (kinds.size() > 1 && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency, or bulk stores, with others");
+      if (kinds.size() > 1 && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others");
     }
     for (int i = 0; i < nodes(); ++i)
       if (seen[static_cast<std::size_t>(i)] != 1) report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");

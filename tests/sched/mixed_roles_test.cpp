@@ -138,7 +138,7 @@ TEST_CASE("damage to a loop of one role is found and named") {
     CAPTURE(std::string(part));
     CHECK(all.find(part) != std::string::npos);
   };
-  rejects("mixes nodes of variable latency, or bulk stores, with others", [](sched::Schedule& s) { s.mixed_roles = false; });
+  rejects("mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](sched::Schedule& s) { s.mixed_roles = false; });
   rejects("slots for a lifetime of", [](sched::Schedule& s) { s.rings[0].slots = 1; });
   rejects("crosses roles but has no ring", [](sched::Schedule& s) { s.rings.pop_back(); });
   rejects("names other consumers than its readers", [](sched::Schedule& s) { s.rings[1].consumer_roles.clear(); });

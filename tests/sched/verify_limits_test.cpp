@@ -165,8 +165,8 @@ TEST_CASE("spills and kinds of roles") {
   rejects("edge mma -> soft is short of 1 cycles", [](Tight& t) { t.schedule.cycle[2] = 8; });
   rejects("edge mma -> soft is short of 1 cycles", [](Tight& t) { t.graph.edges[1].spill_cycles = 3; });
   rejects("edge soft -> out is short of 7 cycles", [](Tight& t) { t.move(3, 1); });
-  rejects("role compute0 mixes nodes of variable latency, or bulk stores, with others", [](Tight& t) { t.move(0, 1); });
-  rejects("role load mixes nodes of variable latency, or bulk stores, with others", [](Tight& t) { t.move(1, 0); });
+  rejects("role compute0 mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](Tight& t) { t.move(0, 1); });
+  rejects("role load mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](Tight& t) { t.move(1, 0); });
   rejects("role compute1 mixes nodes", [](Tight& t) { t.graph.nodes[3].async = graph::Async::copy; });
   rejects("leaves its role", [](Tight& t) { t.graph.edges[1].same_role = true; });
 }
