@@ -3,7 +3,7 @@
 // anywhere; and that each barrier is missed when it is switched off.
 #include <doctest/doctest.h>
 
-#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +14,6 @@
 #include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_checks.hpp"
-#include "ops/gemm_parts.hpp"
 
 using namespace tj;
 using test::GemmProblem;
@@ -31,42 +30,15 @@ TEST_CASE("shapes at the edges of tiles and of K") {
 }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue") {
-  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
   for (const char* name : kArchs) {
     const arch::Arch& arch = *arch::find(name);
-    test::StepKernels kernels(name);
-    int served = 0;
-    for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
-      const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
-      if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
-      const int kind = served++ + (arch.warp_size == 64 ? 1 : 0);
-      if (kind % 2 == 1 && arch.name == "gfx1201") continue;  // between the other two in all that differs
-      GemmShape shape;
-      shape.dtype = kIn[kind % 2];
-      shape.out = kOut[kind % 3];
-      shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
-      shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
-      shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
-      shape.alpha = 0.75f;
-      shape.bias = kind % 3 != 1;
-      shape.activation = static_cast<Activation>(kind % 4);
-      std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
-      // Whole tiles; ragged ones; fewer iterations than slots and more.
-      for (const auto& [rows, columns, k] : {std::array{1, 2, 2}, {3, 1, 1}, {2, 1, 5}}) {
-        const bool ragged = rows != 1;
-        shape.m = rows * tile.block_m - (ragged ? 11 : 0);
-        shape.n = columns * tile.block_n - (ragged ? 19 : 0);
-        shape.k = k * tile.block_k - (ragged ? 5 : 0);
-        shape.padding = ragged ? 3 : 0;
-        CAPTURE(std::string(name));
-        CAPTURE(shape.text());
-        CAPTURE(t);
-        GemmProblem problem(shape, seed);
-        CHECK(kernels.run(problem, {t, 1}, seed, 1) == "");
-        ++seed;
-      }
-    }
-    CHECK(served >= 6);
+    const auto shape_of = [&](int served, int, const ops::GemmTile& tile) -> std::optional<GemmShape> {
+      const int kind = served + (arch.warp_size == 64 ? 1 : 0);
+      if (kind % 2 == 1 && arch.name == "gfx1201") return std::nullopt;  // between the other two in all that differs
+      return test::gemm_shape_of_kind(kind, tile);
+    };
+    // Whole tiles; ragged ones; fewer iterations than slots and more.
+    CHECK(test::check_gemm_tiles(name, {{1, 2, 2, 1}, {3, 1, 1, 1, 11}, {2, 1, 5, 1, 11}}, shape_of) >= 6);
   }
 }
 

@@ -1,3 +1,4 @@
+// See gemm_checks.hpp.
 #include "ops/gemm_checks.hpp"
 
 #include <doctest/doctest.h>
@@ -7,7 +8,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "ops/gemm.hpp"
+#include "arch/arch.hpp"
 #include "ops/gemm_parts.hpp"
 #include "support/model_runtime.hpp"
 
@@ -34,6 +35,57 @@ void check_gemm_edges(const std::string& arch) {
     const GemmShape shape = gemm_shape(m, n, k);
     CAPTURE(shape.text());
     CHECK(run_gemm_on_model(arch, shape, seed++) == "");
+  }
+}
+
+GemmShape gemm_shape_of_kind(int kind, const ops::GemmTile& tile) {
+  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
+  GemmShape shape;
+  shape.dtype = kIn[kind % 2];
+  shape.out = kOut[kind % 3];
+  shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
+  shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
+  shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
+  shape.alpha = 0.75f;
+  shape.bias = kind % 3 != 1;
+  shape.activation = static_cast<Activation>(kind % 4);
+  return shape;
+}
+
+int check_gemm_tiles(const std::string& arch, const std::vector<GemmTileRun>& runs,
+                     const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of) {
+  CAPTURE(arch);
+  int served = 0;
+  for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
+    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
+    if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, *arch::find(arch)) == 0) continue;
+    std::optional<GemmShape> shape = shape_of(served++, t, tile);
+    if (!shape) continue;
+    StepKernels kernels(arch);
+    std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
+    for (const GemmTileRun& run : runs) {
+      const bool ragged = run.missing_rows > 0;
+      shape->m = run.rows * tile.block_m - run.missing_rows;
+      shape->n = run.columns * tile.block_n - (ragged ? 19 : 0);
+      shape->k = run.k * tile.block_k - (ragged ? 5 : 0);
+      shape->padding = ragged ? 3 : 0;
+      CAPTURE(shape->text());
+      CAPTURE(t);
+      GemmProblem problem(*shape, seed);
+      CHECK(kernels.run(problem, {t, 1}, seed, run.blocks) == "");
+      ++seed;
+    }
+  }
+  return served;
+}
+
+void check_gemm_choices(const std::string& name) {
+  CAPTURE(name);
+  const arch::Arch& arch = *arch::find(name);
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
+    ops::GemmKernel kernel;
+    kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, arch).tile;
+    CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch) > 0);
   }
 }
 

@@ -1,11 +1,15 @@
-// What matrix products must bring on every arch whose warps or waves multiply by themselves, and what tests of products say often.
+// What matrix products must bring on every arch that they run on, and what tests of products say often.
 //
 // Decides no arch: tests name them. Invariant: the same sizes for all, against f64.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "ops/gemm.hpp"
 #include "ops/gemm_problem.hpp"
 
 namespace tj::test {
@@ -18,6 +22,22 @@ std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, s
 
 /// Sizes at the edges of tiles and of K.
 void check_gemm_edges(const std::string& arch);
+
+/// So many tiles below each other and side by side, so many iterations of K, on so many blocks.
+struct GemmTileRun {
+  int rows, columns, k;
+  unsigned blocks;
+  int missing_rows = 0;  ///< of the last tiles; where any are, columns and K end early too, and rows of d are further apart
+};
+/// Type, order and epilogue that differ from one kind to the next: together, each of them.
+GemmShape gemm_shape_of_kind(int kind, const ops::GemmTile& tile);
+/// Every tile of 16-bit elements that the arch serves, through the runs. shape_of: of the served-th of them, whose index is t; none: left out.
+/// Returns how many are served.
+int check_gemm_tiles(const std::string& arch, const std::vector<GemmTileRun>& runs,
+                     const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of);
+
+/// Any size gets a tile that the arch serves.
+void check_gemm_choices(const std::string& arch);
 
 /// K in parts, which are summed after; operands that begin anywhere, with rows any distance apart, in every order.
 void check_gemm_parts_and_places(const std::string& arch);

@@ -3,21 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <map>
 
 #include <tilejit/tilejit.hpp>
 
-#include "arch/arch.hpp"
-#include "codegen/emit.hpp"
 #include "common/random.hpp"
-#include "compile/compiler.hpp"
-#include "launch/model.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm_checks.hpp"
 #include "ops/gemm_problem.hpp"
-#include "pipeline.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;
@@ -26,58 +19,7 @@ using test::GemmShape;
 
 namespace {
 
-std::string run(const GemmShape& shape, std::uint64_t seed) {
-  GemmProblem problem(shape, seed);
-  problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
-  return problem.problem();
-}
-
-/// The kernel of a tile that a test names, launched with as many blocks as it likes.
-class Kernels {
- public:
-  explicit Kernels(int tile) : tile_(tile) {}
-
-  std::string run(const GemmShape& shape, std::uint64_t seed, unsigned blocks) {
-    driver_->set_options({seed, {}, 2, {}});
-    GemmProblem problem(shape, seed);
-    ops::GemmKernel kernel = ops::gemm_kind(problem.args);
-    kernel.tile = tile_;
-    const Made& made = make(kernel);
-    ops::LaunchPlan plan;
-    plan.sm_count = blocks;
-    ops::gemm_plan(problem.args, ops::gemm_tiles()[static_cast<std::size_t>(tile_)], ops::gemm_store(kernel), plan);
-    for (std::size_t m = 0; m < plan.map_count; ++m)
-      driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
-    driver_->launch(0, *made.kernel, {{plan.blocks, 1, 1}, static_cast<unsigned>(made.unit.threads), made.unit.smem_bytes, false, static_cast<unsigned>(made.unit.cluster)},
-                    plan.params.data(), plan.params_bytes, {});
-    return problem.problem();
-  }
-
- private:
-  struct Made {
-    codegen::Unit unit;
-    std::shared_ptr<launch::Kernel> kernel;
-  };
-  const Made& make(const ops::GemmKernel& kernel) {
-    Made& made = made_[ops::gemm_request(kernel).name];
-    if (made.kernel) return made;
-    const arch::Arch& arch = *arch::find("sm_90a");
-    const ops::Candidate candidate = ops::gemm_candidate(kernel, arch);
-    sched::Options options;
-    options.order_barriers = candidate.turns;
-    made.unit = codegen::emit(candidate.graph, sched::schedule(candidate.graph, options), "sm90");
-    compile::Job job;
-    job.name = "unit.cpp";
-    job.text = made.unit.text;
-    job.headers = headers_for({&arch, true});
-    made.kernel = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, made.unit.symbol, made.unit.smem_bytes);
-    return made;
-  }
-
-  int tile_;
-  std::map<std::string, Made> made_;
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
-};
+std::string run(const GemmShape& shape, std::uint64_t seed) { return test::run_gemm_on_model("sm_90a", shape, seed); }
 
 }  // namespace
 
@@ -102,34 +44,14 @@ TEST_CASE("shapes at the edges of tiles and of K") {
 }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
-  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
-  const int tiles = static_cast<int>(ops::gemm_tiles().size());
-  for (int t = 0; t < tiles; ++t) {
-    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
-    if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, *arch::find("sm_90a")) == 0) continue;  // gemm_e4m3_model_test.cpp, gemm_warps_model_test.cpp
-    GemmShape shape;
-    shape.dtype = kIn[t % 2];
-    shape.out = kOut[t % 3];
+  const auto shape_of = [](int, int t, const ops::GemmTile& tile) {
+    GemmShape shape = test::gemm_shape_of_kind(t, tile);
     shape.a_transposed = t % 4 >= 2;
     shape.b_transposed = t % 2 == 1 && tile.block_n >= 64;
-    shape.beta = t % 2 == 0 ? 0.0f : -0.5f;
-    shape.alpha = 0.75f;
-    shape.bias = t % 3 != 1;
-    shape.activation = static_cast<Activation>(t % 4);
-    Kernels kernels(t);
-    std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
-    // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks.
-    for (const auto& [rows, columns, k, blocks] : {std::array{2, 2, 2, 1}, {5, 3, 1, 3}, {3, 1, 13, 1}}) {
-      const bool ragged = rows != 2;
-      shape.m = rows * tile.block_m - (ragged ? 37 : 0);
-      shape.n = columns * tile.block_n - (ragged ? 19 : 0);
-      shape.k = k * tile.block_k - (ragged ? 5 : 0);
-      shape.padding = ragged ? 3 : 0;
-      CAPTURE(shape.text());
-      CAPTURE(t);
-      CHECK(kernels.run(shape, seed++, static_cast<unsigned>(blocks)) == "");
-    }
-  }
+    return shape;
+  };
+  // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 3 blocks. 8-bit elements: gemm_e4m3_model_test.cpp.
+  CHECK(test::check_gemm_tiles("sm_90a", {{2, 2, 2, 1}, {5, 3, 1, 3, 37}, {3, 1, 13, 1, 37}}, shape_of) >= 7);
 }
 
 TEST_CASE("operands that begin anywhere, in every order: their rows are copied first") {

@@ -29,39 +29,9 @@ constexpr const char* kArch = "sm_100a";
 TEST_CASE("shapes at the edges of tiles and of K") { test::check_gemm_edges(kArch); }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
-  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
-  const arch::Arch& arch = *arch::find(kArch);
-  test::StepKernels kernels(kArch);
-  int served = 0;
-  for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
-    const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
-    if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
-    const int kind = served++;
-    GemmShape shape;
-    shape.dtype = kIn[kind % 2];
-    shape.out = kOut[kind % 3];
-    shape.a_transposed = kind % 4 < 2;
-    shape.b_transposed = kind % 2 == 0;
-    shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
-    shape.alpha = 0.75f;
-    shape.bias = kind % 3 != 1;
-    shape.activation = static_cast<Activation>(kind % 4);
-    std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
-    // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1 and 2 blocks.
-    for (const auto& [rows, columns, k, blocks] : {std::array{1, 2, 2, 1}, {3, 1, 1, 2}, {2, 2, 5, 1}}) {
-      const bool ragged = rows != 1;
-      shape.m = rows * tile.block_m - (ragged ? 11 : 0);
-      shape.n = columns * tile.block_n - (ragged ? 19 : 0);
-      shape.k = k * tile.block_k - (ragged ? 5 : 0);
-      shape.padding = ragged ? 3 : 0;
-      CAPTURE(shape.text());
-      CAPTURE(t);
-      GemmProblem problem(shape, seed);
-      CHECK(kernels.run(problem, {t, 1}, seed, static_cast<unsigned>(blocks)) == "");
-      ++seed;
-    }
-  }
-  CHECK(served >= 6);
+  // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1 and 2 blocks.
+  const auto shape_of = [](int served, int, const ops::GemmTile& tile) { return test::gemm_shape_of_kind(served, tile); };
+  CHECK(test::check_gemm_tiles(kArch, {{1, 2, 2, 1}, {3, 1, 1, 2, 11}, {2, 2, 5, 1, 11}}, shape_of) >= 6);
 }
 
 TEST_CASE("rungs: one role or several, copies by threads or by the engine, one set of sums or two, clusters that share b") {
@@ -135,11 +105,4 @@ TEST_CASE("roles are found: copies, products, and warps that store one set of su
   CHECK(has(schedule.certificate, "unit TC"));
 }
 
-TEST_CASE("any size gets a tile that is served") {
-  const arch::Arch& arch = *arch::find(kArch);
-  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
-    ops::GemmKernel kernel;
-    kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, arch).tile;
-    CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch) > 0);
-  }
-}
+TEST_CASE("any size gets a tile that is served") { test::check_gemm_choices(kArch); }

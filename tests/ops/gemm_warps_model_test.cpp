@@ -3,22 +3,18 @@
 // serve is refused by what they do.
 #include <doctest/doctest.h>
 
-#include <array>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include <tilejit/error.hpp>
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
-#include "codegen/emitted_kernel.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_checks.hpp"
-#include "ops/gemm_parts.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
-using test::GemmProblem;
 using test::GemmShape;
 using testing::has;
 
@@ -39,47 +35,20 @@ TEST_CASE("shapes at the edges of tiles and of K") {
 }
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
-  constexpr DType kIn[] = {DType::f16, DType::bf16}, kOut[] = {DType::f16, DType::bf16, DType::f32};
   for (const char* name : kArchs) {
-    const arch::Arch& arch = *arch::find(name);
-    test::StepKernels kernels(name);
-    int served = 0;
-    for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
-      const ops::GemmTile& tile = ops::gemm_tiles()[static_cast<std::size_t>(t)];
-      if (ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
-      const int kind = served++;
-      if (kind % 2 == (arch.has_unit("TMA") ? 1 : 0) && tile.block_m * tile.block_n < 128 * 128) continue;  // each with one kind of copies, the usual with both
-      GemmShape shape;
-      shape.dtype = kIn[kind % 2];
-      shape.out = kOut[kind % 3];
-      shape.a_transposed = kind % 4 < 2 && tile.block_m >= 64;
-      shape.b_transposed = kind % 2 == 0 && tile.block_n >= 64;
-      shape.beta = kind % 2 == 0 ? 0.0f : -0.5f;
-      shape.alpha = 0.75f;
-      shape.bias = kind % 3 != 1;
-      shape.activation = static_cast<Activation>(kind % 4);
+    const bool by_engine = arch::find(name)->has_unit("TMA");
+    const auto shape_of = [&](int served, int, const ops::GemmTile& tile) -> std::optional<GemmShape> {
+      if (served % 2 == (by_engine ? 1 : 0) && tile.block_m * tile.block_n < 128 * 128) return std::nullopt;  // each with one kind of copies, the usual with both
+      GemmShape shape = test::gemm_shape_of_kind(served, tile);
       if (!ops::gemm_warps_fit(tile, plain_kernel_with_addend())) {  // pieces that leave no registers for more than a plain end
         shape.a_transposed = shape.b_transposed = false;
         shape.beta = 0.0f;
         shape.activation = Activation::none;
       }
-      std::uint64_t seed = 100 * static_cast<std::uint64_t>(t + 1);
-      // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 2 blocks.
-      for (const auto& [rows, columns, k, blocks] : {std::array{1, 2, 2, 1}, {3, 1, 1, 2}, {2, 1, 5, 1}}) {
-        const bool ragged = rows != 1;
-        shape.m = rows * tile.block_m - (ragged ? 11 : 0);
-        shape.n = columns * tile.block_n - (ragged ? 19 : 0);
-        shape.k = k * tile.block_k - (ragged ? 5 : 0);
-        shape.padding = ragged ? 3 : 0;
-        CAPTURE(std::string(name));
-        CAPTURE(shape.text());
-        CAPTURE(t);
-        GemmProblem problem(shape, seed);
-        CHECK(kernels.run(problem, {t, 1}, seed, static_cast<unsigned>(blocks)) == "");
-        ++seed;
-      }
-    }
-    CHECK(served >= 7);
+      return shape;
+    };
+    // Whole tiles; ragged ones; fewer iterations than slots and more; 1 and 2 blocks.
+    CHECK(test::check_gemm_tiles(name, {{1, 2, 2, 1}, {3, 1, 1, 2, 11}, {2, 1, 5, 1, 11}}, shape_of) >= 7);
   }
 }
 
@@ -128,13 +97,6 @@ TEST_CASE("iterations of less than a swizzled row are for warps' products alone"
 }
 
 TEST_CASE("every arch of the family chooses a tile that it serves, for any size") {
-  for (const arch::Arch* arch : arch::all()) {
-    if (!ops::gemm_by_warps(*arch)) continue;
-    CAPTURE(arch->name);
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
-      ops::GemmKernel kernel;
-      kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, *arch).tile;
-      CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], *arch) > 0);
-    }
-  }
+  for (const arch::Arch* arch : arch::all())
+    if (ops::gemm_by_warps(*arch)) test::check_gemm_choices(arch->name);
 }
