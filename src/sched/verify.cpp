@@ -26,7 +26,7 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kLeastRegisters = 24;  ///< PTX ISA, setmaxnreg: 24 to 256 in steps of 8
+constexpr int kLeastRegisters = 24;  ///< of a role that has given registers to others: 24 to 256 in steps of 8, says the PTX ISA
 
 class Verifier {
  public:

@@ -187,6 +187,14 @@ def check_codegen(root):
         yield from find(root, path, text, "(?i)" + HARDWARE, "codegen names an arch or its instructions: {}")
 
 
+def check_scheduler_and_cache(root):
+    """An arch is data to what schedules and what keeps kernels: neither knows one by name, comments included."""
+    roles = HARDWARE.replace("|mma|", "|")  # a role may be called mma
+    for folder, name, pattern in (("src/sched", "sched", roles), ("cache", "cache", HARDWARE)):
+        for path in files(root, folder):
+            yield from find(root, path, path.read_text(), "(?i)" + pattern, name + " names an arch or its instructions: {}")
+
+
 def check_habits(root):
     """The environment has one reader; the library neither prints nor ends the process; nothing is left half done."""
     for path in files(root, "src") + files(root, "cache") + files(root, "include"):
@@ -268,7 +276,7 @@ def check_top(root):
             yield f"{path.name}/: the design has no such folder"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_habits, check_sizes, check_top]
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_top]
 
 
 def violations(root):
