@@ -40,10 +40,11 @@ TJ_DEVICE constexpr void check_operand() {
 /// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
 inline constexpr int kRightMn = 1, kLeftMn = 2;
 
-/// Shared-memory operand with 128-byte swizzle, which begins at a multiple of 1024 or inside the first row of such a pattern. Bits 0-13
-/// address >> 4, 16-29 leading offset >> 4, 32-45 stride offset >> 4, 46-48 the constant 1, 61-63 swizzle mode 2 (128 bytes). The
-/// offsets mean what they mean to sm_90a's: K-major, the stride is from 8 rows to the next 8 and the leading offset is not read;
-/// MN-major, the leading offset is from 64 rows to the next 64 and the stride from 8 of K to the next 8.
+/// Shared-memory operand with 128-byte swizzle, which begins at a multiple of 1024 or inside the first row of such a pattern. By the table of
+/// "Shared memory descriptor": bits 0-13 address >> 4, 16-29 leading offset >> 4, 32-45 stride offset >> 4, 46-48 the constant 1, 61-63 swizzle
+/// mode 2 (128 bytes); 0 are 49-51, as patterns begin at multiples of 1024, 52, as the leading dimension is told by an offset and not by an
+/// address, and 53-60, a constant. The offsets mean what they mean to sm_90a's ("Strides"): K-major, the stride is from 8 rows to the next 8 and the
+/// leading offset is not read; MN-major, the leading offset is from 64 rows to the next 64 and the stride from 8 of K to the next 8.
 TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
   return (u64{2} << 61) | (u64{1} << 46) | (u64{(stride_bytes >> 4) & 0x3fffu} << 32) | (u64{(leading_bytes >> 4) & 0x3fffu} << 16) |
          u64{(address >> 4) & 0x3fffu};
@@ -57,8 +58,9 @@ TJ_DEVICE constexpr u32 element_bits(F16) { return 0; }
 TJ_DEVICE constexpr u32 element_bits(Bf16) { return 1; }
 }  // namespace detail
 
-/// The instruction for products of Rows x Columns out of 16-bit elements, with sums in f32. Bits 4-5 type of the sums (1: f32), 7-9 and
-/// 10-12 types of left and right (0: f16, 1: bf16), 15 and 16 left and right MN-major, 17-22 columns >> 3, 24-28 rows >> 4.
+/// The instruction for products of Rows x Columns out of 16-bit elements, with sums in f32. By the table of "Instruction descriptor" for .kind::f16:
+/// bits 4-5 type of the sums (1: f32), 7-9 and 10-12 types of left and right (0: f16, 1: bf16), 15 and 16 left and right MN-major, 17-22 columns
+/// >> 3, 24-28 rows >> 4; 0 are 0-2 (dense), 3 (saturation of integers), 13 and 14 (negation), 30-31 (shift of .ws) and the reserved 6, 23 and 29.
 /// One block's product has 128 rows and a multiple of 16 columns up to 256, or 64 rows and a multiple of 8, that of a pair of blocks 256 rows and
 /// a multiple of 32. Of 64 rows, 16 are in the lower 16 of each warp's 32 lanes, or in the upper ones where the address says so; a left operand in
 /// tensor memory likewise.
