@@ -74,8 +74,16 @@ TEST_CASE("attention, products and chunk output for sm_100a: UTCHMMA, UTMALDG, L
   }
   for (const ops::Request& request : ops::fmha_op().requests({{"dtype", {"f16"}}, {"causal", {"both"}}}))
     check_sass(*compiler, tool, ops::fmha_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM", "STTM", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2", "FFMA.SAT", "FMNMX3"});
-  for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}))
-    check_sass(*compiler, tool, ops::gemm_op(), request, {"UTCHMMA", "UTMALDG", "UTCBAR", "LDTM", "UTCATOMSWS"});
+  const auto product = [&](const char* tile, const std::vector<const char*>& more) {
+    for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {tile}}})) {
+      std::vector<const char*> expected = {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM.16dp256bit", "UTCATOMSWS"};
+      expected.insert(expected.end(), more.begin(), more.end());
+      check_sass(*compiler, tool, ops::gemm_op(), request, expected);
+    }
+  };
+  product("256x128x64", {"USETMAXREG"});
+  product("128x128x64", {"UTMASTG.4D"});                                         // d through shared memory, by the copy engine
+  product("128x128x64c2x1", {"UTMALDG.4D.MULTICAST", "UTCBAR.MULTICAST", "UTMASTG.4D"});  // a copy for two blocks, which both hand back
   for (const ops::Request& request : ops::chunk_o_op().requests({{"head-ratio", {"1", "2"}}}))
     check_sass(*compiler, tool, ops::chunk_o_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTMASTG.4D", "UTCBAR", "LDTM.16dp256bit", "STTM.16dp128bit", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2"});
 }
