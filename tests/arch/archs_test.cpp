@@ -61,7 +61,7 @@ TEST_CASE("every NVIDIA device from 8.0 on that has an arch is served by the one
   CHECK(served(8, 8) == "sm_86");
   CHECK(served(8, 9) == "sm_89");
   CHECK(served(9, 0) == "sm_90a");  // before sm_90, which is for the same device
-  CHECK(served(10, 0) == "sm_100");  // before sm_100a, which has no node bodies
+  CHECK(served(10, 0) == "sm_100");  // before sm_100a, whose node bodies never ran on one
   CHECK(served(10, 3) == "sm_103");
   CHECK(served(11, 0) == "sm_110");
   CHECK(served(12, 0) == "sm_120a");

@@ -1,11 +1,13 @@
 // An NVRTC that compiles nothing: libnvrtc.so.1 for tests of what happens around a compile.
 //
 // Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and its
-// own text, so that equal sources give equal binaries and different ones differ. Knows sm_90 and its variants only. Steered through
+// own text, so that equal sources give equal binaries and different ones differ. Knows 9.0, 10.0 and 10.3 with their variants only. Steered through
 // fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library finds it.
 #include <nvrtc.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -27,6 +29,14 @@ State& state() {
 nvrtcResult copy(const std::string& from, char* to) {
   std::memcpy(to, from.data(), from.size());
   return NVRTC_SUCCESS;
+}
+
+constexpr int kArchs[] = {90, 100, 103};
+
+bool knows(const std::string& arch) {
+  for (const int each : kArchs)
+    if (arch == "sm_" + std::to_string(each) || arch == "sm_" + std::to_string(each) + "a") return true;
+  return false;
 }
 
 }  // namespace
@@ -60,11 +70,11 @@ nvrtcResult nvrtcVersion(int* major, int* minor) {
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
-  *count = 1;
+  *count = static_cast<int>(std::size(kArchs));
   return NVRTC_SUCCESS;
 }
 nvrtcResult nvrtcGetSupportedArchs(int* archs) {
-  archs[0] = 90;
+  std::copy(std::begin(kArchs), std::end(kArchs), archs);
   return NVRTC_SUCCESS;
 }
 
@@ -82,7 +92,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
   ++state().compiles;
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i], key = "--gpu-architecture=";
-    if (option.compare(0, key.size(), key) == 0 && option != key + "sm_90" && option != key + "sm_90a") {
+    if (option.compare(0, key.size(), key) == 0 && !knows(option.substr(key.size()))) {
       program->log = "nvrtc: error: invalid value for " + option + "\n";
       return NVRTC_ERROR_INVALID_OPTION;
     }
