@@ -10,6 +10,7 @@
 
 #include "arch/arch.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_lists.hpp"
 #include "ops/gemm_problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
@@ -46,35 +47,7 @@ int stages(const Choice& choice) {
 
 }  // namespace
 
-TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no iteration") {
-  for (int rung = 1; rung <= 10; ++rung) {
-    std::vector<GemmShape> shapes = {{64, 256, 64}, {1, 1, 1}, {33, 97, 40}, {50, 200, 24}};
-    shapes[2].a_transposed = shapes[3].b_transposed = true;
-    if (rung >= 2) shapes.insert(shapes.end(), {{40, 130, 64}, {64, 256, 130}, {7, 255, 200}, {64, 250, 450}});
-    if (rung >= 3) shapes.insert(shapes.end(), {{200, 300, 136}, {129, 513, 72}, {100, 260, 330, 3}});
-    if (rung >= 3) {
-      shapes.back().a_transposed = shapes.back().b_transposed = shapes.back().b_shared = true;
-      shapes[shapes.size() - 2].dtype = shapes[shapes.size() - 2].out = DType::bf16;
-      GemmShape all{130, 300, 90};
-      all.out = DType::f32;
-      all.bias = all.in_place = true;
-      all.alpha = 0.5f;
-      all.beta = -1;
-      all.padding = 3;
-      all.activation = Activation::gelu;
-      shapes.push_back(all);
-      all = {70, 40, 64};
-      all.alpha = 0;
-      shapes.push_back(all);
-    }
-    std::uint64_t seed = 10;
-    for (const GemmShape& shape : shapes) {
-      CAPTURE(rung);
-      CAPTURE(shape.text());
-      CHECK(run(shape, rung, ++seed) == "");
-    }
-  }
-}
+TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no iteration") { test::check_gemm_rungs("sm_90a"); }
 
 TEST_CASE("a rung constrains the schedule as it says, and each gives at least the freedom of the one before") {
   int before = 1 << 30;

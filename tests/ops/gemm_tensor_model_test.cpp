@@ -1,5 +1,6 @@
-// Protects matrix products in tensor memory: results on the CPU model against f64; every tile, order, type and epilogue, odd sizes, parts of
-// K, operands that begin anywhere, sums that are stored under the next tile; that what such archs do not serve is refused by what they do.
+// Protects matrix products in tensor memory: results on the CPU model against f64; every tile, order, type and epilogue, sums that are stored under
+// the next tile; that what such archs do not serve is refused by what they do. Sizes, places, parts of K, rungs: gemm_tensor_shapes_model_test.cpp and
+// gemm_tensor_rungs_model_test.cpp.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -26,25 +27,10 @@ namespace {
 constexpr const char* kArch = "sm_100a";
 }  // namespace
 
-TEST_CASE("shapes at the edges of tiles and of K") { test::check_gemm_edges(kArch); }
-
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
   // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1 and 2 blocks.
   const auto shape_of = [](int served, int, const ops::GemmTile& tile) { return test::gemm_shape_of_kind(served, tile); };
   CHECK(test::check_gemm_tiles(kArch, {{1, 2, 2, 1}, {3, 1, 1, 2, 11}, {2, 2, 5, 1, 11}}, shape_of) >= 6);
-}
-
-TEST_CASE("rungs: one role or several, copies by threads or by the engine, one set of sums or two, clusters that share b") {
-  std::uint64_t seed = 70;
-  for (const int rung : {1, 3, 4, 5, 6, 8, 9}) {
-    GemmShape shape = test::gemm_shape(rung == 1 ? 50 : 129, rung == 1 ? 200 : 513, rung == 1 ? 40 : 330);
-    shape.b_transposed = rung % 2 == 0;
-    CAPTURE(rung);
-    GemmProblem problem(shape, ++seed);
-    problem.args.rung = rung;
-    problem.run(testing::model_runtime(std::string("model:") + kArch), {DeviceKind::cpu, 0});
-    CHECK(problem.problem() == "");
-  }
 }
 
 TEST_CASE("one role of several warps: only the thread that asks for products waits for their operands, as the unit alone hands these back") {
@@ -67,10 +53,6 @@ TEST_CASE("one role of several warps: only the thread that asks for products wai
     CHECK(problem.problem() == "");
   }
 }
-
-TEST_CASE("parts of K, and operands that begin anywhere") { test::check_gemm_parts_and_places(kArch); }
-
-TEST_CASE("batches; alpha 0 reads neither a nor b, beta 0 not c") { test::check_gemm_batches(kArch); }
 
 TEST_CASE("what the unit does not serve is refused by what it does") {
   const arch::Arch& arch = *arch::find(kArch);
