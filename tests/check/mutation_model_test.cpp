@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/arch.hpp"
@@ -22,7 +23,7 @@ struct Score {
   std::size_t mutants = 0, equivalent = 0;
 };
 
-Score judge_all(const char* op_name, const char* target, const char* flags) {
+Score judge_all(const char* op_name, const char* target, const char* flags, bool sites_alone = false) {
   const testing::Scratch scratch;
   Options options;
   options.cache_dir = scratch.path();
@@ -35,7 +36,9 @@ Score judge_all(const char* op_name, const char* target, const char* flags) {
   check::Seeds seeds;
   seeds.count = 60;
   Score score;
-  for (const check::Judged& judged : check::judge(problems, kernels, check::mutants_of(subjects.front(), kernels), seeds)) {
+  std::vector<check::Mutant> mutants = check::mutants_of(subjects.front(), kernels);
+  if (sites_alone) mutants.erase(std::remove_if(mutants.begin(), mutants.end(), [](const check::Mutant& mutant) { return !mutant.text.empty(); }), mutants.end());
+  for (const check::Judged& judged : check::judge(problems, kernels, std::move(mutants), seeds)) {
     ++score.mutants;
     score.equivalent += judged.verdict == check::Verdict::equivalent;
     CAPTURE(judged.mutant.kernel->name);
@@ -63,6 +66,13 @@ TEST_CASE("one role that fills, reads and multiplies: every mutant is caught, th
 TEST_CASE("the unit that works in tensor memory: every mutant of a product is caught") {
   const Score score = judge_all("gemm", "model:sm_100a", "--tile 128x64x64");
   CHECK(score.mutants >= 40);
+  CHECK(score.equivalent == 0);
+}
+
+TEST_CASE("the unit that works in tensor memory: every site of attention is missed") {
+  // One problem, in which all of a block's rows have keys; rings of other depths, which are compiled each, are in the full set.
+  const Score score = judge_all("fmha", "model:sm_100a", "--head-dim 64 --causal true --heads 1 --seq-q 258 --seq-k 600", true);
+  CHECK(score.mutants >= 150);
   CHECK(score.equivalent == 0);
 }
 
