@@ -56,6 +56,8 @@ PLANTS = [
     ("kernel_templates/ops/planted.cuh", "template <int A, class B, class C = D<1, 2>, int... E,\n          bool F>\nvoid f();\n", "5 template parameters"),
     ("tests/ops/planted.cpp", "// TO" + "DO later\n", "finish it or leave it out"),
     ("utils/planted.txt", "x\n", "utils/: the design has no such folder"),
+    ("planted-1.0-py3-none-any.whl", "x\n", ".whl is fetched or built"),
+    ("tests/isa/planted.cubin", "x\n", ".cubin is fetched or built"),
 ]
 
 # What must not be taken for a violation.

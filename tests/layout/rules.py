@@ -42,6 +42,7 @@ THIRD_PARTY = {
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}
 OWN_FOLDERS = ["include", "src", "cache", "kernel_templates", "tests", "samples", ".cmake", ".ci"]
 SUFFIXES = {".cpp", ".hpp", ".h", ".cuh", ".py", ".sh", ".cmake", ".c"}
+MADE = {".whl", ".zip", ".gz", ".tgz", ".xz", ".so", ".a", ".o", ".cubin", ".hsaco", ".ptx"}
 MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
 MAX_TEMPLATE_PARAMETERS = 4
@@ -276,7 +277,14 @@ def check_top(root):
             yield f"{path.name}/: the design has no such folder"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_top]
+def check_made(root):
+    """What is fetched or built lies in build/ or .deps/."""
+    listed = list(root.glob("*")) + [path for folder in OWN_FOLDERS for path in (root / folder).rglob("*")]
+    for path in sorted(path for path in listed if path.suffix in MADE and path.is_file()):
+        yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
+
+
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_top, check_made]
 
 
 def violations(root):
