@@ -2,23 +2,15 @@
 // without keys, single rows and keys; and blocks that walk several tiles.
 #include <doctest/doctest.h>
 
-#include <tilejit/tilejit.hpp>
+#include <cstdint>
 
-#include "ops/fmha_problem.hpp"
-#include "support/model_runtime.hpp"
+#include "ops/fmha_checks.hpp"
 
 using namespace tj;
-using test::FmhaProblem;
 using test::FmhaShape;
 
 namespace {
-
-std::string run(const FmhaShape& shape, std::uint64_t seed) {
-  FmhaProblem problem(shape, seed);
-  testing::model_runtime("model:sm_100a").fmha(problem.args);
-  return problem.problem();
-}
-
+constexpr const char* kTarget = "model:sm_100a";
 }  // namespace
 
 TEST_CASE("lengths at the edges of tiles, each with each") {
@@ -30,7 +22,7 @@ TEST_CASE("lengths at the edges of tiles, each with each") {
           const bool several = seq_q * seq_k < 129 * 161;
           const FmhaShape shape{1, several ? 4 : 1, several ? 2 : 1, seq_q, seq_k, head_dim, seq_q % 2 ? DType::bf16 : DType::f16, causal, seq_k % 2 == 0, true};
           CAPTURE(shape.text());
-          CHECK(run(shape, seed++) == "");
+          CHECK(test::run_fmha(kTarget, shape, seed++) == "");
         }
 }
 
@@ -38,6 +30,6 @@ TEST_CASE("more tiles than the model has SMs: blocks that walk several tiles") {
   for (const bool causal : {false, true}) {
     const FmhaShape shape{2, 4, 2, 300, 200, 128, DType::f16, causal, true, true};
     CAPTURE(shape.text());
-    CHECK(run(shape, causal ? 8402 : 8401) == "");
+    CHECK(test::run_fmha(kTarget, shape, causal ? 8402 : 8401) == "");
   }
 }

@@ -5,7 +5,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "ops/chunk_o_problem.hpp"
-#include "ops/fmha_problem.hpp"
+#include "ops/fmha_checks.hpp"
 #include "ops/gemm_checks.hpp"
 #include "support/model_runtime.hpp"
 
@@ -21,9 +21,7 @@ TEST_CASE("attention: both head dims and types, masks, layouts, grouped heads, e
                                        {1, 1, 1, 200, 50, 64, DType::f16, true, false, false}, {2, 1, 1, 65, 300, 64, DType::bf16, false, true, true},
                                        {1, 4, 1, 63, 64, 128, DType::bf16, true, true, true}, {1, 1, 1, 300, 700, 128, DType::f16, false, false, true}}) {
     CAPTURE(shape.text());
-    test::FmhaProblem problem(shape, seed++);
-    testing::model_runtime(kTarget).fmha(problem.args);
-    CHECK(problem.problem() == "");
+    CHECK(test::run_fmha(kTarget, shape, seed++) == "");
   }
 }
 
