@@ -45,7 +45,7 @@ void refuse_names(const graph::Graph& graph, const Layout& layout) {
   for (const auto& node : graph.nodes) {
     const std::string name = context_variable(node.context);
     const auto [first, is_new] = contexts.emplace(name, node.context);
-    if (kOwn.count(name) != 0 || (!is_new && first->second != node.context))
+    if (kOwn.count(name) != 0 || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
       fail(Stage::codegen, Code::unsupported, cat("context '", node.context, "' of node '", node.name, "' would be a variable '", name, "', a name that ", is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
   }
   std::set<std::string> rings;

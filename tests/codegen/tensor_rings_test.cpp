@@ -126,3 +126,11 @@ TEST_CASE("columns are not shared with what is still read an iteration later") {
   const int output = layout.rings[static_cast<std::size_t>(ring_of(choice, "output.0"))].column;
   for (const char* scores : {"scores.0", "scores.1"}) CHECK(layout.rings[static_cast<std::size_t>(ring_of(choice, scores))].column != output);
 }
+
+TEST_CASE("what the unit calls its columns is no name for a context") {
+  Choice choice = attention(64, true);
+  for (graph::Node& node : choice.candidate.graph.nodes)
+    if (node.context == "Softmax") node.context = "Tensor";
+  const std::string message = testing::error_of([&] { text_of(choice); }).message;
+  CHECK_MESSAGE(has(message, "context 'Tensor' of node 'begin.0' would be a variable 'tensor', a name that the unit uses"), message);
+}
