@@ -9,7 +9,8 @@
 // - what a thread has learned by a sync counts for its loads, stores and products after tensor_after_sync;
 // - products of one thread on the same sums in the same shape are in order, and so is one that overwrites what an earlier one read;
 // - columns may be freed by who has learned that all is done, with no fence.
-// And one of units whose notes say what their columns are: who fills or uses a ring's slot has waited for the slot's own barrier, as in shared memory.
+// And two of units whose notes say what their columns are, as in shared memory: who fills or uses a ring's slot has waited for the slot's own
+// barrier, and products that fill it again know by that barrier alone of its readers' loads and stores.
 #pragma once
 
 #include <array>
