@@ -56,7 +56,7 @@ class Builder : GemmBuilder {
   }
 
  private:
-  int rows() const { return std::min(kMostRows, tile_.block_m); }
+  int rows() const { return gemm_tensor_rows(tile_); }
   int load(const char* name, const char* value, int rows, int shared_by, int stride) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
     graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
@@ -113,6 +113,10 @@ const arch::Needs& gemm_tensor_needs() { return kNeeds; }
 bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch) {
   return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) && tile.block_k % gemm::kSwizzleColumns == 0 && sum_slots(tile, arch) > 0;
 }
+
+int gemm_tensor_rows(const GemmTile& tile) { return std::min(kMostRows, tile.block_m); }
+
+bool gemm_tensor_stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_slots(tile, arch) > 1; }
 
 double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch) {
   return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k / gemm_flops_per_cycle(tile.element_bytes, arch);

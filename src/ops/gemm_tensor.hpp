@@ -9,6 +9,10 @@ namespace tj::ops {
 bool gemm_in_tensor_memory(const arch::Arch& arch);
 const arch::Needs& gemm_tensor_needs();
 bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch);
+/// Rows of one product.
+int gemm_tensor_rows(const GemmTile& tile);
+/// Are a tile's sums stored under the next one's loop? Tensor memory has room for a second set of them then.
+bool gemm_tensor_stores_beside(const GemmTile& tile, const arch::Arch& arch);
 /// Of an iteration, on the unit.
 double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch);
 graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch);

@@ -65,6 +65,7 @@ struct Rates {
   double copy_latency_cycles = 0, next_launch_cycles = 0;
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
   std::array<int, kTileCount> beside{};                              ///< blocks that share an SM; 0: the arch does not serve the tile
+  std::array<bool, kTileCount> stores_beside{};                      ///< a block stores a tile under the next one's loop
   std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
 };
 
@@ -100,6 +101,7 @@ Rates rates_by_warps(const arch::Arch& arch) {
     rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
     if (gemm_in_tensor_memory(arch)) {
       rates.matrix[t] = whole(gemm_tensor_cycles(kTiles[t], arch));
+      rates.stores_beside[t] = gemm_tensor_stores_beside(kTiles[t], arch);
       continue;
     }
     const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
@@ -182,7 +184,7 @@ class Prediction {
   Prediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates)
       : rates_(rates), tile_(kTiles[static_cast<std::size_t>(tile)]), cycles_(rates.cycles[static_cast<std::size_t>(tile)]), out_bytes_(size_of(kernel.out)), add_c_(kernel.add_c),
         blocks_(up(sizes.k, tile_.block_k)), clusters_(clusters_of(sizes, tile_)), places_(cluster_places(tile_, *rates.arch)),
-        beside_(rates.beside[static_cast<std::size_t>(tile)]) {
+        beside_(rates.beside[static_cast<std::size_t>(tile)]), stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]) {
     const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), batch = static_cast<double>(sizes.batch);
     elements_ = m * n * batch;
     operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
@@ -195,8 +197,11 @@ class Prediction {
     const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
     const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
     const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
-    // Of blocks side by side on an SM one stores while another multiplies.
-    const auto by_iterations = [&](double iteration) { return waves * iterations * iteration + (std::ceil(waves / beside_) - 1) * end; };
+    // Of blocks side by side on an SM one stores while another multiplies; so does a block that has room for the next tile's sums.
+    const auto by_iterations = [&](double iteration) {
+      const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
+      return waves * loop + (std::ceil(waves / beside_) - 1) * alone;
+    };
     // Each operand read once, the result written once; or the sums of each part.
     const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
     const double by_memory = compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
@@ -219,6 +224,7 @@ class Prediction {
   const bool add_c_;
   const std::int64_t blocks_;  ///< iterations of K as a whole
   const double clusters_, places_, beside_;
+  const bool stores_beside_;
   double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
 };
 
@@ -344,7 +350,7 @@ GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch:
   const GemmCopyRates copies = gemm_copy_rates(arch);
   const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
   const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
-  const double rows = gemm_by_warps(arch) ? tile.block_m : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
+  const double rows = gemm_by_warps(arch) ? tile.block_m : gemm_in_tensor_memory(arch) ? gemm_tensor_rows(tile) : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
   const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
   result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
   // Consumers store side by side; what they write leaves no faster than copies come.
