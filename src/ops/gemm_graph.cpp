@@ -141,6 +141,8 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
   candidate.one_role = rung.one_role;
   candidate.copies_apart = gemm_in_tensor_memory(arch) && !rung.one_role;  // one's rows leave while the other's do
   if (!gemm_in_tensor_memory(arch)) candidate.definitions = matrix_widths({tile.block_n});
+  else if (gemm_tensor_stores_beside(tile, arch) && candidate.copies_apart)
+    candidate.graph.overhead_cycles = std::max(0.0, candidate.graph.overhead_cycles - candidate.typical_iterations * gemm_tensor_cycles(tile, arch));
   return {candidate};
 }
 

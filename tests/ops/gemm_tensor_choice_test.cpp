@@ -54,6 +54,19 @@ TEST_CASE("a thread stores as many sums as its product has rows for it") {
   CHECK(end({64, 256, 64}) == doctest::Approx(128 * kArch.fact("fragment_store_cycles")).epsilon(0.001));
 }
 
+TEST_CASE("so do predictions of a schedule") {
+  const auto overhead = [](const ops::GemmTile& tile, int rung) {
+    ops::GemmKernel kernel;
+    kernel.tile = test::gemm_tile_named(ops::gemm_tile_name(tile));
+    kernel.rung = rung;
+    return ops::gemm_candidate(kernel, kArch).graph.overhead_cycles;
+  };
+  const auto end = [](const ops::GemmTile& tile) { return static_cast<double>(ops::gemm_tile_cycles(tile, 2, kArch).end); };
+  CHECK(overhead({256, 128, 64}, 0) == 0);
+  CHECK(overhead({256, 256, 64}, 0) == end({256, 256, 64}));
+  CHECK(overhead({64, 256, 64}, 6) == end({64, 256, 64}));  // one role: it stores before it goes on
+}
+
 TEST_CASE("large products take a tile with two sets of sums, and its schedule never lets the unit wait") {
   for (const std::int64_t size : {4096, 8192, 16384}) {
     CAPTURE(size);
