@@ -61,7 +61,7 @@ std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu)
   }
   for (const std::string& name : work.targets)
     if (arch::parse_target(name).name() != target)
-      bad_use(cat("--target is '", name, "'; allowed with --tune: ", target, ", which this machine's first GPU runs"));
+      bad_use(cat("--target is '", name, "'; allowed with --tune: one that this machine's first GPU runs, such as ", target));
   return target;
 }
 
@@ -138,6 +138,7 @@ int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bo
   Options options;
   options.cache_dir = work.cache_dir;
   options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model) options.target = work.targets.front();  // of those that the GPU can run
   Runtime runtime(options);
   const Device gpu{DeviceKind::cuda, 0};
   TuneOptions how;

@@ -79,6 +79,30 @@ TEST_CASE("several problems, as JSON and nothing else") {
   }
 }
 
+TEST_CASE("a Blackwell's tiles in tensor memory are timed where that is asked for, and calls there take what was measured") {
+  for (const bool named : {true, false}) {
+    TuneMachine machine;
+    machine.cuda.set_capability(10, 0);
+    if (!named) ::setenv("TJ_TARGET", "sm_100a", 1);
+    std::vector<std::string> words = {"--sizes", "1024", "--dtype", "f16", "--tune-limit", "6", "--tune-rounds", "1", "--json"};
+    if (named) words.insert(words.end(), {"--target", "sm_100a"});
+    const Run result = machine.tune(words);
+    ::unsetenv("TJ_TARGET");
+    CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
+    const auto json = nlohmann::json::parse(result.out);
+    REQUIRE(json["problems"].size() == 1);
+    CHECK(json["problems"][0]["kernels"].size() == 6);
+    tj::Options options = machine.options();
+    options.target = "sm_100a";
+    tj::GemmConfig config;
+    config.m = config.n = config.k = 1024;
+    const tj::KernelReport report = tj::Runtime(options).prepare(config, {tj::DeviceKind::cuda, 0});
+    CHECK(has(report.schedule_json, "TMEM"));
+    CHECK(report.origin == tj::KernelOrigin::disk);
+    CHECK_MESSAGE(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 1024x1024x1024 on Fake H200: " + report.name.substr(report.name.rfind('_') + 1)), report.name);
+  }
+}
+
 TEST_CASE("a kernel that is named is the one that is kept; a problem that it does not serve is a failure") {
   TuneMachine machine;
   const Run result = machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
@@ -97,7 +121,9 @@ TEST_CASE("bad use is refused before anything is made") {
   machine.refused({"--m", "64", "--n", "64", "--k", "0"}, "k is 0");
   machine.refused({"--m", "64", "--n", "64", "--k", "64", "--head-dim", "64"}, "--head-dim means nothing to gemm");
   machine.refused({"--sizes", "64", "--tile", "128x256x64"}, "--tile is given; it is what is measured");
-  machine.refused({"--sizes", "64", "--target", "model:sm_90a"}, "--target is 'model:sm_90a'; allowed with --tune: sm_90a");
+  machine.refused({"--sizes", "64", "--target", "model:sm_90a"}, "--target is 'model:sm_90a'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
+  machine.refused({"--sizes", "64", "--target", "sm_90a,sm_90"}, "--target is 'sm_90'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
+  machine.refused({"--sizes", "64", "--target", "sm_100a"}, "target 'sm_100a' does not run on cuda:0 (sm_90a)");
   machine.refused({"--sizes", "64", "--tune-limit", "0"}, "0");
   machine.refused({"--list"}, "--tune");
   CHECK(run({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
