@@ -1,6 +1,7 @@
-// Where rings, roles and named barriers live: shared-memory offsets, warps, barrier ids.
+// Where rings, roles and named barriers live: shared-memory offsets, columns of tensor memory, warps, barrier ids.
 //
-// Decides addresses and numbers only. Invariant: slots are aligned as their value asks, nothing overlaps.
+// Decides addresses and numbers only; of columns those of tensor_places.hpp. Invariant: slots are aligned as their value asks, nothing in
+// shared memory overlaps.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct RingPlace {
 
 struct RolePlace {
   int first_warp = 0;
-  bool single_thread = false;  ///< every node copies or stores in bulk: one thread runs the role
+  bool single_thread = false;  ///< every node copies or stores in bulk or asks for products: one thread runs the role
 };
 
 /// Warps that share one register count.
@@ -51,7 +52,7 @@ Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
 /// Without a next tile, what is filled once a tile is never filled again.
 bool filled_once(const graph::Graph& graph, const graph::Value& value);
 
-/// The role's nodes that read or fill this ring's value.
+/// Does a node of the role read the value?
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value);
 
 }  // namespace tj::codegen

@@ -13,7 +13,7 @@
 
 namespace tj::codegen {
 
-/// Fills `column` of the rings that have slot_columns. Returns the columns to allocate: a power of two, 0 without such rings. Throws
+/// Fills `column` and `member_columns` of the rings that have slot_columns. Returns the columns to allocate: a power of two, 0 without such rings. Throws
 /// tj::Error(codegen, unsupported) when there are not enough.
 int place_tensor_rings(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings);
 
