@@ -1,7 +1,7 @@
 // The matrix instruction of sm_100a, which works on tensor memory: one thread issues it. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. See arch/sm100_tensor.cuh, before which it is of no use.
-// Source of the encodings: PTX ISA 8.7 and 9.0, "tcgen05.mma", "tcgen05.commit". None of it has run on a device.
+// Source of the encodings: PTX ISA 8.7 and 9.0, "tcgen05.mma", "tcgen05.commit", "cp.async.bulk.tensor" (.cta_group::2: the barrier may be the pair's other block's). None of it has run on a device.
 #pragma once
 
 namespace tj::dev {
@@ -36,6 +36,17 @@ TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruct
 #pragma unroll
   for (u32 step = 0; step < S::kSteps; ++step)
     matrix_multiply_tensor<Blocks>(sums, a + 8u * step, operand_advance(b, step * S::kRightBytes), instruction, accumulate || step > 0);
+}
+
+// ---- what the unit reads, and who learns that it is done ----------------------------------------------------------------
+/// One box of a rank-4 tensor into this block's shared memory; its bytes complete on the barrier at the same place in that block of its
+/// pair which has the lower rank, where the pair's products are asked for. One thread issues it.
+TJ_DEVICE void copy_box_4d_for_pair(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %2, %7;\n"
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, {%3, %4, %5, %6}], [there];\n}\n" ::"r"(destination),
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(cluster_rank() & ~1u)
+      : "memory");
 }
 
 /// One arrival on the barrier once all products that this thread has issued are done.

@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 12u
+#define TJ_MODEL_ABI_VERSION 13u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -142,6 +142,8 @@ typedef struct tj_model_api {
   void (*tensor_multiply)(const tj_model_tensor_matrix* instruction);
   /* One arrival, once what the thread has issued is done, on the barrier at this address in every block of the mask; ~0: in this block alone. */
   void (*tensor_commit)(int site, unsigned barrier, unsigned mask, int blocks);
+  /* A box into this block, which completes on the barrier at this address in the block of the lower rank of its pair. */
+  void (*copy_box_for_pair)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */

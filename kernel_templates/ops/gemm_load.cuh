@@ -28,6 +28,10 @@ struct Block {
   static constexpr bool kMnMajor = MnMajor;
   static constexpr int kDepth = Depth;
 };
+/// One box of what the products of a pair of blocks read; specialised where there are such.
+template <bool>
+struct PairCopy;
+
 /// This block's share of it: all that is across, part of what goes down.
 template <class C, class B, class Share>
 TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32 slot, u32 full, Share share) {
@@ -39,6 +43,7 @@ TJ_DEVICE void load_operand(const TensorMap* map, int row, int i, int batch, u32
   for (int at = 0; at < B::kAcross; at += kBlockColumns<C>) {
     const u32 place = slot + at / kBlockColumns<C> * B::kPitch + skipped * kRowBytes<C, B::kMnMajor>;
     if constexpr (Share::kParts > 1) dev::copy_box_4d_multicast(place, map, full, share.mask, across + at, down, batch, 0);
+    else if constexpr (C::kPairs) PairCopy<C::kPairs>::box(place, map, full, across + at, down, batch);
     else dev::copy_box_4d(place, map, full, across + at, down, batch, 0);
   }
 }
@@ -50,7 +55,9 @@ TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
 template <class C, class Share = dev::Share<1>>
 TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share = {}) {
   const Params& params = loader.params;
-  load_operand<C, Block<C::kRightMn, C::kBlockN, C::kBlockN, C::kBlockK>>(&params.b, tile.column, tile.first + i, tile.batch * params.b_batched, slot, full, share);
+  // Of a pair of blocks each has half of the columns.
+  const int column = tile.column + (C::kPairs ? static_cast<int>(dev::cluster_rank() % 2u) * C::kSlotColumns : 0);
+  load_operand<C, Block<C::kRightMn, C::kSlotColumns, C::kSlotColumns, C::kBlockK>>(&params.b, column, tile.first + i, tile.batch * params.b_batched, slot, full, share);
 }
 template <class C>
 TJ_DEVICE void load_ab(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {

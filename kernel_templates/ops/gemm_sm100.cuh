@@ -1,7 +1,8 @@
 // Matrix product on the matrix unit that works in tensor memory: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, in products of 128 rows; iteration i handles kBlockK of K.
+// A block owns a kBlockM x kBlockN tile of d, in products of 128 rows; iteration i handles kBlockK of K. Pairs of blocks multiply together:
+// 256 rows, of which each has half, by kBlockN columns, of which each has brought half.
 // Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing else.
 #pragma once
 
@@ -14,6 +15,13 @@ template <class C>
 inline constexpr int kProductRows = C::kBlockM < 128 ? C::kBlockM : 128;
 inline constexpr int kMatrixK = 16;
 
+template <>
+struct PairCopy<true> {
+  TJ_DEVICE static void box(u32 place, const TensorMap* map, u32 full, int across, int down, int batch) {
+    dev::copy_box_4d_for_pair(place, map, full, across, down, batch, 0);
+  }
+};
+
 /// Asks the matrix unit; no state of its own.
 template <class C_>
 struct Product {
@@ -22,7 +30,7 @@ struct Product {
   TJ_DEVICE Product(const Params&, int which) : copy(which) {}
 };
 
-/// sums (+)= a b^T: kProductRows x kBlockN.
+/// sums (+)= a b^T: kProductRows x kBlockN; of a pair of blocks, as many rows in each.
 template <class C>
 TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 sums) {
   constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
@@ -31,13 +39,14 @@ TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 su
   // What the rows of one product are apart: blocks of 64 rows, or rows of a block.
   constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK * (kProductRows<C> / kSwizzleColumns) : kProductRows<C>) * kSwizzleRowBytes;
   constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
-  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
-  constexpr u32 kInstruction = dev::matrix_instruction<kProductRows<C>, C::kBlockN, kOrder>(typename C::Element{});
+  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kSlotColumns) * kSwizzleRowBytes;
+  constexpr int kBlocks = C::kPairs ? 2 : 1;
+  constexpr u32 kInstruction = dev::matrix_instruction<kBlocks * kProductRows<C>, C::kBlockN, kOrder>(typename C::Element{});
   const u64 left = dev::matrix_operand(a + product.copy * kCopyBytes, C::kLeftMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block)
-    dev::matrix_multiply_steps<Steps>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
+    dev::matrix_multiply_steps<Steps, kBlocks>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
 }
 
 template <class C>

@@ -106,6 +106,18 @@ void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& sche
   refuse_mixed_readers(graph, schedule);
 }
 
+// One block of a pair asks for the products of both: its thread does nothing else that both blocks need.
+void refuse_mixed_products(const graph::Graph& graph, const sched::Schedule& schedule) {
+  if (!graph.pairs) return;
+  for (const auto& role : schedule.roles) {
+    const auto product = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::unit; };
+    const auto one = std::find_if(role.nodes.begin(), role.nodes.end(), product), other = std::find_if_not(role.nodes.begin(), role.nodes.end(), product);
+    if (one != role.nodes.end() && other != role.nodes.end())
+      fail(Stage::codegen, Code::unsupported, cat("role '", role.name, "' runs '", graph.nodes[static_cast<std::size_t>(*one)].name, "', a product of a pair of blocks, and '",
+           graph.nodes[static_cast<std::size_t>(*other)].name, "', which is none; allowed are products in a role of their own"));
+  }
+}
+
 // Without barriers in shared memory only the whole block can meet, and nobody learns when hardware is done.
 void refuse_without_barriers(const graph::Graph& graph, const sched::Schedule& schedule) {
   if (graph.machine.shared_barriers) return;
@@ -158,7 +170,8 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     const bool copied = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
       return edge.value == schedule.rings[r].value && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::copy;
     });
-    const std::string bytes = copied ? cat(", kCopiedBytes = ", value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes) : "";
+    const std::int64_t own = value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes;
+    const std::string bytes = copied ? cat(", kCopiedBytes = ", of_pair(graph, schedule.rings[r].value) == OfPair::read ? 2 * own : own) : "";
     w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, bytes, ";");
     if (!graph.machine.shared_barriers) {
       w.line("static constexpr unsigned kData = ", ring.data, ";");
@@ -219,18 +232,22 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
     const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
     const bool guarded = warps < graph.machine.warps_per_group || place.single_thread;
-    if (guarded) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), place.single_thread ? " && dev::elect_one()" : "", ")");
+    const bool of_first = graph.pairs && graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async == graph::Async::unit;
+    if (guarded) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), of_first ? " && dev::first_of_pair()" : "", place.single_thread ? " && dev::elect_one()" : "", ")");
     write_roles(w, sites, graph, schedule, layout, {role});
     if (guarded) w.close();
   }
 }
+
+/// As a template argument behind others.
+const char* blocks_of(const graph::Graph& graph) { return graph.pairs ? ", 2" : ""; }
 
 // Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without rings has none.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy || node.async == graph::Async::unit; });
   w.line("const unsigned warp = dev::warp_index();");
   if (layout.rings.empty() && graph.cluster == 1) return;
-  if (layout.tensor_columns > 0) w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, ">(shared + ", layout.tensor_address, ");");
+  if (layout.tensor_columns > 0) w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, blocks_of(graph), ">(shared + ", layout.tensor_address, ");");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
   if (copies || graph.cluster > 1) w.line("dev::mbarrier_init_done<", sites.add(Site{0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}), ">();");
@@ -243,11 +260,11 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
 }
 
 // The columns go back once all roles are done with them.
-void write_end(Writer& w, Sites& sites, const Layout& layout) {
+void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");
   w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
-  w.line("if (warp == 0) dev::tensor_free(tensor, ", layout.tensor_columns, ");");
+  w.line("if (warp == 0) dev::tensor_free", graph.pairs ? "<2>" : "", "(tensor, ", layout.tensor_columns, ");");
 }
 
 }  // namespace
@@ -256,6 +273,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   refuse_inexpressible(graph, schedule);
   refuse_unobserved(graph, schedule);
   refuse_without_barriers(graph, schedule);
+  refuse_mixed_products(graph, schedule);
   Layout layout = make_layout(graph, schedule);
   refuse_names(graph, layout);
   Writer w;
@@ -290,7 +308,7 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     g = end;
   }
   if (branched) w.close();
-  write_end(w, sites, layout);
+  write_end(w, sites, graph, layout);
   w.close();
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
   return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), std::move(notes)};

@@ -160,7 +160,7 @@ void EventWriter::write_ring_event(const Event& event, const Section& section, c
     case EventKind::publish: return write_publish(event, section, arguments);
     case EventKind::release: return write_release(event, section, arguments);
     case EventKind::wait_empty: return write_wait_empty(event, section, arguments);
-    default: return w_.line("dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
+    default: return w_.line(of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(event.ring)].value) == OfPair::read ? "if (dev::first_of_pair()) " : "", "dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
   }
 }
 
@@ -193,7 +193,8 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   end_reads(event, section);
   const bool again = filled_again(event, section);
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
-  line(family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
+  const bool to_first = of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(event.ring)].value) == OfPair::filled;
+  line(to_first ? "dev::release_to_first<" : family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
 
 void EventWriter::write_wait_empty(const Event& event, const Section& section, const std::string& arguments) {
@@ -213,7 +214,8 @@ void EventWriter::write_unit_event(const Event& event, const Section& section, c
   Event of = event;
   if (!publishes) of.node = last_reader(event.ring);
   const std::string what = cat("products ", publishes ? "publish" : "release", " ring ", family_.value_of_ring(event.ring).name);
-  line(for_one(), publishes ? "dev::publish_products<" : "dev::release_products<", site(SiteKind::arrive, section, what, of), ", ", arguments);
+  const char* whom = family_.graph.pairs ? "_to_pair<" : "<";
+  line(for_one(), publishes ? "dev::publish_products" : "dev::release_products", whom, site(SiteKind::arrive, section, what, of), ", ", arguments);
 }
 
 /// Then the fence behind that wait is for both: it is written, and not under a condition.

@@ -83,7 +83,8 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     if (value.space == graph::Space::shared && align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
       fail(Stage::codegen, Code::invalid_argument, cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ", value.alignment));
     place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
-    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * value.shared_by;  // those of every block that is copied to
+    // Those of every block that is copied to, or whose sums one block's thread asks for.
+    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * (of_pair(graph, ring.value) == OfPair::filled ? 2 : value.shared_by);
     layout.rings.push_back(place);
   }
   if (graph.machine.shared_barriers) offset = align_up(offset, kBarrierBytes);
@@ -142,6 +143,16 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
 }
 
 }  // namespace
+
+OfPair of_pair(const graph::Graph& graph, int value) {
+  if (!graph.pairs) return OfPair::none;
+  for (const auto& edge : graph.edges) {
+    if (edge.value != value) continue;
+    if (graph.nodes[static_cast<std::size_t>(edge.dst)].async == graph::Async::unit) return OfPair::read;
+    if (graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::unit) return OfPair::filled;
+  }
+  return OfPair::none;
+}
 
 bool filled_once(const graph::Graph& graph, const graph::Value& value) { return !graph.persistent && value.scope != graph::Scope::iteration; }
 

@@ -49,6 +49,11 @@ struct Layout {
 /// Throws tj::Error(codegen) when the schedule does not fit the machine.
 Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
 
+/// In a kernel of pairs of blocks, of which one asks for the products of both: what the unit reads says full in the first block alone, for both
+/// blocks' slots, and what it fills is handed back there by both. It arrives in both itself.
+enum class OfPair { none, read, filled };
+OfPair of_pair(const graph::Graph& graph, int value);
+
 /// Without a next tile, what is filled once a tile is never filled again.
 bool filled_once(const graph::Graph& graph, const graph::Value& value);
 

@@ -81,6 +81,11 @@ class Notes {
     }
     return list(roles, [&](int role) { return quoted(schedule_.roles[static_cast<std::size_t>(role)].name); });
   }
+  /// Which of its barriers counts for both blocks of a pair, in the first one.
+  const char* pair_text(int value) const {
+    const OfPair pair = of_pair(graph_, value);
+    return pair == OfPair::none ? "" : pair == OfPair::read ? ", \"of_pair\": \"full\"" : ", \"of_pair\": \"empty\"";
+  }
   std::string ring(std::size_t r) const {
     const sched::Ring& ring = schedule_.rings[r];
     const RingPlace& place = layout_.rings[r];
@@ -89,7 +94,7 @@ class Notes {
     const std::string columns = place.slot_columns > 0 ? cat(", \"column\": ", place.column, ", \"slot_columns\": ", place.slot_columns, ", \"member_columns\": ", place.member_columns) : "";
     return cat("{\"value\": ", quoted(value.name), ", \"slots\": ", ring.slots, ", \"slot_bytes\": ", place.slot_columns > 0 ? 0 : value.slot_bytes, ", \"data\": ", place.data, barriers, columns,
                ", \"filled_once\": ", filled_once(graph_, value) ? "true" : "false", ", \"producers\": ", roles_of(ring.value, true), ", \"consumers\": ", roles_of(ring.value, false),
-               ", \"shared_by\": ", value.shared_by, ", \"members\": ", place.members, "}");
+               ", \"shared_by\": ", value.shared_by, pair_text(ring.value), ", \"members\": ", place.members, "}");
   }
 
   static std::string site(const Site& site, const std::string& node_name) {

@@ -86,6 +86,21 @@ void check_value_code(const Graph& graph, std::size_t index) {
   }
 }
 
+/// Of a pair, one block's thread asks for the products of both: it learns of what copies bring there, and of no other filling.
+void check_pair_code(const Graph& graph, const Edge& edge) {
+  if (edge.value < 0) return;
+  const Value& value = graph.values[static_cast<std::size_t>(edge.value)];
+  const Node &source = graph.nodes[static_cast<std::size_t>(edge.src)], &reader = graph.nodes[static_cast<std::size_t>(edge.dst)];
+  if (reader.async == Async::unit && (source.async != Async::copy || value.shared_by != 1))
+    reject(graph, "value '", value.name, "' is read by node '", reader.name, "', a product of a pair of blocks, and filled by node '", source.name, "', ",
+           source.async == Async::copy ? cat("which ", value.shared_by, " blocks share") : std::string("which is no copy"), "; allowed are copies of each block's own");
+  for (const Edge& other : graph.edges) {
+    const Node& also = graph.nodes[static_cast<std::size_t>(other.dst)];
+    if (other.value == edge.value && reader.async == Async::unit && also.async != Async::unit)
+      reject(graph, "value '", value.name, "' is read by node '", reader.name, "', a product of a pair of blocks, and by node '", also.name, "', which is none: only the first block of a pair learns that it is there");
+  }
+}
+
 /// What waits for another node cannot come before it: there would be nothing yet to wait for.
 void check_edge_code(const Graph& graph, const Edge& edge) {
   if (edge.delay >= 0 || !(edge.blocking || edge.value >= 0)) return;
@@ -126,7 +141,10 @@ void check_code(const Graph& graph) {
     if (!is_expression(value)) reject(graph, "config member '", name, "' is '", value, "'; it must be a number, a flag or a type");
   }
   for (const Node& node : graph.nodes) check_node_code(graph, node);
-  for (const Edge& edge : graph.edges) check_edge_code(graph, edge);
+  for (const Edge& edge : graph.edges) {
+    check_edge_code(graph, edge);
+    if (graph.pairs) check_pair_code(graph, edge);
+  }
   for (std::size_t v = 0; v < graph.values.size(); ++v) check_value_code(graph, v);
 }
 

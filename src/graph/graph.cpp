@@ -35,6 +35,9 @@ void check_cluster(const Graph& graph) {
   if (most < 1) reject(graph, "machine '", graph.machine.name, "' has clusters of at most ", most, " blocks; it must be at least 1");
   if (graph.cluster < 1 || graph.cluster > most)
     reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name, "' are 1 to ", most);
+  if (graph.pairs && (graph.cluster % 2 != 0 || graph.machine.memory_bytes.count("TMEM") == 0))
+    reject(graph, "multiplies in pairs of blocks and runs in clusters of ", graph.cluster, " on machine '", graph.machine.name, "', which has ", graph.machine.memory_bytes.count("TMEM") == 0 ? "no " : "",
+           "tensor memory (\"TMEM\"); pairs need a cluster of 2, 4, ... blocks and tensor memory");
 }
 
 void check_launch(const Graph& graph) {

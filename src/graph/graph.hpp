@@ -147,6 +147,9 @@ struct Graph {
   int most_iterations = 0;            ///< of a tile, which is for the launch to see to; 0: any number
   int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;  ///< blocks that run together; they do the same number of tiles, and of iterations in each
+  /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each has its own rows of left operand
+  /// and sums, and has copied half of the right operand.
+  bool pairs = false;
 
   // What codegen writes into the unit, and the launch reads back; filled by the op.
   std::string namespace_name;     ///< device namespace of bodies and contexts

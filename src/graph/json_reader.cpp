@@ -30,12 +30,13 @@ class Reader {
 
   Graph read(std::string_view name) {
     graph_.name = name;
-    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster", "blocks_per_sm"});
+    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm"});
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
     ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, find_, graph_.blocks_per_sm);
     graph_.machine = std::move(machine.machine);
     bounded_ = machine.bounded;
     if (const Json* cluster = Fields::optional(tree_, "cluster")) graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
+    graph_.pairs = fields_.flag(tree_, "", "pairs", false);
     const Json& instructions = fields_.list(fields_.required(tree_, "", "instructions"), "instructions", kMaxNodes);
     for (std::size_t i = 0; i < instructions.size(); ++i) read_node(instructions[i], cat("instructions[", i, "]"));
     if (const Json* code = Fields::optional(tree_, "code")) {

@@ -101,6 +101,7 @@ std::string to_json(const Graph& graph, const std::vector<Machine>& machines) {
   for (const Value& value : graph.values) values.push_back(line(value_json(value)));
   std::string out = cat("{\n  \"machine\": ", line(machine_json(graph.machine, machines, graph.blocks_per_sm)));
   if (graph.cluster != 1) out += cat(",\n  \"cluster\": ", graph.cluster);
+  if (graph.pairs) out += ",\n  \"pairs\": true";
   if (graph.blocks_per_sm != 1) out += cat(",\n  \"blocks_per_sm\": ", graph.blocks_per_sm);
   if (has_code(graph)) out += cat(",\n  \"code\": ", line(code_json(graph)));
   write_list(out, "instructions", nodes);

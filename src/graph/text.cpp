@@ -51,6 +51,7 @@ std::string to_text(const Graph& graph) {
   std::ostringstream out;
   out << "graph " << graph.name << " on " << graph.machine.name;
   if (graph.cluster > 1) out << ", clusters of " << graph.cluster << " blocks";
+  if (graph.pairs) out << ", products of pairs of blocks";
   if (graph.blocks_per_sm > 1) out << ", " << graph.blocks_per_sm << " blocks an SM";
   out << "\n";
   for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";

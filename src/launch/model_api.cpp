@@ -115,7 +115,14 @@ void copy_box_multicast(unsigned destination, const void* map, unsigned barrier,
 }
 
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank); });
+  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank, b.mbarriers); });
+}
+void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy");
+    TensorMemory::other_of_pair(t, "copy_box_for_pair");
+    b.copies.issue(t, destination, map, barrier, coordinates, rank, b.cluster.peer(t, b.rank & ~1u, "copy_box_for_pair").mbarriers);
+  });
 }
 void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
@@ -223,7 +230,7 @@ const tj_model_api& api() {
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
       &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
       &at_node, &reads_arrived, &grids_before, &elect,
-      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit};
+      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit, &copy_box_for_pair};
   return kApi;
 }
 

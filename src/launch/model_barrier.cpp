@@ -100,6 +100,7 @@ void Mbarriers::arrive_after(Thread& thread, std::uint32_t address, Order::Agent
   Mbarrier& barrier = at(thread, address, what);
   monitor_.order.add(barrier.arrived, agent, time);
   monitor_.order.add(barrier.arrived, before);
+  if (thread.self.cluster_rank != scheduler_.thread(0).self.cluster_rank) barrier.sent = barrier.phase + 1;
   count_arrival(thread, address, barrier);
 }
 
@@ -180,6 +181,8 @@ void Mbarriers::check_left() const {
                 " arrivals and ", barrier.bytes < 0 ? unannounced(barrier) : cat(barrier.bytes, " bytes outstanding"), monitor_.givers(address)));
     if (barrier.brought > barrier.observed)  // whether they are done by then is chance
       fault(cat("block ", block, " ends, and nobody has waited for phase ", barrier.brought - 1, " of the ", name(address), ", to which bulk copies report; they may go on when the block has ended"));
+    if (barrier.sent > barrier.observed)
+      fault(cat("block ", block, " ends, and nobody in it has waited for phase ", barrier.sent - 1, " of the ", name(address), ", in which another block's matrix unit arrives; it may do so when the block has ended, whose shared memory is another's then"));
     for (const auto& [actor, time] : barrier.from_outside)
       if (!known_here(actor, time))
         fault(cat("block ", block, " ends, and nobody in it has waited for another block's arrival at the ", name(address), "; it may come when the block has ended, whose shared memory is another's then"));

@@ -26,6 +26,7 @@ struct Mbarrier {
   unsigned copies = 0;         ///< under way that report to it
   std::uint64_t observed = 0;  ///< phases up to the last that somebody has waited for
   std::uint64_t brought = 0;   ///< phases up to the last that bulk copies have reported to
+  std::uint64_t sent = 0;      ///< phases up to the last that another block's matrix unit has arrived in
   std::vector<std::pair<unsigned, Order::Time>> from_outside;  ///< arrivals of other blocks' threads that nobody has waited for: who, and when
   bool announced = false;      ///< initialised for the copy engine and other blocks too
   bool published = false;      ///< a cluster_sync has followed that
@@ -49,7 +50,8 @@ class Mbarriers {
   void cluster_met();  ///< all its threads: who was to initialise has, and who was to arrive
   /// from_outside: by a thread of another block, whose writes it does not order.
   void arrive(Thread& thread, std::uint32_t address, bool from_outside = false);
-  /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other access.
+  /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other access. The thread may be
+  /// another block's.
   void arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what, const Order::Known& before = nullptr);
   void expect(Thread& thread, std::uint32_t address, std::uint32_t bytes);
   /// exact: `phase` is the number of the phase that is meant, counted from 0, and its predecessor's where all bits are set; else its parity.

@@ -21,9 +21,9 @@ void enter(void* argument) {
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
     : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads),
       monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order), registers(scheduler),
-      copies(shared, mbarriers, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
+      copies(shared, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
       tensor(scheduler, common.threads / common.kernel->warp_threads), tensor_order(monitor, scheduler), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
-  monitor.set_barriers(mbarriers);
+  monitor.set_barriers(mbarriers, rank % 2 == 0 ? mbarriers : of.block(rank - 1).mbarriers);
   units_.push_back(&copies);
   units_.push_back(&stores);
   for (unsigned group = 0; group < common.threads / kGroupThreads; ++group) {
@@ -131,10 +131,11 @@ bool Block::step() {
 void Block::check_rings() const {
   for (const Notes::Ring& ring : launch.notes->rings)
     for (std::uint32_t at = 0; ring.barriers && !ring.filled_once && at < ring.members * ring.slots; ++at) {
-      const std::uint32_t first = SharedMemory::kBase + at / ring.slots * ring.slots * 16 + at % ring.slots * 8;
-      const Mbarrier *full = mbarriers.find(first + ring.full), *empty = mbarriers.find(first + ring.empty);
+      if (ring.empty_of_pair && rank % 2 != 0) continue;  // the first block waits for what both hand back
+      const Notes::Place slot{&ring, at % ring.slots, at / ring.slots};
+      const Mbarrier *full = monitor.barrier_of(slot, true), *empty = monitor.barrier_of(slot, false);
       if (full != nullptr && empty != nullptr && full->phase != empty->phase)
-        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing", monitor.givers(first + ring.empty)));
+        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing", monitor.givers(Monitor::address_of(slot, false))));
     }
 }
 
@@ -143,6 +144,8 @@ void Block::check_left() {
     fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
   if (thread_copies_.ready() != 0)
     fault(cat(name(), " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the barriers, before the end"));
+  if (tensor_matrix_.incoming() != 0)
+    fault(cat(name(), " ends while ", tensor_matrix_.incoming(), " arrivals of another block's matrix unit are on their way to it; wait for them before the end: its shared memory is another's then"));
   if (tensor_matrix_.ready() != 0)
     fault(cat(name(), " ends while matrix instructions on tensor memory or commits are under way; wait on a barrier that a matrix_commit after them arrives at before the end"));
   tensor.ended();

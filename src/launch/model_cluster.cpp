@@ -78,7 +78,10 @@ Block& Cluster::peer(const Thread& thread, unsigned rank, const char* what) {
 void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
   if (mask == 0 || mask >> size() != 0) fault(thread, cat("copy_box_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << size()) - 1), ", a bit for each block of the cluster"));
   for (unsigned to = 0; to < size(); ++to)
-    if ((mask >> to & 1u) != 0) peer(thread, to, "copy_box_multicast").copies.issue(thread, destination, map, barrier, coordinates, rank);
+    if ((mask >> to & 1u) != 0) {
+      Block& there = peer(thread, to, "copy_box_multicast");
+      there.copies.issue(thread, destination, map, barrier, coordinates, rank, there.mbarriers);
+    }
 }
 
 void Cluster::sync(Thread& thread, int site) {

@@ -24,6 +24,7 @@ class Cluster {
   Order order;  ///< of the threads of all blocks
 
   unsigned size() const noexcept { return static_cast<unsigned>(blocks_.size()); }
+  const Block& block(unsigned rank) const { return *blocks_[rank]; }
   /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have and for a block
   /// that has ended: its shared memory may be another's by now.
   Block& peer(const Thread& thread, unsigned rank, const char* what);

@@ -63,15 +63,15 @@ void encode(const support::TensorMapDesc& desc, void* out) {
   std::memcpy(out, &map, sizeof(map));
 }
 
-void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
-  Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}, 0};
+void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank, Mbarriers& reports) {
+  Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}, 0, &reports};
   check_first(thread, copy.map, coordinates[0], "copy_box");
   copy.bytes = box_bytes(copy.map);
   if (destination % kBoxAlignment != 0)
     fault(thread, cat("copy_box to shared address ", hex(destination), "; it must be a multiple of ", kBoxAlignment));
   // A missing wait shows: until the copy is done its destination is neither the old nor the new content.
   shared_.at(thread, destination, box_extent(copy.map), "copy_box: a destination");
-  barriers_.begin_copy(thread, barrier);
+  reports.begin_copy(thread, barrier);
   copy.access = monitor_.begin(thread, Access::By::bulk_copy, true, 0, Order::kNotDone, copy.map.swizzle_bytes);
   for_each_place(copy.map, destination, [&](std::uint32_t address, std::uint32_t bytes) {
     monitor_.write(thread, copy.access, address, bytes);
@@ -85,7 +85,7 @@ void CopyEngine::complete(std::size_t which) {
   const Copy copy = pending_[which];
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
   for_each_row(copy.map, copy.origin, [&](const BoxRow& row) { write_row(copy, row); });
-  const auto [agent, time] = barriers_.complete_bytes(copy.barrier, copy.bytes);
+  const auto [agent, time] = copy.reports->complete_bytes(copy.barrier, copy.bytes);
   monitor_.set_time(copy.access, agent, time);
 }
 

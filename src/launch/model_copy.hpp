@@ -62,11 +62,12 @@ void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origi
 
 class CopyEngine final : public AsyncUnit {
  public:
-  CopyEngine(SharedMemory& shared, Mbarriers& barriers, Monitor& monitor) : shared_(shared), barriers_(barriers), monitor_(monitor) {}
+  CopyEngine(SharedMemory& shared, Monitor& monitor) : shared_(shared), monitor_(monitor) {}
   void reset() { pending_.clear(); }
 
-  /// Throws tj::Error(model_fault) for a bad map, rank, destination or barrier.
-  void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
+  /// reports: the barriers, this block's or another's, among which is the one that the bytes complete on. Throws tj::Error(model_fault) for
+  /// a bad map, rank, destination or barrier.
+  void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank, Mbarriers& reports);
 
   std::size_t ready() const override { return pending_.size(); }
   void complete(std::size_t which) override;
@@ -77,11 +78,11 @@ class CopyEngine final : public AsyncUnit {
     std::uint32_t destination, barrier, bytes;
     std::array<std::int64_t, 5> origin;
     Shadow::Id access;
+    Mbarriers* reports;
   };
   void write_row(const Copy& copy, const BoxRow& row);
 
   SharedMemory& shared_;
-  Mbarriers& barriers_;
   Monitor& monitor_;
   std::vector<Copy> pending_;
 };

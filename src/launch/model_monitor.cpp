@@ -58,27 +58,39 @@ void Monitor::write(const Thread& thread, Shadow::Id id, std::uint32_t address, 
   shadow_.wrote(id, address, bytes);
 }
 
+std::uint32_t Monitor::address_of(const Notes::Place& slot, bool full) {
+  return SharedMemory::kBase + (full ? slot.ring->full : slot.ring->empty) + slot.member * slot.ring->slots * 16 + slot.slot * 8;
+}
+
+const Mbarrier* Monitor::barrier_of(const Notes::Place& slot, bool full) const {
+  const Mbarriers* where = (full ? slot.ring->full_of_pair : slot.ring->empty_of_pair) ? first_barriers_ : barriers_;
+  return where == nullptr || !slot.ring->barriers ? nullptr : where->find(address_of(slot, full));
+}
+
+bool Monitor::works_here(const Thread& thread, const Notes::Ring& ring) const {
+  return thread.self.cluster_rank == rank_ || (ring.of_pair() && thread.self.cluster_rank == (rank_ & ~1u));
+}
+
 // Who fills a slot again must have waited for the slot's own barrier, and by that alone know of all reads: that another wait implies it holds
 // for one schedule only.
 void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
   const auto slot = notes_.slot_at(address - SharedMemory::kBase);
-  if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
+  if (!slot || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
   const Notes::Role* role = notes_.role_of(thread.warp());
   const auto& producers = slot->ring->producers;
   if (role == nullptr || std::find(producers.begin(), producers.end(), role->name) == producers.end()) return;
-  const std::uint32_t first = SharedMemory::kBase + slot->member * slot->ring->slots * 16 + slot->slot * 8;
-  const Mbarrier *full = barriers_->find(first + slot->ring->full), *empty = barriers_->find(first + slot->ring->empty);
+  const Mbarrier *full = barrier_of(*slot, true), *empty = barrier_of(*slot, false);
   if (full == nullptr || empty == nullptr || full->phase == 0) return;
   const auto filled = static_cast<Order::Time>(full->phase);
   if (!order.knows(thread.actor, empty->agent, filled))
     fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1,
-              ". time and has not waited for its empty barrier ", hex(first + slot->ring->empty), ", which is in phase ", empty->phase, empty->phase < full->phase ? "; or the filling before was published while it went on" : ""));
+              ". time and has not waited for its empty barrier ", hex(address_of(*slot, false)), ", which is in phase ", empty->phase, empty->phase < full->phase ? "; or the filling before was published while it went on" : ""));
   if (const auto conflict = shadow_.untold(id, {empty->completed, empty->agent, filled}, address, bytes); conflict && notes_.reads(shadow_.at(conflict->prior).call, *slot->ring)) report(thread, id, *conflict);
 }
 
 // Who reads a slot must have waited for the slot's own barrier, and by that alone know of all writes, likewise.
 void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading) {
-  if (thread.self.cluster_rank != rank_) return;
+  if (thread.self.cluster_rank != rank_) return check_use_of_pair(thread, id, address, bytes);
   Used& used = used_[thread.index()];
   const auto slot = address >= used.begin && address < used.end ? std::nullopt : notes_.slot_at(address - SharedMemory::kBase);
   if (slot) {
@@ -89,34 +101,42 @@ void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t addre
   } else if (address < used.begin || address >= used.end) {
     return;
   }
-  if (used.full == nullptr) return;
-  if (const auto conflict = shadow_.untold(id, {used.full->completed, used.full->agent, static_cast<Order::Time>(used.full->phase)}, address, bytes)) report(thread, id, *conflict);
+  if (used.full != nullptr) check_told(thread, id, *used.full, address, bytes);
+}
+
+// By the thread of the first block of a pair, whose products read both blocks' slots.
+void Monitor::check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
+  const auto slot = notes_.slot_at(address - SharedMemory::kBase);
+  if (!slot || !works_here(thread, *slot->ring)) return;
+  if (const Mbarrier* full = full_of(thread, *slot)) check_told(thread, id, *full, address, bytes);
+}
+
+void Monitor::check_told(const Thread& thread, Shadow::Id id, const Mbarrier& full, std::uint32_t address, std::uint32_t bytes) const {
+  if (const auto conflict = shadow_.untold(id, {full.completed, full.agent, static_cast<Order::Time>(full.phase)}, address, bytes)) report(thread, id, *conflict);
 }
 
 // The same of slots in tensor memory, and that a fence has followed the wait. Who writes into what it was handed has waited as a reader.
 Monitor::Told Monitor::check_columns(const Thread& thread, bool writes, std::uint32_t column, const Order::Known& usable) const {
   const auto filled = writes ? notes_.columns_at(thread.call, true, column) : std::nullopt;
   const auto slot = filled ? filled : notes_.columns_at(thread.call, false, column);
-  if (barriers_ == nullptr || !slot || !slot->ring->barriers || slot->ring->filled_once || thread.self.cluster_rank != rank_) return {};
+  if (!slot || slot->ring->filled_once || !works_here(thread, *slot->ring)) return {};
   const Notes::Ring& ring = *slot->ring;
-  const std::uint32_t first = SharedMemory::kBase + slot->member * ring.slots * 16 + slot->slot * 8, barrier = first + (filled ? ring.empty : ring.full);
-  const Mbarrier *full = barriers_->find(first + ring.full), *own = barriers_->find(barrier);
+  const Mbarrier *full = barrier_of(*slot, true), *own = barrier_of(*slot, !filled);
   if (full == nullptr || own == nullptr || (filled && full->phase == 0)) return {};
   if (full->phase > 0 && order.knows(usable, own->agent, static_cast<Order::Time>(full->phase))) return filled ? Told{&ring, own->completed} : Told{};
   const bool waited = full->phase > 0 && order.knows(thread.actor, own->agent, static_cast<Order::Time>(full->phase));
   fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), filled ? " fills" : " uses", " ring ", ring.value, ", slot ", slot->slot, " of ", ring.slots,
-            " in tensor memory, ", waited ? "and a tensor_after_sync is missing between its wait for the " : "and has not waited for its ", filled ? "empty" : "full", " barrier ", hex(barrier),
+            " in tensor memory, ", waited ? "and a tensor_after_sync is missing between its wait for the " : "and has not waited for its ", filled ? "empty" : "full", " barrier ", hex(address_of(*slot, !filled)),
             waited ? " and this" : cat(", which is in phase ", own->phase)));
 }
 
 /// The barrier that the thread has waited for; null where there is none, or where its node does not take what it tells of.
 const Mbarrier* Monitor::full_of(const Thread& thread, const Notes::Place& slot) const {
-  if (barriers_ == nullptr || !slot.ring->barriers || !notes_.reads(thread.call, *slot.ring)) return nullptr;
-  const std::uint32_t barrier = SharedMemory::kBase + slot.ring->full + slot.member * slot.ring->slots * 16 + slot.slot * 8;
-  const Mbarrier* full = barriers_->find(barrier);
+  if (!notes_.reads(thread.call, *slot.ring)) return nullptr;
+  const Mbarrier* full = barrier_of(slot, true);
   if (full != nullptr && (full->phase == 0 || !order.knows(thread.actor, full->agent, static_cast<Order::Time>(full->phase))))
     fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " reads ring ", slot.ring->value, ", slot ", slot.slot, " of ", slot.ring->slots,
-              " and has not waited for its full barrier ", hex(barrier), ", which is in phase ", full->phase));
+              " and has not waited for its full barrier ", hex(address_of(slot, true)), ", which is in phase ", full->phase));
   return full;
 }
 
@@ -191,9 +211,8 @@ std::string Monitor::missing(const Thread& thread, const Access& later, const Sh
   if (slot && slot->ring->barriers) {
     // A filling must be waited for by who reads it, and handed back by all readers before it is replaced.
     const bool fills = later.write;
-    const std::uint32_t barrier = SharedMemory::kBase + (fills ? slot->ring->empty : slot->ring->full) + slot->member * slot->ring->slots * 16 + slot->slot * 8;
-    const Mbarrier* found = barriers_ == nullptr ? nullptr : barriers_->find(barrier);
-    const std::string name = cat(fills ? "empty" : "full", " barrier ", hex(barrier), " of ring ", slot->ring->value, ", slot ", slot->slot);
+    const Mbarrier* found = barrier_of(*slot, !fills);
+    const std::string name = cat(fills ? "empty" : "full", " barrier ", hex(address_of(*slot, !fills)), " of ring ", slot->ring->value, ", slot ", slot->slot);
     if (found == nullptr || found->phase == 0 || !order.knows(thread.actor, found->agent, static_cast<Order::Time>(found->phase)))
       return cat("nothing orders the two: ", fills ? "who fills the slot" : "who reads the slot", " has not waited for the ", name, found == nullptr ? "" : cat(", which is in phase ", found->phase));
     return cat("nothing orders the two: the ", name, " let this thread pass, but ", fills ? "the reader arrived there before it was done" : "the writer announced the filling before it was done",

@@ -24,7 +24,8 @@ class Monitor {
       : order(order_of_cluster), notes_(notes), block_threads_(block_threads), warp_threads_(warp_threads), shadow_(order_of_cluster, warp_threads) {}
   /// For the block of that rank in its cluster.
   void reset(std::size_t bytes, unsigned rank);
-  void set_barriers(const Mbarriers& barriers) { barriers_ = &barriers; }  ///< for reports
+  /// Its own, and those of the first block of its pair; of a block that is in none, its own.
+  void set_barriers(const Mbarriers& own, const Mbarriers& of_first) { barriers_ = &own, first_barriers_ = &of_first; }
 
   /// Ordinary accesses inside shared memory. Throw tj::Error(model_fault), as all others do.
   void read(const Thread& thread, std::uint32_t address, std::uint32_t bytes);
@@ -52,6 +53,10 @@ class Monitor {
   void enter_node(const Thread& thread) { used_[thread.index()] = {}; }
   void set_barrier(std::uint32_t address, std::uint32_t bytes) { shadow_.set_barrier(address, bytes); }
 
+  /// A slot's barrier, full or empty: where it is, of this block or of the first of its pair; null where there is none.
+  static std::uint32_t address_of(const Notes::Place& slot, bool full);
+  const Mbarrier* barrier_of(const Notes::Place& slot, bool full) const;
+
   /// "ring k, slot 1", "0x1c00"; where notes say nothing, the address alone.
   std::string place(std::uint32_t address) const;
 
@@ -69,7 +74,11 @@ class Monitor {
   Shadow::Id ordinary(const Thread& thread, bool write);
   void check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   void check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading);
+  void check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   const Mbarrier* full_of(const Thread& thread, const Notes::Place& slot) const;
+  void check_told(const Thread& thread, Shadow::Id id, const Mbarrier& full, std::uint32_t address, std::uint32_t bytes) const;
+  /// What the thread's block does with this ring it does here: it is this block, or asks for the products of its pair.
+  bool works_here(const Thread& thread, const Notes::Ring& ring) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
@@ -88,7 +97,7 @@ class Monitor {
   const unsigned block_threads_, warp_threads_;
   unsigned warp_threads() const { return warp_threads_; }
 
-  const Mbarriers* barriers_ = nullptr;
+  const Mbarriers *barriers_ = nullptr, *first_barriers_ = nullptr;
   unsigned rank_ = 0;
   Shadow shadow_;
   std::vector<Current> current_;  ///< of each thread of the block

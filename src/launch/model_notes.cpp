@@ -29,6 +29,8 @@ Notes::Ring ring_of(const json& from) {
   ring.member_columns = from.value("member_columns", 0u);
   ring.members = from.value("members", 1u);
   ring.filled_once = from.value("filled_once", false);
+  ring.full_of_pair = from.value("of_pair", "") == "full";
+  ring.empty_of_pair = from.value("of_pair", "") == "empty";
   ring.producers = names(from, "producers");
   ring.consumers = names(from, "consumers");
   return ring;

@@ -31,6 +31,8 @@ struct Notes {
     std::uint32_t column = 0, slot_columns = 0, member_columns = 0;  ///< of one in tensor memory: counted from the block's first column
     std::uint32_t members = 1;  ///< rings of this kind, one behind the other, for roles of a family
     bool filled_once = false, barriers = false;
+    bool full_of_pair = false, empty_of_pair = false;  ///< that barrier counts in the first block of a pair, for both
+    bool of_pair() const { return full_of_pair || empty_of_pair; }
     std::vector<std::string> producers, consumers;
   };
   struct Call {

@@ -145,7 +145,7 @@ void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32
 // ---- execution --------------------------------------------------------------------------------------------------------------
 
 std::size_t TensorMatrixUnit::ready() const {
-  return static_cast<std::size_t>(std::count_if(queues_.begin(), queues_.end(), [](const Queue& queue) { return !queue.work.empty(); }));
+  return incoming_.size() + static_cast<std::size_t>(std::count_if(queues_.begin(), queues_.end(), [](const Queue& queue) { return !queue.work.empty(); }));
 }
 
 void TensorMatrixUnit::complete(std::size_t which) {
@@ -156,14 +156,17 @@ void TensorMatrixUnit::complete(std::size_t which) {
     if (work.commits) return arrive(queue, work);
     return multiply(queue, work);
   }
+  const Arrival arrival = incoming_[which];
+  incoming_.erase(incoming_.begin() + static_cast<std::ptrdiff_t>(which));
+  block_.mbarriers.arrive_after(*arrival.thread, arrival.barrier, arrival.done.agent, arrival.done.time, "matrix_commit_multicast", arrival.done.before);
 }
 
 void TensorMatrixUnit::arrive(const Queue& queue, const Work& commit) {
   Thread& thread = scheduler_.thread(queue.thread);
-  const auto arrive_in = [&](Block& block) { block.mbarriers.arrive_after(thread, commit.barrier, commit.done.agent, commit.done.time, "matrix_commit", commit.done.before); };
-  if (commit.mask == kThisBlock) return arrive_in(block_);
-  for (unsigned rank = 0; rank < block_.cluster.size(); ++rank)
-    if ((commit.mask >> rank & 1u) != 0) arrive_in(block_.cluster.peer(thread, rank, "matrix_commit_multicast"));
+  if (commit.mask == kThisBlock || (commit.mask >> block_.rank & 1u) != 0)
+    block_.mbarriers.arrive_after(thread, commit.barrier, commit.done.agent, commit.done.time, "matrix_commit", commit.done.before);
+  for (unsigned rank = 0; commit.mask != kThisBlock && rank < block_.cluster.size(); ++rank)
+    if (rank != block_.rank && (commit.mask >> rank & 1u) != 0) block_.cluster.peer(thread, rank, "matrix_commit_multicast").tensor_matrix().incoming_.push_back({&thread, commit.barrier, commit.done});
 }
 
 void TensorMatrixUnit::load_left(Block& block, const Work& product) {

@@ -34,13 +34,15 @@ class TensorMatrixUnit final : public AsyncUnit {
   static constexpr std::uint32_t kThisBlock = ~0u;
 
   explicit TensorMatrixUnit(Block& block);
-  void reset() { queues_.clear(); }
+  void reset() { queues_.clear(), incoming_.clear(); }
 
   /// Both throw tj::Error(model_fault) for misuse.
   void issue(Thread& thread, const tj_model_tensor_matrix& instruction);
   /// mask: of the cluster's blocks; kThisBlock: this one alone.
   void commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask);
 
+  /// Arrivals of other blocks' units that are on their way here.
+  std::size_t incoming() const { return incoming_.size(); }
   std::size_t ready() const override;
   void complete(std::size_t which) override;
 
@@ -60,6 +62,13 @@ class TensorMatrixUnit final : public AsyncUnit {
     std::deque<Work> work;
   };
 
+  /// Of another block's unit: what comes to a block on two ways comes in no order.
+  struct Arrival {
+    Thread* thread;
+    std::uint32_t barrier;
+    TensorOrder::Done done;
+  };
+
   void check_operands(Block& block, const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction);
   std::vector<Block*> blocks_of(const Thread& thread, unsigned count);
   Queue& queue_of(const Thread& thread);
@@ -72,6 +81,7 @@ class TensorMatrixUnit final : public AsyncUnit {
   Block& block_;
   Scheduler& scheduler_;
   std::vector<Queue> queues_;
+  std::vector<Arrival> incoming_;
   std::vector<float> left_, right_, half_, transposed_, sums_;
 };
 

@@ -52,9 +52,13 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
   const std::string node = notes.node(thread.call, thread.warp()), at = node.empty() ? std::string() : cat(" after node ", node, ", iteration ", thread.iteration);
   if (wait.kind == WaitKind::mbarrier) {
     const Mbarrier* barrier = block.mbarriers.find(wait.object);
-    if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr)
-      return {place->full ? place->ring->producers : place->ring->consumers,
-              cat(place->full ? "full" : "empty", " barrier ", hex(wait.object), " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " ", barrier->lacks(), '\n', givers(block, notes, *place))};
+    if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr) {
+      // Of a pair, the first block's thread makes the matrix unit arrive in both.
+      const bool by_first = block.rank % 2 != 0 && (place->full ? place->ring->empty_of_pair : place->ring->full_of_pair);
+      const std::vector<std::string>& on = place->full ? place->ring->producers : place->ring->consumers;
+      return {by_first ? std::vector<std::string>{} : on, cat(by_first ? cat("role ", joined(on), " of ", block.cluster.block(block.rank - 1).name(), ": ") : std::string(), place->full ? "full" : "empty", " barrier ", hex(wait.object),
+              " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " ", barrier->lacks(), '\n', givers(by_first ? block.cluster.block(block.rank - 1) : block, notes, *place))};
+    }
   }
   switch (wait.kind) {
     case WaitKind::named: return {{}, cat("named barrier ", wait.object, at, ", to which ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come\n")};

@@ -81,8 +81,8 @@ void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
   if (name == "add-c") kernel.add_c = value == "true";
   if (name == "activation") kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
   if (name == "d-aligned") kernel.d_aligned = value == "true";
-  if (name == "tile" && kernel.rung == kNoGemmRung) kernel.tile = tile_index(value);
-  if (name == "rung") set_gemm_rung(kernel, rung_index(value));
+  if (name == "tile") kernel.tile = tile_index(value);
+  if (name == "rung") kernel.rung = rung_index(value) == kGemmOwnRung ? kNoGemmRung : rung_index(value);
   if (name == "parts" && value == "true") kernel = of_parts(kernel);
 }
 
@@ -94,7 +94,7 @@ int usual_tile() {
   return 0;
 }
 
-/// A rung brings its tile: flags with the one value of --tile that goes with --rung.
+/// A rung brings its tile: flags with one value of --tile, in whose place comes what goes with --rung.
 Flags with_tile_of_rung(const Flags& flags) {
   const auto rung = flags.find("rung");
   if (rung == flags.end() || (rung->second.size() == 1 && rung->second.front() == "none")) return flags;
@@ -141,11 +141,15 @@ class Gemm final : public Op {
   Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(kernel_of(get(args), arch)); }
   std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(kernel_of(get(args), arch)); }
 
-  std::vector<Request> requests(const Flags& given) const override {
+  std::vector<Request> requests(const Flags& given) const override { return requests_of(given, nullptr); }
+  std::vector<Request> requests_for(const Flags& given, const arch::Arch& arch) const override { return requests_of(given, &arch); }
+
+  static std::vector<Request> requests_of(const Flags& given, const arch::Arch* arch) {
     const Flags flags = with_tile_of_rung(given);
-    const std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
+    std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
     std::vector<Request> list;
-    for (const GemmKernel& kernel : kernels) {
+    for (GemmKernel& kernel : kernels) {
+      if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
       if (!fits(kernel)) continue;
       const Request request = gemm_request(kernel);  // flags that make no difference give the same one
       if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; })) list.push_back(request);
@@ -239,7 +243,7 @@ GemmKernel gemm_kernel(const Request& request) {
 GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
   if (kind.rung == kNoGemmRung) return choose_gemm(sizes, kind, arch);
   GemmKernel kernel = kind;
-  set_gemm_rung(kernel, kind.rung);
+  set_gemm_rung(kernel, kind.rung, &arch);
   return {kernel.tile, 1};
 }
 
@@ -247,7 +251,7 @@ GemmKernel gemm_kind(const GemmConfig& config) {
   validate(config);
   GemmKernel kernel{config.dtype, config.out, config.a_transposed, config.b_transposed, config.bias, config.add_c, config.activation};
   set_dense(kernel, gemm_sizes(config));
-  set_gemm_rung(kernel, config.rung);
+  set_gemm_rung(kernel, config.rung, nullptr);
   return kernel;
 }
 

@@ -76,9 +76,9 @@ inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
 /// "none", then v1 to v10; the last has no limits, as the first.
 std::span<const GemmRung> gemm_rungs();
 const GemmRung& gemm_rung(const GemmKernel& kernel);
-/// The kernel of a rung: its number and its tile.
-void set_gemm_rung(GemmKernel& kernel, int rung);
-/// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes.
+/// The kernel of a rung: its number and the tile that it has on the arch; null: on those of products of 64 rows.
+void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
+/// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
 /// Its constraints as fields of a request; none without a rung.
 std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
@@ -199,9 +199,16 @@ Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph);
 /// geometry: what that returned, in its order of keys.
 void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts = 1);
+/// The same of a kernel that is at hand.
+struct GemmForm {
+  GemmTile tile;
+  int store = 0;            ///< gemm_store()
+  bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
+  bool walks = true;        ///< blocks do tile after tile; else one each
+  bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
+};
 /// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is left out.
-/// by_threads: the role's threads read a and b, not the copy engine. walks: blocks do tile after tile; else one each.
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts = 1, bool by_threads = false, bool walks = true);
+void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts = 1);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates

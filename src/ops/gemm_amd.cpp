@@ -44,7 +44,7 @@ class Builder : GemmBuilder {
       : GemmBuilder(kernel, gemm::kDirect, arch, gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)), warps_(gemm_warps(tile_)) {}
 
   Graph build() {
-    unit_text(tile_.block_m);
+    unit_text(tile_.block_m, tile_.block_n);
     graph_.persistent = false;
     constant("kWarpsM", warps_.m);
     constant("kWarpsN", warps_.n);

@@ -38,8 +38,8 @@ class GemmBuilder {
     const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : dtype == DType::e4m3 ? "E4m3" : "F32";
     graph_.config.emplace_back(support::cat("using ", name), support::cat("tj::dev::", tag));
   }
-  /// slot_rows: rows of a that a slot has room for.
-  void unit_text(int slot_rows) {
+  /// slot_rows: rows of a that a slot has room for; slot_columns: of b.
+  void unit_text(int slot_rows, int slot_columns) {
     graph_.namespace_name = "tj::ops::gemm";
     graph_.includes = {support::cat("ops/gemm_", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::gemm::Params";
@@ -49,6 +49,8 @@ class GemmBuilder {
     constant("kBlockN", tile_.block_n);
     constant("kBlockK", tile_.block_k);
     constant("kSlotRows", slot_rows);
+    constant("kSlotColumns", slot_columns);
+    flag("kPairs", graph_.pairs);
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
     flag("kLeftMn", kernel_.left_mn);

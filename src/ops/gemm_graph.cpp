@@ -44,7 +44,7 @@ class Builder : GemmBuilder {
   }
 
   Graph build() {
-    unit_text(tile_.consumers() * kRowsPerConsumer);
+    unit_text(tile_.consumers() * kRowsPerConsumer, tile_.block_n);
     const bool threads = gemm_rung(kernel_).thread_copies;
     const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
     const int b = threads ? read("read_b", "b", tile_.block_n)

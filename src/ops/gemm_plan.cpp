@@ -75,28 +75,31 @@ bool has_body(const graph::Graph& graph, std::string_view body) {
 
 Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph) {
   const int store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
-  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")}, {"store", store}, {"tile", kernel.tile}, {"walks", graph.persistent}};
-}
-void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
-  gemm_plan(args, gemm_tiles()[static_cast<std::size_t>(geometry[2])], static_cast<int>(geometry[1]), plan, parts, geometry[0] == 0, geometry[3] != 0);
+  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")}, {"pairs", graph.pairs}, {"store", store}, {"tile", kernel.tile}, {"walks", graph.persistent}};
 }
 
-void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan& plan, int parts, bool by_threads, bool walks) {
+void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
+  const auto &engine = geometry[0], &pairs = geometry[1], &store = geometry[2], &tile = geometry[3], &walks = geometry[4];  // the order of a map
+  gemm_plan(args, {gemm_tiles()[static_cast<std::size_t>(tile)], static_cast<int>(store), engine == 0, walks != 0, pairs != 0}, plan, parts);
+}
+
+void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
+  const GemmTile& tile = form.tile;
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(args.rung)];
-  if (by_threads || rung.thread_copies) {
+  if (form.by_threads || rung.thread_copies) {
     p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
   } else {
     plan.maps[0] = {offsetof(gemm::Params, a), operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
-    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), tile.block_n, tile.block_k, tile.cluster_m)};
+    plan.maps[1] = {offsetof(gemm::Params, b), operand_map(args.b, gemm_mn_major(args.b), form.pairs ? tile.block_n / 2 : tile.block_n, tile.block_k, form.pairs ? 1 : tile.cluster_m)};
     plan.map_count = 2;
     if (args.alpha == 0)
       for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
   }
-  if (store == gemm::kCopied)
+  if (form.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {offsetof(gemm::Params, d), operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
   p.a_batched = args.a.rank == 3;
   p.b_batched = args.b.rank == 3;
@@ -129,7 +132,7 @@ void gemm_plan(const GemmArgs& args, const GemmTile& tile, int store, LaunchPlan
   p.alpha = args.alpha;
   p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
-  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !walks ? tiles : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !form.walks ? tiles : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
   plan.blocks = clusters * blocks;
   p.group_rows = rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
 }

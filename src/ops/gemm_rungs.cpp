@@ -4,6 +4,7 @@
 // Decides what each rung leaves to the scheduler, and which sizes it serves. Invariant: no rung has node bodies or a graph of its own
 // beyond the kind of its copies; each gives the scheduler at least the freedom of the one before, and the last leaves out nothing.
 #include "ops/gemm.hpp"
+#include "ops/gemm_tensor.hpp"
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
 
@@ -29,8 +30,8 @@ constexpr GemmRung kRungs[] = {
     {"v10", false, kAny, kAny, false, false, kAny, kAny, 1},
 };
 
-/// Of every rung but the last, whose sizes choose it: one consumer.
-constexpr GemmTile kTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
+/// Of every rung but the last, whose sizes choose it: one consumer. A product in tensor memory has 128 rows, and of a pair of blocks 256.
+constexpr GemmTile kTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1}, kTensorTile{128, 256, 64}, kPairTile{128, 256, 64, 2, 1};
 
 int place_of(const GemmTile& tile) {
   for (std::size_t t = 0; t < gemm_tiles().size(); ++t)
@@ -39,8 +40,9 @@ int place_of(const GemmTile& tile) {
 }
 
 /// Found once, as hot calls ask for it.
-int tile_of(const GemmRung& rung) {
-  static const int own = place_of(kTile), clustered = place_of(kClusterTile);
+int tile_of(const GemmRung& rung, const arch::Arch* arch) {
+  static const int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile), pair = place_of(kPairTile);
+  if (arch != nullptr && gemm_in_tensor_memory(*arch)) return rung.cluster > 1 ? pair : tensor;
   return rung.cluster > 1 ? clustered : own;
 }
 
@@ -50,13 +52,13 @@ std::span<const GemmRung> gemm_rungs() { return kRungs; }
 
 const GemmRung& gemm_rung(const GemmKernel& kernel) { return kRungs[kernel.rung]; }
 
-void set_gemm_rung(GemmKernel& kernel, int rung) {
+void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch) {
   if (rung == kNoGemmRung || rung == kGemmOwnRung) {  // the last is the op's own kernel
     kernel.rung = kNoGemmRung;
     return;
   }
   kernel.rung = rung;
-  kernel.tile = tile_of(kRungs[rung]);
+  kernel.tile = tile_of(kRungs[rung], arch);
 }
 
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype) {
@@ -66,7 +68,7 @@ void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype) {
   const GemmRung& limits = kRungs[rung];
   if (size_of(dtype) != 2) refuse("gemm", Code::unsupported, cat("rung is ", limits.name, " and a.dtype is ", to_string(dtype), "; allowed with a rung: f16, bf16"));
   GemmKernel kernel;
-  set_gemm_rung(kernel, rung);
+  set_gemm_rung(kernel, rung, nullptr);
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const auto most = [&](const char* name, std::int64_t value, std::int64_t allowed) {
     if (value > allowed) refuse("gemm", Code::unsupported, cat("rung is ", limits.name, " and ", name, " is ", value, "; allowed: at most ", allowed));

@@ -33,6 +33,8 @@ constexpr GemmTile kTiles[] = {
     // Of two blocks that share what is copied the most.
     {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
     {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
+    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of sums, or of two.
+    {256, 256, 64, 2, 1}, {256, 128, 64, 2, 1},
     // Of four, each of which shares a with one and b with another.
     {128, 128, 64, 2, 2}, {128, 64, 64, 2, 2},
     // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K an iteration

@@ -24,18 +24,18 @@ constexpr int kParts = 2;
 constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
 
 /// The kernels that flags name, one value of those left out. Without a tile: any that serves.
-std::vector<GemmKernel> kernels_of(Flags flags) {
+std::vector<GemmKernel> kernels_of(Flags flags, const arch::Arch& arch) {
   if (flags.count("dtype") == 0) flags["dtype"] = {"f16"};
   std::vector<GemmKernel> list;
-  for (const Request& request : gemm_op().requests(flags)) list.push_back(gemm_kernel(request));
+  for (const Request& request : gemm_op().requests_for(flags, arch)) list.push_back(gemm_kernel(request));
   return list;
 }
 
 /// Once each, whatever its tile.
-std::vector<GemmKernel> kinds_of(const Flags& flags) {
+std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
   std::vector<GemmKernel> kinds;
   std::vector<std::uint64_t> seen;
-  for (const GemmKernel& kernel : kernels_of(flags)) {
+  for (const GemmKernel& kernel : kernels_of(flags, arch)) {
     GemmKernel kind = kernel;
     if (kind.rung == kNoGemmRung) kind.tile = 0;
     if (const std::uint64_t key = gemm_small_key(kind); std::find(seen.begin(), seen.end(), key) == seen.end()) {
@@ -139,7 +139,7 @@ std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
   const std::vector<std::string> in_parts = take_switch(own, "parts", false), aligned = take_switch(own, "d-aligned", true);
   const bool tile_given = own.count("tile") > 0;
   std::vector<Trial> list;
-  for (GemmKernel kernel : tile_given ? kernels_of(own) : kinds_of(own))
+  for (GemmKernel kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
     for (const std::string& whole : aligned)
       for (const std::string& parts : in_parts) {
         const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);

@@ -92,7 +92,7 @@ class Builder : GemmBuilder {
   }
 
   Graph build() {
-    unit_text(tile_.block_m);
+    unit_text(tile_.block_m, tile_.block_n);
     graph_.includes.emplace_back(engine_ ? "ops/gemm_load.cuh" : "ops/gemm_fetch.cuh");
     constant("kWarpsM", warps_.m);
     constant("kWarpsN", warps_.n);

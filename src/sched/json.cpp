@@ -40,6 +40,7 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   out["certificate"] = schedule.certificate;
   out["joint"] = schedule.joint;
   out["cluster"] = graph.cluster;
+  if (graph.pairs) out["pairs"] = true;
   out["blocks_per_sm"] = graph.blocks_per_sm;
   out["persistent"] = graph.persistent;
   if (graph.most_iterations > 0) out["most_iterations"] = graph.most_iterations;

@@ -29,6 +29,7 @@ void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& sc
 std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
   std::ostringstream out;
   out << "graph " << graph.name << " on " << graph.machine.name;
+  if (graph.pairs) out << ", pairs of blocks";
   if (graph.blocks_per_sm > 1) out << ", " << graph.blocks_per_sm << " blocks an SM";
   out << "\n";
   out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length

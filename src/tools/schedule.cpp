@@ -128,7 +128,7 @@ arch::Target find_target(const std::string& text) {
 Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
   const arch::Target target = find_target(settings.target);
-  const std::vector<ops::Request> requests = op.requests(settings.op_flags);
+  const std::vector<ops::Request> requests = op.requests_for(settings.op_flags, *target.arch);
   const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) { return serves(op, each, *target.arch); });
   const ops::Request& request = served != requests.end() ? *served : requests.front();
   Choice choice = choose(op, request, *target.arch, settings.options);

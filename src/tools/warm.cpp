@@ -107,8 +107,9 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
   for (const std::string& target : targets)
     for (const ops::Op* op : chosen) {
-      std::vector<ops::Request> requests = op->requests(settings.op_flags);
-      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, *arch::parse_target(target).arch); });
+      const arch::Arch& arch = *arch::parse_target(target).arch;
+      std::vector<ops::Request> requests = op->requests_for(settings.op_flags, arch);
+      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, arch); });
       if (unserved != requests.end() && (unserved != requests.begin() || settings.op_names.empty())) {
         err << "left out, as " << target << " does not serve them:";
         for (auto each = unserved; each != requests.end(); ++each) err << ' ' << each->name;

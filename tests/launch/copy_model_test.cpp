@@ -26,7 +26,7 @@ struct Bench {
   Notes notes;
   Monitor monitor{order, notes, 32, 32};
   Mbarriers barriers{scheduler, shared, monitor};
-  CopyEngine copies{shared, barriers, monitor};
+  CopyEngine copies{shared, monitor};
   Bench() {
     shared.reset(kSmemBytes);
     monitor.reset(kSmemBytes, 0);
@@ -81,7 +81,7 @@ std::uint32_t place(std::uint32_t destination, std::uint32_t offset, std::uint32
 void check_box(int swizzle, std::array<std::uint64_t, 4> dims, std::array<std::uint32_t, 4> box, std::array<int, 4> origin, std::uint32_t destination) {
   Bench bench;
   Source source(dims, box, swizzle);
-  bench.copies.issue(bench.thread(), destination, source.map, kBarrier, origin.data(), 4);
+  bench.copies.issue(bench.thread(), destination, source.map, kBarrier, origin.data(), 4, bench.barriers);
   const std::uint32_t bytes = 2 * box[0] * box[1] * box[2] * box[3];
   const auto* before = bench.shared.at(destination, bytes, "test");
   for (std::uint32_t i = 0; i < bytes; ++i) REQUIRE(before[i] == std::byte{0xff});  // nothing before completion
@@ -124,7 +124,7 @@ TEST_CASE("a phase waits for its bytes, before or after their announcement") {
   Bench bench;
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
   const int origin[4] = {0, 0, 0, 0};
-  for (std::uint32_t i = 0; i < 3; ++i) bench.copies.issue(bench.thread(), SharedMemory::kBase + i * 1024, source.map, kBarrier, origin, 4);
+  for (std::uint32_t i = 0; i < 3; ++i) bench.copies.issue(bench.thread(), SharedMemory::kBase + i * 1024, source.map, kBarrier, origin, 4, bench.barriers);
   bench.copies.complete(2);  // ahead of the announcement
   CHECK(bench.barriers.find(kBarrier)->bytes == -1024);
   CHECK(bench.barriers.find(kBarrier)->phase == 0);
@@ -142,7 +142,7 @@ TEST_CASE("a block that ends has waited for its copies: that they are done by th
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
   const int origin[4] = {0, 0, 0, 0};
   for (int phase = 0; phase < 2; ++phase) {
-    bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, origin, 4);
+    bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, origin, 4, bench.barriers);
     bench.barriers.expect(bench.thread(), kBarrier, 1024);
     bench.copies.complete(0);
     CHECK(contains(error_of([&] { bench.barriers.check_left(); }).message, tj::support::cat("nobody has waited for phase ", phase, " of the mbarrier at ")));
@@ -158,7 +158,7 @@ TEST_CASE("bad copies are faults with names") {
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
   const int origin[4] = {0, 0, 0, 0};
   const auto message = [&](std::uint32_t to, const void* map, std::uint32_t barrier, int rank) {
-    const tj::Error e = error_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank); });
+    const tj::Error e = error_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank, bench.barriers); });
     CHECK(e.code == tj::Code::model_fault);
     return e.message;
   };
@@ -169,7 +169,7 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier + 8, 4), "no mbarrier was initialised"));
   CHECK(contains(message(SharedMemory::kBase, empty, kBarrier, 4), "was not encoded"));
   const int between[4] = {4, 0, 0, 0};
-  CHECK(contains(error_of([&] { bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4); }).message, "first coordinate is 4, 8 bytes"));
+  CHECK(contains(error_of([&] { bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4, bench.barriers); }).message, "first coordinate is 4, 8 bytes"));
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the instruction 3"));
 }
 

@@ -151,7 +151,7 @@ TJ_DEVICE void issue(const Params& p, u32 tensor) {
   using Steps = MatrixSteps<4, 32, 32>;
   const u32 shared = shared_base();
   const u64 a = matrix_operand(shared + kA, 16, 1024), b = matrix_operand(shared + kB, 16, 1024);
-  mbarrier_wait<5>(shared + kReady, 0);
+  if (p.which != 5) mbarrier_wait<5>(shared + kReady, 0);
   if (p.in_tensor) {
     mbarrier_wait<6>(shared + kStored, 0);
     tensor_after_sync<7>();
@@ -161,8 +161,18 @@ TJ_DEVICE void issue(const Params& p, u32 tensor) {
   }
   matrix_commit_multicast<8, 2>(shared + kDone, 3);
 }
+TJ_DEVICE void copy_for_pair(const Params& p, u32 tensor) {
+  const u32 shared = shared_base(), rank = cluster_rank();
+  if (rank == 0) mbarrier_expect<2>(shared + kCopied, 2 * (16384 + 4096));
+  copy_box_4d_for_pair(shared + kA, &p.a, shared + kCopied, 0, static_cast<int>(128 * rank), 0, 0);
+  copy_box_4d_for_pair(shared + kB, &p.b, shared + kCopied, 0, static_cast<int>(32 * rank), 0, 0);
+  if (rank != 0) return;
+  mbarrier_wait<3>(shared + kCopied, 0);
+  issue(p, tensor);
+}
 TJ_DEVICE void copy(const Params& p, u32 tensor) {
   const u32 shared = shared_base(), rank = cluster_rank();
+  if (p.which == 5) return copy_for_pair(p, tensor);
   mbarrier_expect<2>(shared + kCopied, 16384 + 4096);
   copy_box_4d(shared + kA, &p.a, shared + kCopied, 0, static_cast<int>(128 * rank), 0, 0);
   copy_box_4d(shared + kB, &p.b, shared + kCopied, 0, static_cast<int>(32 * rank), 0, 0);
@@ -181,6 +191,7 @@ TJ_DEVICE void rows(const Params& p, u32 tensor) {
     tensor_before_sync<10>();
     mbarrier_arrive_at<11>(shared + kStored, 0);
   }
+  if (p.which == 6 && cluster_rank() == 1) return;
   mbarrier_wait<12>(shared + kDone, 0);
   tensor_after_sync<13>();
   float v[64];

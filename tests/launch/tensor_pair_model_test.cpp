@@ -66,6 +66,11 @@ struct Problem {
       }
     return count;
   }
+  Problem& with(int in_tensor, int which) {
+    params.in_tensor = in_tensor;
+    params.which = which;
+    return *this;
+  }
   Error run(unsigned cluster = 2) {
     return error_of([&] { unit().run("kernel", params, 192, 1024 + 16384 + 4096, 2, cluster); });
   }
@@ -97,13 +102,39 @@ TEST_CASE("without any one of its waits, fences, commits and arrivals it is a fa
   unit().options({});
 }
 
+TEST_CASE("copies of both blocks that report to the first are exact; without their announcement, or the wait for them, it is a fault") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Problem problem;
+    unit().options({seed, {}, 1, {}});
+    CHECK(problem.with(static_cast<int>(seed % 2), 5).run().message == "nothing was thrown");
+    CHECK(problem.wrong() == 0);
+    for (int site : {2, 3}) {
+      CAPTURE(site);
+      unit().options({seed, {site}, 1, {}});
+      CHECK(Problem().with(0, 5).run().stage == tj::Stage::model);
+    }
+  }
+  unit().options({});
+}
+
+TEST_CASE("a block that does not wait for what its pair's unit does there is a fault, whichever comes first") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Problem problem;
+    unit().options({seed, {}, 1, {}});
+    const Error e = problem.with(0, 6).run();
+    CAPTURE(e.message);
+    CHECK(e.stage == tj::Stage::model);
+  }
+  unit().options({});
+}
+
 TEST_CASE("what a pair must not do is a fault or a deadlock") {
   struct Case {
     int which;
     unsigned cluster;
     const char* says;
   };
-  for (const Case& c : {Case{0, 1, "tensor memory by a pair of blocks in a cluster of 1"}, Case{1, 2, "matrix_multiply of a pair of blocks in the block of rank 1"},
+  for (const Case& c : {Case{0, 1, "tensor memory by a pair of blocks in a cluster of 1"}, Case{5, 1, "in a cluster of 1"}, Case{1, 2, "matrix_multiply of a pair of blocks in the block of rank 1"},
                         Case{3, 2, "the warp of the other block of its pair, to do the same tensor_allocate"},
                         Case{4, 2, "columns while the warp of the other block of its pair is in tensor_allocate of"}}) {
     CAPTURE(c.which);

@@ -13,7 +13,7 @@ TEST_CASE("each rung in tensor memory: no spill, its SM to itself") {
   const arch::Arch& arch = *arch::find("sm_100a");
   for (const ops::GemmRung& rung : ops::gemm_rungs()) {
     if (std::string_view(rung.name) == "none") continue;
-    const ops::Request request = ops::gemm_op().requests({{"dtype", {"f16"}}, {"rung", {rung.name}}}).front();
+    const ops::Request request = ops::gemm_op().requests_for({{"dtype", {"f16"}}, {"rung", {rung.name}}}, arch).front();
     const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
     if (ops::gemm_rung(ops::gemm_kernel(request)).tile_a_block) CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);
   }

@@ -33,7 +33,7 @@ class Kernel {
     problem.args.rung = rung_;
     ops::LaunchPlan plan;
     plan.sm_count = 1;
-    ops::gemm_plan(problem.args, tile, ops::gemm_store(kernel_), plan);
+    ops::gemm_plan(problem.args, ops::GemmForm{tile, ops::gemm_store(kernel_)}, plan);
     const std::string fault = emitted_.launch(plan, 1, seed, std::move(disabled));
     return fault.empty() ? problem.problem() : fault;
   }
@@ -47,7 +47,7 @@ class Kernel {
   }
   static ops::GemmKernel kernel_of(int rung) {
     ops::GemmKernel kernel;
-    ops::set_gemm_rung(kernel, rung);
+    ops::set_gemm_rung(kernel, rung, nullptr);
     return kernel;
   }
   static sched::Options options_of(const ops::GemmKernel& kernel) {

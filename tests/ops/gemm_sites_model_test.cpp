@@ -47,7 +47,7 @@ class Kernel {
     test::GemmProblem problem(shape, 900 + seed);
     ops::LaunchPlan plan;
     plan.sm_count = 1;
-    ops::gemm_plan(problem.args, tile_, store_, plan);
+    ops::gemm_plan(problem.args, ops::GemmForm{tile_, store_}, plan);
     const std::string fault = emitted_.launch(plan, plan.blocks, seed, std::move(disabled));
     return fault.empty() ? problem.problem() : fault;
   }

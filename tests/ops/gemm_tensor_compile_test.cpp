@@ -17,6 +17,9 @@ TEST_CASE("no spill, registers for the block's roles") {
       {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "128x64x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}},
       {{"dtype", {"f16"}}, {"tile", {"256x128x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}},
       {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"parts", {"true"}}},
+      // Pairs of blocks.
+      {{"dtype", {"f16"}}, {"tile", {"256x256x64c2x1"}}},
+      {{"dtype", {"bf16"}}, {"tile", {"256x128x64c2x1"}}, {"a-major", {"m"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}},
   };
   for (const Flags& flags : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find("sm_100a"));

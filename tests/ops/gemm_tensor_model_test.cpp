@@ -35,8 +35,8 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
 
 TEST_CASE("one role of several warps: only the thread that asks for products waits for their operands, as the unit alone hands these back") {
   ops::GemmKernel kernel;
-  ops::set_gemm_rung(kernel, 4);
   const arch::Arch& arch = *arch::find(kArch);
+  ops::set_gemm_rung(kernel, 4, &arch);
   const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), arch);
   const std::string text = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).text;
   CHECK(has(text, "dev::elect_one()) dev::wait_full<"));

@@ -72,7 +72,7 @@ TEST_CASE("what archs of this family do not serve is refused by what they do") {
   CHECK_MESSAGE(has(message(), "tile is 128x256x64c2x1; allowed on sm_86: 128x256x64"), message());
   const std::string small = testing::error_of([&] { ops::choose_gemm({}, {}, arch::parse_arch("sm_86+smem=16K")); }).message;
   CHECK_MESSAGE(has(small, "gemm does not run on 'sm_86+smem=16K', whose blocks have 16384 bytes of shared memory"), small);
-  ops::set_gemm_rung(kernel, 3);
+  ops::set_gemm_rung(kernel, 3, nullptr);
   CHECK_MESSAGE(has(message(), "rung is v3; allowed on sm_86: 0 (none), 10 (v10)"), message());
 }
 

@@ -56,7 +56,7 @@ void check_sass(compile::Compiler& compiler, const std::string& tool, const ops:
   CAPTURE(request.name);
   const std::string sass = disassembled(tool, test::check_compiles(compiler, op, request, *arch::find("sm_100a")).binary.bytes);
   for (const char* instruction : expected) {
-    CAPTURE(instruction);
+    CAPTURE(std::string(instruction));
     CHECK(count(sass, std::string(" ") + instruction) > 0);
   }
   for (const char* local : {" STL", " LDL"}) CHECK(count(sass, local) == 0);
@@ -83,7 +83,8 @@ TEST_CASE("attention, products and chunk output for sm_100a: UTCHMMA, UTMALDG, L
   };
   product("256x128x64", {"USETMAXREG"});
   product("128x128x64", {"UTMASTG.4D"});                                         // d through shared memory, by the copy engine
-  product("128x128x64c2x1", {"UTMALDG.4D.MULTICAST", "UTCBAR.MULTICAST", "UTMASTG.4D"});  // a copy for two blocks, which both hand back
+  product("128x128x64c1x2", {"UTMALDG.4D.MULTICAST", "UTCBAR.MULTICAST", "UTMASTG.4D"});  // a copy for two blocks, which both hand back
+  product("128x256x64c2x1", {"UTCHMMA.2CTA", "UTMALDG.4D.2CTA", "UTCBAR.2CTA.MULTICAST", "UTMASTG.4D", "UTCATOMSWS.2CTA"});  // by pairs of blocks
   for (const ops::Request& request : ops::chunk_o_op().requests({{"head-ratio", {"1", "2"}}}))
     check_sass(*compiler, tool, ops::chunk_o_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTMASTG.4D", "UTCBAR", "LDTM.16dp256bit", "STTM.16dp128bit", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2"});
 }

@@ -34,6 +34,13 @@ TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruct
     matrix_multiply_tensor<Blocks>(sums, a + 8u * step, operand_advance(b, step * S::kRightBytes), instruction, accumulate || step > 0);
 }
 
+/// One box of a rank-4 tensor into this block's shared memory; its bytes complete on the barrier at the same place in that block of its
+/// pair which has the lower rank. One thread issues it.
+TJ_DEVICE void copy_box_4d_for_pair(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2, int c3) {
+  const int coordinates[4] = {c0, c1, c2, c3};
+  detail::api.copy_box_for_pair(destination, map, barrier, coordinates, 4);
+}
+
 /// One arrival on the barrier once all products that this thread has issued are done.
 template <int Site, int Blocks = 1>
 TJ_DEVICE void matrix_commit(u32 barrier) {
