@@ -67,12 +67,14 @@ TEST_CASE("so do predictions of a schedule") {
   CHECK(overhead({64, 256, 64}, 6) == end({64, 256, 64}));  // one role: it stores before it goes on
 }
 
-TEST_CASE("large products take a tile with two sets of sums, and its schedule never lets the unit wait") {
+TEST_CASE("large products take a pair's tile with two sets of sums, and its schedule never lets the unit wait") {
   for (const std::int64_t size : {4096, 8192, 16384}) {
     CAPTURE(size);
     ops::GemmKernel kernel;
     kernel.tile = ops::choose_gemm({size, size, size, 1}, kernel, kArch).tile;
     const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), kArch);
+    CAPTURE(choice.candidate.graph.name);
+    CHECK(choice.candidate.graph.pairs);
     for (const sched::Ring& ring : choice.schedule.rings)
       if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
     CHECK(choice.schedule.certificate.find("unit TC") != std::string::npos);
