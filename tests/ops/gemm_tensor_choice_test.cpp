@@ -2,6 +2,7 @@
 // loop is long enough, all of it where they have none, and the rest where the loop is short.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "arch/arch.hpp"
@@ -67,16 +68,19 @@ TEST_CASE("so do predictions of a schedule") {
   CHECK(overhead({64, 256, 64}, 6) == end({64, 256, 64}));  // one role: it stores before it goes on
 }
 
-TEST_CASE("large products take a pair's tile with two sets of sums, and its schedule never lets the unit wait") {
+TEST_CASE("large products take pairs of blocks, two sets of sums and the copy engine for d, and the unit never waits") {
   for (const std::int64_t size : {4096, 8192, 16384}) {
     CAPTURE(size);
     ops::GemmKernel kernel;
     kernel.tile = ops::choose_gemm({size, size, size, 1}, kernel, kArch).tile;
     const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), kArch);
-    CAPTURE(choice.candidate.graph.name);
-    CHECK(choice.candidate.graph.pairs);
+    const graph::Graph& graph = choice.candidate.graph;
+    const auto count = [&](const char* body) { return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.body == body; }); };
+    CHECK(graph.pairs);
+    CHECK(count("mma") == (size > 4096 ? 2 : 1));  // whose rows have a role each
+    CHECK(count("put_box") == count("mma"));
     for (const sched::Ring& ring : choice.schedule.rings)
-      if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
+      if (graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
     CHECK(choice.schedule.certificate.find("unit TC") != std::string::npos);
   }
 }

@@ -18,7 +18,7 @@ TEST_CASE("a rung constrains the schedule as it says") {
   for (int rung = 1; rung <= 9; ++rung) {
     CAPTURE(rung);
     const ops::GemmRung& limits = ops::gemm_rungs()[static_cast<std::size_t>(rung)];
-    const auto requests = ops::gemm_op().requests({{"rung", {limits.name}}, {"dtype", {"f16"}}});
+    const auto requests = ops::gemm_op().requests_for({{"rung", {limits.name}}, {"dtype", {"f16"}}}, *arch::find("sm_100a"));
     REQUIRE(requests.size() == 1);
     const Choice choice = choose(ops::gemm_op(), requests.front(), *arch::find("sm_100a"));
     const graph::Graph& graph = choice.candidate.graph;
