@@ -24,6 +24,8 @@ void check_gemm_unread(const std::string& arch);
 void check_gemm_nan(const std::string& arch);
 /// Random sizes, strides and scalars, by a seed that is printed.
 void check_random_gemm(const std::string& arch);
+/// Clusters of two blocks: rows off their lines, odd numbers of tiles, batches, no iteration.
+void check_gemm_clusters(const std::string& arch);
 
 /// Parts of K: sizes that nothing divides, parts without iterations, one block for all.
 void check_gemm_part_sizes(const std::string& arch);

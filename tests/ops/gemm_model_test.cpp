@@ -30,3 +30,5 @@ TEST_CASE("alpha 0 reads neither a nor b, beta 0 not c") { test::check_gemm_unre
 TEST_CASE("a NaN in a row of a makes that row NaN and no other") { test::check_gemm_nan("sm_90a"); }
 
 TEST_CASE("random shapes, strides and scalars") { test::check_random_gemm("sm_90a"); }
+
+TEST_CASE("clusters of two blocks: odd numbers of tiles, batches, no iteration") { test::check_gemm_clusters("sm_90a"); }

@@ -78,6 +78,25 @@ void check_gemm_epilogues(const std::string& arch) {
     }
 }
 
+void check_gemm_clusters(const std::string& arch) {
+  StepKernels& kernels = small_of(arch).kernels;
+  CAPTURE(arch);
+  std::uint64_t seed = 2200;
+  for (const char* tile : {"128x128x64c2x1", "128x64x64c1x2", "64x128x64c2x1"})
+    for (const auto& [m, n, k, batch] : {std::array{260, 300, 328, 0}, {140, 450, 200, 0}, {130, 390, 72, 3}})
+      for (const float alpha : {1.0f, 0.0f}) {
+        GemmShape shape = gemm_shape(m, n, k);
+        shape.batch = batch;
+        shape.alpha = alpha;
+        shape.beta = alpha == 0 ? 0.5f : 0;
+        CAPTURE(tile);
+        CAPTURE(shape.text());
+        GemmProblem problem(shape, seed);
+        CHECK(kernels.run(problem, {gemm_tile_named(tile), 1}, seed, 3) == "");
+        ++seed;
+      }
+}
+
 void check_gemm_part_sizes(const std::string& arch) {
   Small& small = small_of(arch);
   CAPTURE(arch);

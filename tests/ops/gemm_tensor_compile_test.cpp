@@ -2,6 +2,9 @@
 // kernel or another.
 #include <doctest/doctest.h>
 
+#include <set>
+#include <string>
+
 #include "codegen/device_kernel.hpp"
 #include "ops/gemm.hpp"
 
@@ -11,16 +14,31 @@ TEST_CASE("no spill, registers for the block's roles") {
   const auto compiler = test::nvrtc_or_skip();
   using Flags = std::map<std::string, std::vector<std::string>>;
   const Flags sets[] = {
-      {{"dtype", {"f16"}}, {"tile", {"256x128x64"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}},
       {{"dtype", {"f16"}}, {"tile", {"256x256x64"}}, {"b-major", {"n"}}, {"out", {"f32"}}, {"d-aligned", {"false"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "128x64x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}},
       {{"dtype", {"f16"}}, {"tile", {"256x128x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}},
       {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"parts", {"true"}}},
       // Pairs of blocks.
-      {{"dtype", {"f16"}}, {"tile", {"256x256x64c2x1"}}},
       {{"dtype", {"bf16"}}, {"tile", {"256x128x64c2x1"}}, {"a-major", {"m"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}},
   };
   for (const Flags& flags : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find("sm_100a"));
+}
+
+TEST_CASE("every tile that is served but not made ahead: those of 256 rows, pairs and other clusters") {
+  const auto compiler = test::nvrtc_or_skip();
+  const arch::Arch& arch = *arch::find("sm_100a");
+  std::set<std::string> ahead;  // tools/warm_tensor_compile_test.cpp
+  for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}})) ahead.insert(request.name);
+  int tiles = 0;
+  for (const ops::GemmTile& tile : ops::gemm_tiles()) {
+    if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
+    const ops::Request request = ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {ops::gemm_tile_name(tile)}}}).front();
+    if (ahead.count(request.name) > 0) continue;
+    ++tiles;
+    const test::DeviceKernel made = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
+    CHECK(made.unit.smem_bytes <= arch.smem_per_block_bytes);
+  }
+  CHECK(tiles >= 13);
 }

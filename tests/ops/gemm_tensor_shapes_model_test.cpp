@@ -42,6 +42,8 @@ TEST_CASE("a NaN in a row of a makes that row NaN and no other") { test::check_g
 
 TEST_CASE("random sizes, strides and scalars") { test::check_random_gemm(kArch); }
 
+TEST_CASE("clusters of two blocks, pairs among them: odd numbers of tiles, batches, no iteration") { test::check_gemm_clusters(kArch); }
+
 TEST_CASE("parts of K: sizes, forms, tiles, places, bits, NaN, random problems") {
   test::check_gemm_part_sizes(kArch);
   test::check_gemm_part_forms(kArch);
