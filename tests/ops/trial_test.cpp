@@ -58,8 +58,8 @@ void check_legal(const ops::Op& op, const ops::Trial& trial) {
 
 TEST_CASE("every op brings problems that it takes, and whose flags name them again") {
   for (const ops::Op* op : ops::all())
-    for (const char* arch : {"sm_90a", "sm_80", "gfx1100"}) {
-      if (op->name() == "chunk_o" && std::string(arch) != "sm_90a") continue;  // has no kernel there
+    for (const char* arch : {"sm_90a", "sm_80", "sm_100a", "gfx1100"}) {
+      if (op->name() == "chunk_o" && (std::string(arch) == "sm_80" || std::string(arch) == "gfx1100")) continue;  // has no kernel there
       const std::vector<ops::Trial> trials = op->trials({}, *arch::find(arch));
       REQUIRE(!trials.empty());
       for (const ops::Trial& trial : trials) {
@@ -75,8 +75,8 @@ TEST_CASE("every op brings problems that it takes, and whose flags name them aga
 
 TEST_CASE("flags choose kernels and sizes of a trial") {
   const arch::Arch& arch = *arch::find("sm_90a");
-  const auto count = [&](const char* op, const char* flags) {
-    const std::vector<ops::Trial> trials = ops::find(op)->trials(flags_of(flags), arch);
+  const auto count = [&](const char* op, const char* flags, const char* on = "sm_90a") {
+    const std::vector<ops::Trial> trials = ops::find(op)->trials(flags_of(flags), *arch::find(on));
     for (const ops::Trial& trial : trials) check_legal(*ops::find(op), trial);
     return trials.size();
   };
@@ -84,6 +84,7 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(count("gemm", "--a-major k,m --b-major k,n --bias both") == 24);
   CHECK(count("gemm", "--tile 128x128x64,64x32x128 --parts both") == 12);
   CHECK(count("gemm", "--rung v1,v2,v3,v9") == 11);
+  CHECK(count("gemm", "--rung v1,v2,v3,v9", "sm_100a") == 11);  // whose rungs have larger tiles and the same limits
   CHECK(count("gemm", "--tile 16x64x128") == 3);  // no higher than what the last tile may lack
   CHECK(count("gemm", "--dtype e4m3 --out f32 --batch 2") == 3);
   CHECK(count("gemm", "--d-aligned false --add-c true --activation gelu") == 3);
