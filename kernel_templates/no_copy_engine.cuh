@@ -43,6 +43,10 @@ TJ_DEVICE void cluster_sync() {
   static_assert(detail::kSiteHere<Site>, "blocks form clusters from sm_90 on");
 }
 template <int Site>
+TJ_DEVICE void cluster_sync_all() {
+  static_assert(detail::kSiteHere<Site>, "blocks form clusters from sm_90 on");
+}
+template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32, u32) {
   static_assert(detail::kSiteHere<Site>, "blocks form clusters from sm_90 on");
 }

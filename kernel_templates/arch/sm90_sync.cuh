@@ -75,6 +75,11 @@ template <int Site>
 TJ_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
+/// The same, and what each of them has done before comes before what all do after.
+template <int Site>
+TJ_DEVICE void cluster_sync_all() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
 /// has written is not ordered by it.
 // No release at the cluster's scope: it is a memory barrier before each arrival, and made products half as fast as they are.

@@ -107,9 +107,9 @@ typedef struct tj_model_api {
 
   void (*global_access)(const void* address, unsigned bytes, int write); /* before an ordinary access of so many bytes at once */
 
-  /* Clusters: all threads of all their blocks that have not ended; one arrival on the barrier at this address in the block of that rank; a box to this
+  /* Clusters: all threads of all their blocks that have not ended, with `orders` what they did before for all; one arrival on the barrier at this address in the block of that rank; a box to this
    * address in every block of the mask, where it completes on the barrier at that address. */
-  void (*cluster_sync)(int site);
+  void (*cluster_sync)(int site, int orders);
   void (*mbarrier_arrive_at)(int site, unsigned barrier, unsigned cluster_rank);
   void (*copy_box_multicast)(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank);
 

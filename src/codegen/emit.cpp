@@ -263,7 +263,9 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
 void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");
-  w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
+  // Of a pair neither may free while the other still uses its own.
+  if (graph.pairs) w.line("dev::cluster_sync_all<", sites.add(Site{0, SiteKind::cluster, "end: cluster sync, tensor memory of both blocks is used no more", {}, -1, -1}), ">();");
+  else w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
   w.line("if (warp == 0) dev::tensor_free", graph.pairs ? "<2>" : "", "(tensor, ", layout.tensor_columns, ");");
 }
 

@@ -89,9 +89,9 @@ class RoleWriter {
       const graph::Value& of = family_.value_of_ring(ring);
       const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == family_.first; };
       const auto by_unit = [&](const graph::Edge& edge) { return edge.value == value && of.scope == Scope::tile_begin && node(edge.dst).async == graph::Async::unit; };
-      const bool unit = std::any_of(graph_.edges.begin(), graph_.edges.end(), by_unit), pair = of_pair(graph_, value) != OfPair::none;
+      const bool unit = std::any_of(graph_.edges.begin(), graph_.edges.end(), by_unit), pair = of_pair(graph_, value) == OfPair::read;
       if (!filled_once(graph_, of) && (of.shared_by > 1 || unit || pair) && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
-        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, unit ? " empty, as the matrix unit says" : pair ? " empty, as both blocks of the pair say" : " empty in all blocks that fill it"), ring), ", ",
+        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, unit ? " empty, as the matrix unit says" : pair ? " empty, as the matrix unit of the pair says" : " empty in all blocks that fill it"), ring), ", ",
                 family_.ring_type(ring), ">(shared, ", of.scope == Scope::iteration ? "base" : "tiles", ");");
     }
   }

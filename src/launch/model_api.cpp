@@ -96,8 +96,8 @@ int elect() {
   return current_thread()->lane() == 0 ? 1 : 0;
 }
 
-void cluster_sync(int site) {
-  at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site); });
+void cluster_sync(int site, int orders) {
+  at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site, orders != 0); });
 }
 void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
   at_site(site, [=](Thread& t, Block& b) {

@@ -21,6 +21,7 @@ Cluster::Cluster(const Launch& launch, StackPool& pool) : order(launch.threads *
 void Cluster::run(unsigned first_block) {
   waiting_.clear();
   order.reset();
+  gathering_.take();
   current_ = nullptr;
   stuck_.assign(blocks_.size(), false);
   state_ = launch_.options.seed * 0xd1342543de82ef95ull + first_block;
@@ -84,14 +85,18 @@ void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destinat
     }
 }
 
-void Cluster::sync(Thread& thread, int site) {
-  if (waiting_.size() + 1 == threads()) return release_all();
+void Cluster::sync(Thread& thread, int site, bool orders) {
+  if (orders) {
+    order.reads_arrived(thread.actor);
+    order.publish(thread.actor, gathering_);
+  }
+  if (waiting_.size() + 1 == threads()) return release_all(&thread);
   waiting_.push_back(&thread);
   thread.block->scheduler.park(thread, {WaitKind::cluster, site, 0, 0, 0});
 }
 
 void Cluster::ended() {
-  if (!waiting_.empty() && waiting_.size() == threads()) release_all();
+  if (!waiting_.empty() && waiting_.size() == threads()) release_all(nullptr);
 }
 
 std::size_t Cluster::threads() const noexcept {
@@ -100,9 +105,14 @@ std::size_t Cluster::threads() const noexcept {
   return count;
 }
 
-void Cluster::release_all() {
+void Cluster::release_all(Thread* last) {
+  const Order::Known known = gathering_.take();
+  if (last != nullptr) order.observe(last->actor, known);
   for (const auto& block : blocks_) block->mbarriers.cluster_met();
-  for (Thread* waiter : waiting_) waiter->block->scheduler.wake(*waiter);
+  for (Thread* waiter : waiting_) {
+    order.observe(waiter->actor, known);
+    waiter->block->scheduler.wake(*waiter);
+  }
   waiting_.clear();
 }
 

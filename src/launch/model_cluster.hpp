@@ -31,8 +31,8 @@ class Cluster {
   /// The same box into every block of the mask; each copy ends when it likes.
   void copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank);
 
-  /// Returns once all threads of all blocks have come that have not ended.
-  void sync(Thread& thread, int site);
+  /// Returns once all threads of all blocks have come that have not ended. orders: then each may rely on what all have done before.
+  void sync(Thread& thread, int site, bool orders);
   /// A thread has ended: nobody waits for it any more.
   void ended();
   std::string arrived() const;  ///< "32 of 64 threads have come"
@@ -40,7 +40,7 @@ class Cluster {
  private:
   bool run_all();
   std::size_t threads() const noexcept;  ///< that have not ended
-  void release_all();
+  void release_all(Thread* last);
   void draw_manner();
   Block* next();
   std::string name() const;
@@ -49,6 +49,7 @@ class Cluster {
   const Launch& launch_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Thread*> waiting_;
+  Order::Gathering gathering_;  ///< of what those know who have come to a sync that orders
   std::vector<bool> stuck_;   ///< blocks that could do nothing since anyone did something
   Block* current_ = nullptr;
   Block* favourite_ = nullptr;   ///< null: none

@@ -127,7 +127,9 @@ void TensorMemory::give_back(const Asked& asked) {
   const auto found = std::find_if(allocations_.begin(), allocations_.end(), same);
   if (found == allocations_.end())
     fault(*asked.thread, cat("tensor_free of ", asked.columns, " columns at ", hex(asked.tensor), ", which was not allocated so; allowed are an address that tensor_allocate gave and its columns, once"));
-  asked.thread->block->tensor_order.freed(*asked.thread, found->column, found->columns);
+  Block& block = *asked.thread->block;
+  block.tensor_order.freed(*asked.thread, found->column, found->columns);
+  if (blocks_ == 2) other_of_pair(*asked.thread, "tensor_free").tensor_order.freed(*asked.thread, found->column, found->columns);
   allocations_.erase(found);
   for (Thread* thread : waiting_) scheduler_.wake(*thread);
   waiting_.clear();

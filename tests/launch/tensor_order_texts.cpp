@@ -218,7 +218,8 @@ TJ_KERNEL(kernel, 192, Params, p) {
   } else if (warp_index() < 4) {
     rows(p, tensor);
   }
-  block_sync();
+  if (p.which == 7) block_sync();
+  else cluster_sync_all<15>();
   if (warp_index() == 5) {
     tensor_relinquish<2>();
     tensor_free<2>(tensor, 128);

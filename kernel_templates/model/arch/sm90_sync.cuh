@@ -51,7 +51,12 @@ TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
 /// seen after it; it orders no other memory.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
-  detail::api.cluster_sync(Site);
+  detail::api.cluster_sync(Site, 0);
+}
+/// The same, and what each of them has done before comes before what all do after.
+template <int Site>
+TJ_DEVICE void cluster_sync_all() {
+  detail::api.cluster_sync(Site, 1);
 }
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
 /// has written is not ordered by it.
