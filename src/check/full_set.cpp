@@ -18,6 +18,7 @@ const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
       {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
+      {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
       {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --step basic,exp2,transposed_k,latency,occupancy,division"},
       // Of wgmma: what is usual, one consumer, clusters that share b, a and both, sums that are promoted.
@@ -38,7 +39,9 @@ const std::vector<Entry>& entries() {
       {"gemm", kTensor, "--dtype f16 --tile 128x256x64,128x128x64,256x128x64"},
       {"gemm", kTensor, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 --d-aligned both"},
       {"gemm", kTensor, "--dtype f16 --tile 128x64x64 --parts true"},
-      {"gemm", kTensor, "--dtype f16 --tile 64x32x128,128x128x64c2x1,128x128x64c2x2"},
+      // Clusters that share a, a and b; pairs of blocks, of one product and of two, in each order of the operands.
+      {"gemm", kTensor, "--dtype f16 --tile 64x32x128,128x256x64c1x2,128x128x64c2x2,128x128x64c2x1,256x128x64c2x1,256x256x64c2x1"},
+      {"gemm", kTensor, "--dtype bf16 --tile 128x256x64c2x1 --a-major k,m --b-major k,n"},
       {"gemm", kTensor, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
       {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
