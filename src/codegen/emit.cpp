@@ -231,11 +231,15 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
     const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
-    const bool guarded = warps < graph.machine.warps_per_group || place.single_thread;
     const bool of_first = graph.pairs && graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async == graph::Async::unit;
-    if (guarded) w.open("if (warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps), of_first ? " && dev::first_of_pair()" : "", place.single_thread ? " && dev::elect_one()" : "", ")");
+    std::string guard;  // of a whole group none
+    const auto also = [&](const std::string& condition) { guard += cat(guard.empty() ? "" : " && ", condition); };
+    if (warps < graph.machine.warps_per_group) also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps)));
+    if (of_first) also("dev::first_of_pair()");
+    if (place.single_thread) also("dev::elect_one()");
+    if (!guard.empty()) w.open("if (", guard, ")");
     write_roles(w, sites, graph, schedule, layout, {role});
-    if (guarded) w.close();
+    if (!guard.empty()) w.close();
   }
 }
 

@@ -88,6 +88,8 @@ bool EventWriter::read_by_threads(int ring) const {
   });
 }
 
+OfPair EventWriter::pair_of(int ring) const { return of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(ring)].value); }
+
 /// Only products that one thread asks for read it in this role: the unit hands it back, whoever else of the role has not looked yet, so that
 /// nobody else may look at all.
 bool EventWriter::read_by_unit(int ring) const {
@@ -160,7 +162,7 @@ void EventWriter::write_ring_event(const Event& event, const Section& section, c
     case EventKind::publish: return write_publish(event, section, arguments);
     case EventKind::release: return write_release(event, section, arguments);
     case EventKind::wait_empty: return write_wait_empty(event, section, arguments);
-    default: return w_.line(of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(event.ring)].value) == OfPair::read ? "if (dev::first_of_pair()) " : "", "dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
+    default: return w_.line(pair_of(event.ring) == OfPair::read ? "if (dev::first_of_pair()) " : "", "dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
   }
 }
 
@@ -193,8 +195,7 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   end_reads(event, section);
   const bool again = filled_again(event, section);
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
-  const bool to_first = of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(event.ring)].value) == OfPair::filled;
-  line(to_first ? "dev::release_to_first<" : family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
+  line(pair_of(event.ring) == OfPair::filled ? "dev::release_to_first<" : family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
 
 void EventWriter::write_wait_empty(const Event& event, const Section& section, const std::string& arguments) {

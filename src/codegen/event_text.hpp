@@ -56,6 +56,7 @@ class EventWriter {
   void open_for_filler(const Event& event, const Section& section);
 
   bool read_by_threads(int ring) const;
+  OfPair pair_of(int ring) const;
   bool read_by_unit(int ring) const;
   bool lanes_apart(int ring) const;
   bool filled_again(const Event& event, const Section& section) const;

@@ -98,7 +98,8 @@ class Simulator {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (const int by = sum_filler(v); by >= 0) publish(ring_of(v), by, -1);
       if (reads_behind(v)) push({.kind = EventKind::wait_full, .ring = ring_of(v)});
-      if (reads_behind(v) && readers(v, Scope::tile_end).empty()) push({.kind = EventKind::release, .ring = ring_of(v)});
+      // No product reads that filling; of a pair of blocks, the unit alone hands back in both.
+      if (reads_behind(v) && readers(v, Scope::tile_end).empty()) push({.kind = graph_.pairs && read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
     }
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
       if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())

@@ -55,8 +55,10 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
     if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr) {
       // Of a pair, the first block's thread makes the matrix unit arrive in both.
       const bool by_first = block.rank % 2 != 0 && (place->full ? place->ring->empty_of_pair : place->ring->full_of_pair);
+      const bool by_both = place->full ? place->ring->full_of_pair : place->ring->empty_of_pair;
       const std::vector<std::string>& on = place->full ? place->ring->producers : place->ring->consumers;
-      return {by_first ? std::vector<std::string>{} : on, cat(by_first ? cat("role ", joined(on), " of ", block.cluster.block(block.rank - 1).name(), ": ") : std::string(), place->full ? "full" : "empty", " barrier ", hex(wait.object),
+      const std::string whose = by_first ? cat("role ", joined(on), " of ", block.cluster.block(block.rank - 1).name(), ": ") : by_both ? cat("role ", joined(on), " of both blocks of the pair: ") : std::string();
+      return {whose.empty() ? on : std::vector<std::string>{}, cat(whose, place->full ? "full" : "empty", " barrier ", hex(wait.object),
               " of ring ", place->ring->value, ", slot ", place->slot, at, "; its phase ", barrier->phase, " ", barrier->lacks(), '\n', givers(by_first ? block.cluster.block(block.rank - 1) : block, notes, *place))};
     }
   }

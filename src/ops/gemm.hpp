@@ -57,8 +57,8 @@ GemmKernel canonical(GemmKernel kernel);
 /// What a dense d of these sizes makes of d_aligned.
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
 
-/// How d leaves: gemm::Store of the device's headers.
-int gemm_store(const GemmKernel& kernel);
+/// How d leaves: gemm::Store of the device's headers. in_pairs: of a kernel whose blocks multiply in pairs.
+int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
 /// The tensors of one launch.
 void gemm_touches(const GemmArgs& args, Touched& memory);
 

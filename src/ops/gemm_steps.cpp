@@ -59,6 +59,7 @@ class GemmParts final : public Op {
   Request request_of(const void* args, const arch::Arch&) const override { return gemm_request(kernel_of(get(args))); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return gemm_small_key(kernel_of(get(args))); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return gemm_op().requests(flags); }
+  std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const override { return gemm_op().requests_for(flags, arch); }
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return gemm_op().candidates(request, arch); }
   Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_op().geometry(request, candidate); }
   void touches(const void* args, Touched& memory) const override {

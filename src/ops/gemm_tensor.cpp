@@ -23,7 +23,6 @@ using support::cat;
 constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
 constexpr int kMatrixDepth = 16;            // of K, of one instruction
 constexpr int kLeastSlots = 2;
-constexpr int kMostStagedBytes = 64 * 1024;  // of a tile of a pair's block: with 128 x 256 five slots are left for the loop
 // What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
@@ -39,22 +38,9 @@ int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
   return static_cast<int>(std::min<std::int64_t>(2, all / bytes));
 }
 
-/// Two blocks of the same columns multiply as one: b is in shared memory once for both, half in each, in whole swizzle blocks.
-bool in_pairs(const GemmKernel& kernel, const GemmTile& tile) {
-  return tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 && tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
-}
-
-/// As elsewhere; a pair has b in shared memory once, which leaves room for what the copy engine stores.
-int store_of(const GemmKernel& kernel) {
-  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  const int store = gemm_store(kernel);
-  const bool may_stage = in_pairs(kernel, tile) && kernel.d_aligned && kernel.out != DType::f32 && kernel.rung == kNoGemmRung && tile.block_n % gemm::kSwizzleColumns == 0;
-  return store == gemm::kDirect && may_stage && tile.block_m * tile.block_n * size_of(kernel.out) <= kMostStagedBytes ? gemm::kCopied : store;
-}
-
 class Builder : GemmBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, store_of(kernel), arch, 1) {
+  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm_store(kernel, gemm_in_pairs(kernel, arch)), arch, 1) {
     const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
     issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
     matrix_ = std::max(issue_, cycles(2.0 * kMostRows * tile_.block_n * tile_.block_k / rate));
@@ -62,7 +48,7 @@ class Builder : GemmBuilder {
   }
 
   Graph build() {
-    graph_.pairs = in_pairs(kernel_, tile_);
+    graph_.pairs = gemm_in_pairs(kernel_, arch_);
     const int columns = graph_.pairs ? tile_.block_n / 2 : tile_.block_n;  // of b, that a block brings
     unit_text(tile_.block_m, columns);
     const bool threads = gemm_rung(kernel_).thread_copies;
@@ -125,6 +111,12 @@ class Builder : GemmBuilder {
 }  // namespace
 
 bool gemm_in_tensor_memory(const arch::Arch& arch) { return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end(); }
+
+// Half of b in each block is whole swizzle blocks.
+bool gemm_in_pairs(const GemmKernel& kernel, const arch::Arch& arch) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  return gemm_in_tensor_memory(arch) && tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 && tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
+}
 
 const arch::Needs& gemm_tensor_needs() { return kNeeds; }
 

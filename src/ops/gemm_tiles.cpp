@@ -156,12 +156,15 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
 }
 
 /// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is read once, and
-/// arrives more slowly.
-double copy_cycles(const GemmSizes& sizes, const GemmTile& tile, const Rates& rates) {
-  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m), inside_b = std::min<std::int64_t>(sizes.n, tile.block_n);
-  const std::int64_t outside = tile.block_m + tile.block_n - inside_a - inside_b;
+/// arrives more slowly; of a pair, each block brings half of b.
+double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const Rates& rates) {
+  GemmKernel of_tile = kernel;
+  of_tile.tile = static_cast<int>(&tile - kTiles);
+  const int columns = gemm_in_pairs(of_tile, *rates.arch) ? tile.block_n / 2 : tile.block_n;
+  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m), inside_b = std::min<std::int64_t>(sizes.n, columns);
+  const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
   const int row_bytes = tile.block_k * tile.element_bytes;
-  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1, factor_b = tile.cluster_m > 1 ? rates.multicast_factor : 1;
+  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1, factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
   return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes * rates.copy_cycles_per_byte +
          static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
 }
@@ -190,7 +193,7 @@ class Prediction {
     const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), batch = static_cast<double>(sizes.batch);
     elements_ = m * n * batch;
     operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
-    own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]), copy_cycles(sizes, tile_, rates));
+    own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]), copy_cycles(sizes, kernel, tile_, rates));
     shared_ = std::max(own_, shared_path_cycles(tile_, rates));
     lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) / rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
   }

@@ -129,6 +129,30 @@ TEST_CASE("what a pair's products read is brought by copies of each block's own,
   CHECK(has(refused(choice), "and by node 'looks', which is none: only the first block of a pair learns"));
 }
 
+TEST_CASE("a role that asks for a pair's products is the first block's, however many warps it has") {
+  for (const int warps : {1, 2, 4, 8}) {
+    CAPTURE(warps);
+    Choice choice = product("256x128x64c2x1");
+    graph::Graph graph = choice.candidate.graph;
+    for (graph::Node& each : graph.nodes)
+      if (each.async == graph::Async::unit) each.warps = warps;
+    const std::string text = codegen::emit(graph, sched::schedule(graph), blackwell().primitives).text;
+    const std::size_t context = text.find("Product<Config>");
+    REQUIRE(context != std::string::npos);
+    CHECK(has(text.substr(context - 100, 100), "first_of_pair()"));  // the condition before
+  }
+}
+
+TEST_CASE("what products read an iteration later is handed back in both blocks after the loop") {
+  Choice choice = product("128x256x64c2x1");
+  edge_of(choice, "a").distance = 1;
+  const std::string text = codegen::emit(choice.candidate.graph, sched::schedule(choice.candidate.graph), blackwell().primitives).text;
+  for (std::size_t at = text.find("dev::release_alone<"); at != std::string::npos; at = text.find("dev::release_alone<", at + 1)) CHECK(has(text.substr(at, 60), "RingD0"));  // of the role that stores
+  const std::size_t after = text.rfind("dev::release_products_to_pair<");
+  REQUIRE(after != std::string::npos);
+  CHECK(has(text.substr(after, 120), "n) - 1u"));
+}
+
 TEST_CASE("a role that asks for a pair's products does nothing else") {
   Choice choice = product("128x256x64c2x1");
   int mma = choice.schedule.role[static_cast<std::size_t>(node(choice, "mma.0"))];
