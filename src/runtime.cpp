@@ -56,7 +56,7 @@ struct Runtime::Impl {
   void run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
     if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
     // All kernels first: what is refused leaves nothing in the stream.
-    op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
+    op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       step.validate(step_args, backends.on_model(device));
       kernel_of(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
     });
@@ -75,11 +75,6 @@ struct Runtime::Impl {
     if (op.tunable() == nullptr) return ops::kNoChoice;
     const int tuned = tunings.choice(op, args, device);
     return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device));
-  }
-  /// Stands for scratch memory where nothing is launched.
-  static void* nowhere() {
-    alignas(256) static std::byte place[256];
-    return place;
   }
   std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
     return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
@@ -259,7 +254,7 @@ struct Runtime::Impl {
   KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device) {
     KernelReport own, last;
     bool found = false;
-    op.steps(args, choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
+    op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       const int step_choice = &step == &op ? choice : ops::kNoChoice;
       last = report(step, request_of(step, step_args, device, step_choice), small_key_of(step, step_args, device, step_choice), device);
       if (step.name() != op.name()) return;

@@ -19,12 +19,6 @@ constexpr Device kHost{DeviceKind::cpu, 0};
 constexpr std::size_t kGuardBytes = 1024, kAlignment = 256;
 constexpr std::byte kPoison{0xff};  // a NaN in every type that has some
 
-/// Stands for memory that nobody looks at.
-void* nowhere() {
-  alignas(kAlignment) static std::byte place[kAlignment];
-  return place;
-}
-
 /// args of the trial over made-up memory.
 void with_args(const ops::Trial& trial, const std::function<void(const void*)>& use) {
   std::vector<void*> places;
@@ -67,7 +61,7 @@ Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels) {
   const arch::Arch& arch = *kernels.target().arch;
   with_args(subject.trial, [&](const void* args) {
     op.validate(args, true);
-    op.steps(args, subject.trial.choice, nowhere(), [&](const ops::Op& step, const void* step_args) {
+    op.steps(args, subject.trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       const bool own = &step == &op && op.tunable() != nullptr;
       subject.launches.push_back(&kernels.get(step, own ? op.tunable()->request_of(step_args, subject.trial.choice) : step.request_of(step_args, arch)));
     });

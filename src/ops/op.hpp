@@ -145,6 +145,10 @@ class Op : public Maker {
   virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const;
 };
 
+/// Stands for scratch memory where nothing is launched. No processor and no GPU has addresses like it: what is made up there, however large,
+/// overlaps no tensor.
+inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{1} << 62); }
+
 /// All ops, in a fixed order.
 const std::vector<const Op*>& all();
 /// Null when unknown.
