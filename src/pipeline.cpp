@@ -136,6 +136,7 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
       own.order_barriers = options.order_barriers && candidate.turns;
       if (own.max_stages == 0) own.max_stages = candidate.max_stages;
       if (own.max_slots == 0) own.max_slots = candidate.max_slots;
+      if (own.node_budget == sched::kBudgetBySize && candidate.node_budget > 0) own.node_budget = candidate.node_budget;
       own.copies_apart = options.copies_apart || candidate.copies_apart;
       if (candidate.one_role) {
         own.mixed_roles = true;

@@ -131,3 +131,14 @@ TEST_CASE("columns: at head dim 128 weights lie in the upper half of their score
   for (const char* value : {"scores.0", "scores.1", "output.0", "output.1", "weights_0.0", "weights_0.1", "weights_1.0", "weights_1.1"}) columns.insert(column(narrow, beside, value));
   CHECK(columns.size() == 8);  // none over another: these are multiples of their widths that differ
 }
+
+TEST_CASE("every interval is proven, within the search's own budget") {
+  for (const char* arch : {"sm_100a", "sm_103a"})
+    for (const int head_dim : {64, 128})
+      for (const bool causal : {false, true}) {
+        const Choice choice = chosen(arch, head_dim, causal);
+        CAPTURE(choice.candidate.graph.name);
+        CAPTURE(choice.schedule.certificate);
+        CHECK(choice.schedule.proven_ii);
+      }
+}
