@@ -1,6 +1,9 @@
 // See backends.hpp.
 #include "backends.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "model_reports.hpp"
 #include "support/fail.hpp"
 
@@ -8,6 +11,14 @@ namespace tj {
 
 using support::cat;
 using support::fail;
+
+namespace {
+
+const arch::Arch* first_arch(std::string_view vendor) {
+  return *std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) { return each->vendor == vendor; });
+}
+
+}  // namespace
 
 Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.hip_compiler), model_settings_(settings.model) {
   if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
@@ -34,8 +45,8 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
   auto found = driver_if_present(device.kind);
   if (!found) {
     const bool amd = device.kind == DeviceKind::hip;
-    fail(Stage::launch, Code::not_found,
-         cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason, "; without a GPU use cpu tensors and TJ_TARGET=model:", amd ? "gfx1100" : "sm_90a"));
+    const arch::Target model{forced_ ? forced_->arch : first_arch(amd ? "amd" : "nvidia"), true};
+    fail(Stage::launch, Code::not_found, cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason, "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
   }
   if (device.index < 0 || device.index >= found->device_count())
     fail(Stage::argument, Code::invalid_argument, cat("device ", to_string(device), " does not exist; there are ", found->device_count()));

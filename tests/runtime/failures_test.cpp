@@ -119,6 +119,14 @@ TEST_CASE("a machine without a device: the error says so and what else there is"
   CHECK(error.code == Code::not_found);
   CHECK_MESSAGE(has(error.message, "no driver for cuda:0"), error.message);
   CHECK(has(error.message, "TJ_TARGET=model:sm_90a"));
+  for (const char* target : {"sm_100a", "sm_90+smem=99K", "gfx942"}) {  // the model of what was asked for
+    tj::Options options = machine.options();
+    options.target = target;
+    Runtime asked(options);
+    const Error other = error_of([&] { asked.allocate(asked.default_device(), 16); });
+    CHECK(other.code == Code::not_found);
+    CHECK_MESSAGE(has(other.message, std::string("use cpu tensors and TJ_TARGET=model:") + target), other.message);
+  }
   CHECK(machine.nvrtc.compiles() == 0);
 }
 

@@ -102,6 +102,7 @@ TEST_CASE("the default device is the AMD GPU where there is no other, and a targ
   const Error error = error_of([&] { without.allocate(kGpu, 16); });
   CHECK(error.code == Code::not_found);
   CHECK_MESSAGE(has(error.message, "no driver for hip:0: "), error.message);
+  CHECK_MESSAGE(has(error.message, "TJ_TARGET=model:gfx1100"), error.message);
   CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cuda);
   machine.cuda.set_devices(0);
   CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cpu);
