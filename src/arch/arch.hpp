@@ -86,7 +86,7 @@ struct Needs {
 /// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all. Without
 /// node bodies nothing else is looked at.
 std::string lacks(const Arch& arch, const Needs& needs);
-/// Throws tj::Error(target, unsupported) when something is lacking, naming it and the archs that have all.
+/// Throws tj::Error(target, unsupported) when something is lacking, naming it, the archs that have all, and first of them those of the same devices.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The same where an op has node bodies of several kinds, each for its own families.
 void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds);

@@ -176,11 +176,14 @@ void require(const Arch& arch, std::string_view op, std::initializer_list<Needs>
   };
   const std::string lacking = missing(arch);
   if (lacking.empty()) return;
-  std::string served;
-  for (const Arch* other : all())
-    if (missing(*other).empty()) served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
+  std::string served, here;  // here: by the devices of the arch that was asked for
+  for (const Arch* other : all()) {
+    if (!missing(*other).empty()) continue;
+    served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
+    if (same_devices(arch, *other)) here += support::cat(here.empty() ? "; the same devices run it with TJ_TARGET=" : " or ", other->name, ", the CPU with ", kModelPrefix, other->name);
+  }
   support::fail(Stage::target, Code::unsupported,
-                support::cat(op, " does not run on '", arch.name, "', which lacks ", lacking, "; it runs on ", served.empty() ? "no arch of this version" : served));
+                support::cat(op, " does not run on '", arch.name, "', which lacks ", lacking, here, "; it runs on ", served.empty() ? "no arch of this version" : served));
 }
 
 namespace {

@@ -63,7 +63,7 @@ void check_place(const Named& t, bool on_model) {
     refuse(t.op, Code::invalid_argument, cat(t.name, ".device is ", to_string(device), "; allowed with a model target: cpu (host memory)"));
   if (!on_model && device.kind == DeviceKind::cpu)
     refuse(t.op, Code::invalid_argument,
-           cat(t.name, ".device is cpu; allowed with a GPU target: cuda or hip memory (for host memory choose a target \"model:<arch>\")"));
+           cat(t.name, ".device is cpu; allowed with a GPU target: memory of its GPU, cuda for NVIDIA's targets and hip for AMD's (for host memory choose a target \"model:<arch>\")"));
 }
 
 void check_same(const Named& t, int axis, Size wanted, const char* like) {

@@ -186,6 +186,7 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
       CHECK(has(message, std::string("'") + name + "'"));
       CHECK(has(message, "node bodies for family '" + arch.family + "'"));
       CHECK(has(message, "it runs on sm_90a, model:sm_90a"));  // and further ones, where some of the others have node bodies
+      CHECK(has(message, "; the same devices run it with TJ_TARGET=sm_90a, the CPU with model:sm_90a; ") == (arch.name == "sm_90"));
     }
   }
 }
