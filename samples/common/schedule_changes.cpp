@@ -128,6 +128,7 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
   facts.ii = value_of(root, "ii", 0);
   facts.length = value_of(root, "length", 0);
   facts.cluster = value_of(root, "cluster", 1);
+  facts.pairs = value_of(root, "pairs", false);
   facts.blocks_per_sm = value_of(root, "blocks_per_sm", 1);
   facts.persistent = value_of(root, "persistent", true);
   facts.certificate = value_of(root, "certificate", std::string());
@@ -160,6 +161,7 @@ std::vector<std::string> schedule_changes(const ScheduleFacts& before, const Sch
   add_stages(before, now, changes);
   if (before.length != now.length) changes.push_back("length " + step(before.length, now.length));
   if (before.cluster != now.cluster) changes.push_back("blocks in clusters: " + step(before.cluster, now.cluster));
+  if (before.pairs != now.pairs) changes.push_back(now.pairs ? "products of a block each -> of pairs of blocks" : "products of pairs of blocks -> of a block each");
   add_sharers(before, now, changes);
   if (before.blocks_per_sm != now.blocks_per_sm) changes.push_back("blocks side by side on an SM: " + step(before.blocks_per_sm, now.blocks_per_sm));
   if (before.persistent != now.persistent) changes.push_back(now.persistent ? "a block a tile -> blocks that stay for several, in groups of rows" : "blocks of several tiles -> a block a tile");

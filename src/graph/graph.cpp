@@ -38,6 +38,8 @@ void check_cluster(const Graph& graph) {
   if (graph.pairs && (graph.cluster % 2 != 0 || graph.machine.memory_bytes.count("TMEM") == 0))
     reject(graph, "multiplies in pairs of blocks and runs in clusters of ", graph.cluster, " on machine '", graph.machine.name, "', which has ", graph.machine.memory_bytes.count("TMEM") == 0 ? "no " : "",
            "tensor memory (\"TMEM\"); pairs need a cluster of 2, 4, ... blocks and tensor memory");
+  if (graph.pairs && std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.async == Async::unit; }))
+    reject(graph, "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit); allowed is no \"pairs\", or such a node");
 }
 
 void check_launch(const Graph& graph) {

@@ -97,6 +97,8 @@ std::vector<std::string> verify(const graph::Graph& graph, const Schedule& sched
 /// Keys: ii, length, res_mii, rec_mii, proven_ii, proven_length, solve_ms, nodes, rings, certificate, roles, ...
 std::string to_json(const graph::Graph& graph, const Schedule& schedule);
 std::string to_text(const graph::Graph& graph, const Schedule& schedule);
+/// What a listing and a picture are headed with: "<graph> on <machine>, pairs of blocks, 2 blocks an SM".
+std::string title(const graph::Graph& graph);
 
 /// Predicted TFLOP/s of a device with `sm_count` SMs at `clock_ghz` for a tile of `iterations` iterations.
 double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz, double iterations);

@@ -26,12 +26,16 @@ void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& sc
 
 }  // namespace
 
+std::string title(const graph::Graph& graph) {
+  std::string text = graph.name + " on " + graph.machine.name;
+  if (graph.pairs) text += ", pairs of blocks";
+  if (graph.blocks_per_sm > 1) text += ", " + std::to_string(graph.blocks_per_sm) + " blocks an SM";
+  return text;
+}
+
 std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
   std::ostringstream out;
-  out << "graph " << graph.name << " on " << graph.machine.name;
-  if (graph.pairs) out << ", pairs of blocks";
-  if (graph.blocks_per_sm > 1) out << ", " << graph.blocks_per_sm << " blocks an SM";
-  out << "\n";
+  out << "graph " << title(graph) << "\n";
   out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length
       << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII " << schedule.rec_mii << "\n";
   out << "certificate: " << schedule.certificate << "\n";

@@ -12,7 +12,9 @@
 #include "ops/gemm.hpp"
 #include "ops/machine.hpp"
 #include "pipeline.hpp"
+#include "sched/attention_graph.hpp"
 #include "sched/schedule.hpp"
+#include "sched/svg.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -94,6 +96,7 @@ TEST_CASE("a pair is read, written, listed, and survives being written") {
   const graph::Graph& graph = choice.candidate.graph;
   CHECK(has(graph::to_text(graph), ", clusters of 2 blocks, products of pairs of blocks"));
   CHECK(has(sched::to_text(graph, choice.schedule), "pairs of blocks"));
+  CHECK(has(sched::to_svg(graph, choice.schedule), "on sm_100a, pairs of blocks</text>"));
   CHECK(has(sched::to_json(graph, choice.schedule), "\"pairs\": true"));
   const graph::Graph again = ops::read_graph(graph::to_json(graph), "again");
   CHECK(again.pairs);
@@ -107,6 +110,12 @@ TEST_CASE("what cannot be a pair is refused by name") {
   graph.cluster = 2;
   graph.machine.memory_bytes.erase("TMEM");
   CHECK(has(error_of([&] { check(graph); }).message, "which has no tensor memory"));
+  graph::Graph without = test::attention_graph();
+  without.cluster = without.machine.max_cluster = 2;
+  CHECK_NOTHROW(check(without));
+  without.machine.memory_bytes["TMEM"] = 262144;
+  without.pairs = true;
+  CHECK(has(error_of([&] { check(without); }).message, "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit)"));
 }
 
 TEST_CASE("what a pair's products read is brought by copies of each block's own, and read by products alone") {

@@ -46,6 +46,10 @@ TEST_CASE("facts, and every kind of change once") {
   auto beside = one;
   beside.blocks_per_sm = schedule_facts(R"({"blocks_per_sm": 2})").blocks_per_sm;
   CHECK(schedule_changes(one, beside) == Words{"blocks side by side on an SM: 1 -> 2"});
+  auto paired = two;
+  paired.pairs = schedule_facts(R"({"pairs": true})").pairs;
+  CHECK(schedule_changes(two, paired) == Words{"products of a block each -> of pairs of blocks"});
+  CHECK(schedule_changes(paired, two) == Words{"products of pairs of blocks -> of a block each"});
   CHECK(schedule_facts("[]").nodes.empty());
   CHECK(schedule_facts("{\"nodes\": [3], \"rings\": 7, \"ii\": \"x\"}").ii == 0);
 }

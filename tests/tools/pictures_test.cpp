@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "sched/svg_check.hpp"
 #include "support/scratch.hpp"
 #include "tools/schedule.hpp"
 
@@ -38,6 +40,24 @@ TEST_CASE("the committed picture of attention is what its command draws") {
   CHECK(committed.size() < 60 * 1024);
   const bool same = committed == tj::testing::read_bytes(file);
   CHECK_MESSAGE(same, "draw it again: " << command);
+}
+
+TEST_CASE("what a shipped graph's picture tells apart has a colour each") {
+  for (const char* target : {"sm_90a", "sm_100a"})
+    for (const char* op : {"fmha", "gemm", "chunk_o"}) {
+      CAPTURE(target);
+      CAPTURE(op);
+      const tj::testing::Scratch scratch;
+      REQUIRE(run({"--op", op, "--target", target, "--svg", scratch / "a.svg"}).code == 0);
+      std::set<std::string> colours;
+      for (const tj::test::Element& each : tj::test::SvgReader(tj::testing::read_bytes(scratch / "a.svg")).read()) {
+        if (each.name != "rect" || each.css().rfind('c', 0) != 0 || each.attributes.at("width") != "14" || each.attributes.at("height") != "10") continue;  // of the legend
+        const std::string colour = each.css();
+        CAPTURE(colour);
+        CHECK(colours.insert(colour).second);
+      }
+      CHECK(colours.size() > 1);
+    }
 }
 
 TEST_CASE("a picture and a trace do not disturb the output") {
