@@ -82,10 +82,16 @@ void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t a
   const Mbarrier *full = barrier_of(*slot, true), *empty = barrier_of(*slot, false);
   if (full == nullptr || empty == nullptr || full->phase == 0) return;
   const auto filled = static_cast<Order::Time>(full->phase);
-  if (!order.knows(thread.actor, empty->agent, filled))
-    fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1,
-              ". time and has not waited for its empty barrier ", hex(address_of(*slot, false)), ", which is in phase ", empty->phase, empty->phase < full->phase ? "; or the filling before was published while it went on" : ""));
-  if (const auto conflict = shadow_.untold(id, {empty->completed, empty->agent, filled}, address, bytes); conflict && notes_.reads(shadow_.at(conflict->prior).call, *slot->ring)) report(thread, id, *conflict);
+  if (order.knows(thread.actor, empty->agent, filled)) {
+    if (const auto conflict = shadow_.untold(id, {empty->completed, empty->agent, filled}, address, bytes); conflict && notes_.reads(shadow_.at(conflict->prior).call, *slot->ring)) report(thread, id, *conflict);
+    return;
+  }
+  // Where it has not been handed back yet, this may as well be the rest of the filling before.
+  const bool rest = empty->phase < full->phase;
+  const std::string published = cat(": either the filling before was published while it went on (fewer bytes announced than copied",
+                                    slot->ring->full_of_pair ? "; a pair's barrier counts those of both blocks" : "", "), or this thread");
+  fault(cat(kernel(), "block ", thread.self.block, ": ", who(thread.actor, thread.call, thread.iteration), " fills ", place(address), " for the ", full->phase + 1, ". time",
+            rest ? published : " and", " has not waited for its empty barrier ", hex(address_of(*slot, false)), ", which is in phase ", empty->phase));
 }
 
 // Who reads a slot must have waited for the slot's own barrier, and by that alone know of all writes, likewise.
