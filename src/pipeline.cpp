@@ -125,6 +125,32 @@ cache::Key key_of(const ops::Request& request, const arch::Target& target, const
   return cache::make_key(fields, maker);
 }
 
+namespace {
+
+sched::Options options_for(const ops::Candidate& candidate, const sched::Options& options) {
+  sched::Options own = options;
+  own.order_barriers = options.order_barriers && candidate.turns;
+  if (own.max_stages == 0) own.max_stages = candidate.max_stages;
+  if (own.max_slots == 0) own.max_slots = candidate.max_slots;
+  own.copies_apart = options.copies_apart || candidate.copies_apart;
+  if (candidate.one_role) {
+    own.mixed_roles = true;
+    own.max_roles = 1;
+  }
+  return own;
+}
+
+/// The shape that is taken, where the usual search did not settle its interval: once more, for longer.
+void settle(Choice& choice, const sched::Options& options) {
+  if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize) return;
+  sched::Options longer = options_for(choice.candidate, options);
+  longer.node_budget = choice.candidate.node_budget;
+  sched::Schedule again = sched::schedule(choice.candidate.graph, longer);
+  if (again.ii <= choice.schedule.ii) choice.schedule = std::move(again);
+}
+
+}  // namespace
+
 Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
   std::optional<Choice> best;
   std::optional<Error> refused;  // the first, with the reasons of all
@@ -132,17 +158,7 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
   for (ops::Candidate& candidate : op.candidates(request, arch)) {
     try {
       require_bodies(op, candidate.graph, arch);
-      sched::Options own = options;
-      own.order_barriers = options.order_barriers && candidate.turns;
-      if (own.max_stages == 0) own.max_stages = candidate.max_stages;
-      if (own.max_slots == 0) own.max_slots = candidate.max_slots;
-      if (own.node_budget == sched::kBudgetBySize && candidate.node_budget > 0) own.node_budget = candidate.node_budget;
-      own.copies_apart = options.copies_apart || candidate.copies_apart;
-      if (candidate.one_role) {
-        own.mixed_roles = true;
-        own.max_roles = 1;
-      }
-      sched::Schedule schedule = sched::schedule(candidate.graph, own);
+      sched::Schedule schedule = sched::schedule(candidate.graph, options_for(candidate, options));
       const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops * candidate.graph.blocks_per_sm / cycles;
       if (best && rate <= best_rate) continue;
@@ -155,6 +171,7 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
   }
   if (!best && refused) throw *refused;
   if (!best) support::fail(Stage::schedule, Code::unsupported, cat("'", request.name, "' has no tile shape for ", arch.name));
+  settle(*best, options);
   return std::move(*best);
 }
 

@@ -36,8 +36,8 @@ const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
 // its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of
 // scores, weights and output, compiles into 160 registers without a spill (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-// Of the search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC, 2026-11-22; the
-// usual budget leaves it at 1661. The others need hundreds.
+// Of a second search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC, 2026-11-22; the
+// usual budget leaves it at 1661.
 constexpr std::uint64_t kTensorNodes = 200'000;
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.

@@ -41,7 +41,7 @@ struct Candidate {
   int max_slots = 0;              ///< most slots of a ring; 0: what its value allows
   bool one_role = false;          ///< copies, products and all else in one role
   bool copies_apart = false;      ///< each copy of what computes in a role of its own
-  std::uint64_t node_budget = 0;  ///< of the search, where the usual one does not settle the interval; 0: the usual one
+  std::uint64_t node_budget = 0;  ///< of a second search, where the usual one does not settle the interval of the shape that is taken; 0: none
   /// Preprocessor names for its unit: text that it does not use is left out. It compiles to the same without.
   std::vector<std::string> definitions = {};
 };
