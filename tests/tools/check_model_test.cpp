@@ -94,6 +94,12 @@ TEST_CASE("a headline says which role, at which node, and whose arrivals a barri
   CHECK_MESSAGE(has(kept, "site " + releases + " (role compute0, epilogue: release ring a)"), kept);
 }
 
+TEST_CASE("half of what a pair of blocks copies is announced: the report says so first, and whose bytes count") {
+  const std::string gemm = "--op gemm --tile 128x256x64c2x1 --target model:sm_100a --batch 1 --m 256 --n 256 --k 200 ", listed = run(gemm + "--list-sites").out;
+  const std::string half = run(gemm + "--seeds 1 --weaken-site " + site_with(listed, {"expect bytes of ring a"})).out;
+  CHECK_MESSAGE(has(half, " for the 2. time: either the filling before was published while it went on (fewer bytes announced than copied; a pair's barrier counts those of both blocks), or this thread has"), half);
+}
+
 TEST_CASE("of a role that fills a ring and reads it, the report of an empty barrier lists what hands slots back, and no announcement") {
   const std::string fmha = "--op fmha --head-dim 128 --causal true --target model:sm_120a --batch 1 --heads 2 --kv-heads 1 --seq-q 130 --seq-k 600 ", listed = run(fmha + "--list-sites").out;
   const std::string out = run(fmha + "--seeds 1 --disable-site " + site_with(listed, {"fast variants", "release ring k"})).out;
