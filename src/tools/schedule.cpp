@@ -27,6 +27,7 @@
 #include "sched/schedule.hpp"
 #include "sched/svg.hpp"
 #include "sched/trace.hpp"
+#include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "tools/options.hpp"
 
@@ -70,7 +71,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.", "tj-schedule");
   app.add_option("--op", settings.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
-  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: the first known architecture)");
+  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else the first known architecture)");
   app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
   app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")->check(no_flag);
   app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
@@ -116,12 +117,14 @@ graph::Graph find_example(const std::string& name) {
   bad_use(cat("--graph-example is '", name, "'; allowed are ", known));
 }
 
-arch::Target find_target(const std::string& text) {
+/// As other tools take it: what was given, else what the environment asks for.
+arch::Target find_target(const std::string& given) {
+  const std::string text = given.empty() ? support::environment_variable("TJ_TARGET").value_or("") : given;
   if (text.empty()) return {arch::all().front(), false};
   try {
     return arch::parse_target(text);
   } catch (const Error& e) {
-    bad_use("--target: " + e.message);
+    bad_use(cat(given.empty() ? "TJ_TARGET" : "--target", ": ", e.message));
   }
 }
 

@@ -1,6 +1,7 @@
 // Protects tj-schedule's interface: keys, exit codes, errors that name the flag, nothing but JSON with --json.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -167,6 +168,30 @@ TEST_CASE("a target with options: rings of what the cap leaves, under one name")
   CHECK(bytes(shown("sm_90a")) > 140 * 1024);
   CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=228K"}).err, "--target: target 'sm_90a+smem=228K'"));
   CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=16K"}).err, "SMEM"));  // no tile fits
+}
+
+TEST_CASE("without --target, TJ_TARGET says what for, as for other tools; a flag goes before it, and a graph brings its own machine") {
+  const auto shown = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--op", "gemm", "--dtype", "f16", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result result = run(words);
+    CHECK_MESSAGE(result.code == 0, result.err);
+    return result.code == 0 ? nlohmann::json::parse(result.out)["target"].get<std::string>() : "";
+  };
+  CHECK(shown({}) == "sm_90a");
+  ::setenv("TJ_TARGET", "model:sm_100a", 1);
+  CHECK(shown({}) == "model:sm_100a");
+  CHECK(shown({"--target", "sm_120a"}) == "sm_120a");
+  CHECK(run({"--graph-example", "fa_hopper"}).code == 0);
+  ::setenv("TJ_TARGET", "", 1);
+  CHECK(shown({}) == "sm_90a");
+  ::setenv("TJ_TARGET", "sm_1", 1);
+  const Result unknown = run({"--op", "gemm"});
+  CHECK(unknown.code == 2);
+  CHECK_MESSAGE(has(unknown.err, "TJ_TARGET: "), unknown.err);
+  CHECK(has(run({"--op", "gemm", "--target", "sm_2"}).err, "--target: "));
+  ::unsetenv("TJ_TARGET");
+  CHECK(has(run({"--help"}).out, "default: TJ_TARGET, else the first known"));
 }
 
 TEST_CASE("bad use names the flag") {
