@@ -2,6 +2,7 @@
 #include "ops/gemm.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ops/gemm_params.cuh"
 #include "ops/gemm_steps.hpp"
@@ -111,6 +112,17 @@ bool fits(const GemmKernel& kernel) {
   return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel) && !(kernel.parts && kernel.rung != kNoGemmRung);
 }
 
+/// Of combinations without --tile, what large products of each kind take on the arch.
+void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
+  std::vector<GemmKernel> kinds;
+  std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(kinds), [&](const GemmKernel& kernel) { return kernel.tile == kernels.front().tile; });
+  for (GemmKernel& kind : kinds)
+    for (const int tile : gemm_large_tiles(kind, arch)) {
+      kind.tile = tile;
+      kernels.push_back(kind);
+    }
+}
+
 /// Why no tile that was asked for serves the kernel.
 [[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
   const bool narrow = size_of(kernel.dtype) == 1;
@@ -147,6 +159,7 @@ class Gemm final : public Op {
   static std::vector<Request> requests_of(const Flags& given, const arch::Arch* arch) {
     const Flags flags = with_tile_of_rung(given);
     std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
+    if (arch != nullptr && flags.count("tile") == 0) add_large(kernels, *arch);
     std::vector<Request> list;
     for (GemmKernel& kernel : kernels) {
       if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);

@@ -113,6 +113,9 @@ std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
 /// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing after an arch's
 /// first call. Throws tj::Error(target, unsupported) for an arch without the facts.
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
+/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none, or where the kind is of
+/// parts or a rung, whose tiles are others.
+std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
 /// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the choice that is
 /// taken, then the others, fewest predicted cycles first.
 struct RankedGemm {

@@ -119,7 +119,7 @@ class Op : public Maker {
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
-  /// The same for one arch, where what a flag means depends on it.
+  /// The same for one arch, where what a flag means depends on it; a default set may have what only this arch serves, too (at most 32).
   virtual std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& /*arch*/) const { return requests(flags); }
 
   // Of ops with a tunable(), choice is one of its numbers; else kNoChoice.

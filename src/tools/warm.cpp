@@ -50,7 +50,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
   CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.", "tj-warm");
-  app.add_option("--target", settings.targets, "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: what this machine's first GPU runs, else the first known architecture)")
+  app.add_option("--target", settings.targets, "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else what this machine's first GPU runs, else the first known architecture)")
       ->delimiter(',')
       ->check(no_flag);
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
@@ -73,9 +73,10 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed true|false|both\n"
       "        --item-heads auto,1,2,3\n"
       "  chunk_indices, copy_rows: none\n"
-      "A flag that is left out means the op's default set, at most 16 kernels; for fmha: both dtypes, both head dims,\n"
-      "causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, every tile, K contiguous in a and b, no epilogue;\n"
-      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
+      "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 32; for fmha: both dtypes, both\n"
+      "head dims, causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, the usual tiles of 64 and 128 rows and those that\n"
+      "products of 2048 to 16384 rows, columns and K take on the target, K contiguous in a and b, no epilogue; other tiles are\n"
+      "made when a call first takes them, or named by --tile; for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");

@@ -26,11 +26,11 @@ TEST_CASE("no spill, registers for the block's roles") {
     for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find("sm_100a"));
 }
 
-TEST_CASE("every tile that is served but not made ahead: those of 256 rows, pairs and other clusters") {
+TEST_CASE("every tile that is served but not made ahead: those that no large product takes") {
   const auto compiler = test::nvrtc_or_skip();
   const arch::Arch& arch = *arch::find("sm_100a");
   std::set<std::string> ahead;  // tools/warm_tensor_compile_test.cpp
-  for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}})) ahead.insert(request.name);
+  for (const ops::Request& request : ops::gemm_op().requests_for({{"dtype", {"f16"}}}, arch)) ahead.insert(request.name);
   int tiles = 0;
   for (const ops::GemmTile& tile : ops::gemm_tiles()) {
     if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
@@ -40,5 +40,5 @@ TEST_CASE("every tile that is served but not made ahead: those of 256 rows, pair
     const test::DeviceKernel made = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
     CHECK(made.unit.smem_bytes <= arch.smem_per_block_bytes);
   }
-  CHECK(tiles >= 13);
+  CHECK(tiles >= 10);
 }

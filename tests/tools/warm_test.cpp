@@ -85,6 +85,9 @@ TEST_CASE("help explains the default set and the exit codes") {
   const Run result = run({"--help"});
   CHECK(result.code == tj::tools::kExitOk);
   CHECK(result.out.find("at most 16 kernels") != std::string::npos);
+  CHECK(result.out.find("products of 2048 to 16384 rows, columns and K take on the target") != std::string::npos);
+  CHECK(result.out.find("every tile") == std::string::npos);
+  CHECK(result.out.find("default: TJ_TARGET, else") != std::string::npos);
   CHECK(result.out.find("Exit codes") != std::string::npos);
   CHECK(result.out.find("for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K") != std::string::npos);
 }
