@@ -76,7 +76,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 32; for fmha: both dtypes, both\n"
       "head dims, causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, the usual tiles of 64 and 128 rows and those that\n"
       "products of 2048 to 16384 rows, columns and K take on the target, K contiguous in a and b, no epilogue; other tiles are\n"
-      "made when a call first takes them, or named by --tile; for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
+      "made when a call first takes them, or named by --tile;\n"
+      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
       "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
