@@ -15,7 +15,7 @@ quick=0
 case "${1:-}" in
   "") ;;
   --quick) quick=1 ;;
-  --setup) tj_setup; tj_setup_hip; tj_say "everything is installed; NVRTC: $tj_nvrtc_dir"; exit 0 ;;
+  --setup) tj_setup; tj_setup_hip; tj_setup_disassembler; tj_say "everything is installed; NVRTC: $tj_nvrtc_dir"; exit 0 ;;
   *) tj_fail "unknown argument \"$1\"; allowed: --quick, --setup" ;;
 esac
 
@@ -64,6 +64,7 @@ run_tests() { # stage, ctest arguments...
 
 tj_setup
 tj_setup_hip
+tj_setup_disassembler
 if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled gpu are skipped"; fi
 
 if build release g++ all --preset release; then run_tests release; fi

@@ -135,21 +135,35 @@ tj_install_packages() { # package...
     tj_fail "apt-get could not install: $*"
 }
 
-tj_install_wheels() { # list of wheels below .cmake/, the folder that they bring, what else would do
+tj_install_wheels() { # list of wheels below .cmake/, the folder that they bring, what else would do, what it is called below .deps/ (else as it is)
   local python staging="$tj_root/.deps/staging.$$"
   python="$(tj_pip)" || tj_fail "python3 -m pip is missing: install python3-pip, or $3"
   mkdir -p "$tj_root/.deps"
   "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --require-hashes \
     --only-binary :all: --target "$staging" -r "$tj_root/.cmake/$1" ||
     { rm -rf "$staging"; tj_fail "the wheels of .cmake/$1 could not be installed; or $3"; }
-  rm -rf "$tj_root/.deps/$2"
-  mv "$staging/$2" "$tj_root/.deps/$2"
+  rm -rf "$tj_root/.deps/${4:-$2}"
+  mv "$staging/$2" "$tj_root/.deps/${4:-$2}"
   rm -rf "$staging"
 }
 
 tj_install_cuda_wheels() {
   tj_say "no CUDA toolkit here: fetching nvrtc and cuda.h from NVIDIA's wheels into .deps/"
   tj_install_wheels cuda-wheels.txt nvidia "install a CUDA toolkit and set CUDA_HOME"
+}
+
+tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call
+  [ -x "$tj_root/.deps/nvdisasm/bin/nvdisasm" ] && export PATH="$PATH:$tj_root/.deps/nvdisasm/bin"
+  tj_command nvdisasm || [ -x /usr/local/cuda/bin/nvdisasm ] || [ -x /opt/cuda/bin/nvdisasm ]
+}
+
+# Reads what was compiled for NVIDIA GPUs. The test that wants it skips itself, so where it cannot be fetched is no failure.
+tj_setup_disassembler() {
+  tj_find_disassembler && return 0
+  tj_pip >/dev/null || { tj_say "no nvdisasm here, and no pip to fetch it with: the test that reads machine code is skipped"; return 0; }
+  tj_say "no nvdisasm here: fetching NVIDIA's wheel into .deps/"
+  (tj_install_wheels nvdisasm-wheel.txt nvidia/cu13 "put nvdisasm on the PATH" nvdisasm) && tj_find_disassembler ||
+    tj_say "nvdisasm was not fetched: the test that reads machine code is skipped"
 }
 
 tj_find_cmake() { # a newer one than the distribution's, of an earlier call
