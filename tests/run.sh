@@ -70,11 +70,14 @@ if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled
 if build release g++ all --preset release; then run_tests release; fi
 
 if [ $quick = 0 ]; then
+  # What is linked here is linked for a test's sake; the release build above has the system's own linker.
+  linker=()
+  if flags="$(tj_lld_flags)"; then linker=(-DCMAKE_{EXE,SHARED,MODULE}_LINKER_FLAGS="$flags"); fi
   # Nothing of it is run: without debug information it takes a third less to link.
-  build clang clang++ all -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DTJ_PCH=ON
+  build clang clang++ all -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DTJ_PCH=ON ${linker[@]+"${linker[@]}"}
   # What runs under the sanitizers is bounded, so that the whole stays short: no GPU, no NVRTC, a part of the model.
-  if build asan g++ tj_asan_tests --preset asan; then run_tests asan -L asan --timeout 240; fi
-  if build tsan g++ tj_tsan_tests --preset tsan; then run_tests tsan -L tsan --timeout 240; fi
+  if build asan g++ tj_asan_tests --preset asan ${linker[@]+"${linker[@]}"}; then run_tests asan -L asan --timeout 240; fi
+  if build tsan g++ tj_tsan_tests --preset tsan ${linker[@]+"${linker[@]}"}; then run_tests tsan -L tsan --timeout 240; fi
 fi
 
 [ -z "$skips" ] || printf '\nSkipped:\n%s' "$skips"

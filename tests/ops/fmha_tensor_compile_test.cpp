@@ -2,7 +2,7 @@
 // kernels of usual scales are made by tools/warm_tensor_compile_test.cpp.
 #include <doctest/doctest.h>
 
-#include <utility>
+#include <tuple>
 
 #include "codegen/device_kernel.hpp"
 #include "ops/fmha.hpp"
@@ -11,6 +11,6 @@ using namespace tj;
 
 TEST_CASE("any scale: no spill, registers for the block's roles") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const auto& [dtype, arch] : {std::pair{"f16", "sm_100a"}, {"bf16", "sm_103a"}})
-    for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"true"}}, {"dtype", {dtype}}})) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
+  for (const auto& [dtype, causal, arch] : {std::tuple{"f16", "true", "sm_100a"}, {"bf16", "false", "sm_103a"}})
+    for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"true"}}, {"dtype", {dtype}}, {"causal", {causal}}})) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
 }
