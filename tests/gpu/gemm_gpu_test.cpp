@@ -11,6 +11,7 @@
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
 #include "ops/gemm.hpp"
+#include "ops/gemm_lists.hpp"
 #include "ops/gemm_problem.hpp"
 
 using namespace tj;
@@ -45,21 +46,10 @@ TEST_CASE("shapes at the edges of tiles and of K, in every order of the operands
 TEST_CASE("epilogues, batches, in place; alpha 0") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  for (const DType out : {DType::f16, DType::bf16, DType::f32})
-    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu}) {
-      GemmShape shape = test::gemm_shape(150, 270, 333);
-      shape.batch = activation == Activation::none ? 3 : 0;
-      shape.b_shared = shape.batch > 0;
-      shape.out = out;
-      shape.activation = activation;
-      shape.alpha = activation == Activation::relu ? 0.0f : 0.5f;
-      shape.beta = -1.0f;
-      shape.bias = true;
-      shape.in_place = activation != Activation::gelu;
-      shape.padding = activation == Activation::silu ? 3 : 0;
-      CAPTURE(shape.text());
-      CHECK(run(shape, seed++) == "");
-    }
+  for (const GemmShape& shape : test::gemm_epilogues()) {
+    CAPTURE(shape.text());
+    CHECK(run(shape, seed++) == "");
+  }
 }
 
 TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {

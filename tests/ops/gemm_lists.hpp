@@ -5,6 +5,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "ops/gemm_problem.hpp"
 
 namespace tj::test {
 
@@ -13,6 +16,7 @@ void check_gemm_sizes(const std::string& arch);
 /// The same in every order of the operands and both types, by one tile.
 void check_gemm_orders(const std::string& arch);
 /// Every type of d with every activation, in batches and in place.
+std::vector<GemmShape> gemm_epilogues();
 void check_gemm_epilogues(const std::string& arch);
 /// Operands that begin anywhere, in every order: their rows are copied first.
 void check_gemm_places(const std::string& arch);

@@ -57,10 +57,8 @@ void check_gemm_orders(const std::string& arch) {
     }
 }
 
-void check_gemm_epilogues(const std::string& arch) {
-  Small& small = small_of(arch);
-  CAPTURE(arch);
-  std::uint64_t seed = 2100;
+std::vector<GemmShape> gemm_epilogues() {
+  std::vector<GemmShape> shapes;
   for (const DType out : kOut)
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::silu}) {
       GemmShape shape = gemm_shape(150, 270, 333);
@@ -73,9 +71,19 @@ void check_gemm_epilogues(const std::string& arch) {
       shape.bias = true;
       shape.in_place = activation != Activation::gelu;
       shape.padding = activation == Activation::silu ? 3 : 0;
-      CAPTURE(shape.text());
-      CHECK(small.run(shape, 1, seed++, 4) == "");
+      shapes.push_back(shape);
     }
+  return shapes;
+}
+
+void check_gemm_epilogues(const std::string& arch) {
+  Small& small = small_of(arch);
+  CAPTURE(arch);
+  std::uint64_t seed = 2100;
+  for (const GemmShape& shape : gemm_epilogues()) {
+    CAPTURE(shape.text());
+    CHECK(small.run(shape, 1, seed++, 4) == "");
+  }
 }
 
 void check_gemm_clusters(const std::string& arch) {
