@@ -1,24 +1,23 @@
 #!/usr/bin/env python3
-"""tilejit beside its peers on one GPU: correctness, speed in one interleaved run, cold starts. Attention beside cuDNN and
-FlashAttention-2, matrix products beside cuBLAS (of e4m3: torch._scaled_mm), chunk output of the gated delta rule beside a copy, Triton and PyTorch.
+"""tilejit beside its peers on one GPU, on problems drawn from a seed: each checked against f64, timed both ways in one interleaved run. Attention beside
+cuDNN and FlashAttention-2 (and 3, with --fa3), products beside cuBLAS (of e4m3: torch._scaled_mm), chunk output of the gated delta rule beside
+a copy, Triton and PyTorch.
 
-    python3 tests/gpu/compare.py --op fmha --json out.json --markdown out.md
-    python3 tests/gpu/compare.py --op gemm --json out.json --markdown out.md
-    python3 tests/gpu/compare.py --op gemm --dtype e4m3 --json out.json --markdown out.md
-    python3 tests/gpu/compare.py --op gemm --tile 128x256x64 --sizes 4096,64x7168x2048       (only that tile)
-    python3 tests/gpu/compare.py --op chunk_o --json out.json --markdown out.md
-    python3 tests/gpu/compare.py --self-test        (no GPU: the metric and the tables, with NumPy)
+    python3 tests/gpu/compare.py --op gemm --count 40 --json out.json          (a fresh seed, printed)
+    python3 tests/gpu/compare.py --op gemm --seed 7 --slice 1/2 --json a.json  (half of a table; --slice 2/2 is the other)
+    python3 tests/gpu/compare.py --merge a.json b.json --record                (no GPU: one table, into RESULTS.md)
+    python3 tests/gpu/compare.py --op fmha --seed 7 --list                     (no GPU: the problems)
+    python3 tests/gpu/compare.py --op gemm --sizes fixed                       (the fixed list; or --sizes 4096,64x7168x2048)
+    python3 tests/gpu/compare.py --self-test                                   (no GPU: references and metrics, with NumPy)
 
-Needs libtilejit.so (--library, else the newest one below build/), PyTorch with CUDA, and a GPU. Exit codes: 0 done and
-correct, 1 a result was wrong, 2 bad use, 77 something that is needed is missing. Times never decide the exit code.
+README.md beside this script says more. Needs libtilejit.so (--library, else the newest one below build/), PyTorch with CUDA, and a GPU. Exit codes:
+0 done and correct, 1 a result was wrong, 2 bad use, 77 something that is needed is missing. Times never decide the exit code.
 """
-import argparse
 import datetime
 import glob
 import json
 import os
 import platform
-import secrets
 import shlex
 import subprocess
 import sys
@@ -30,19 +29,25 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "c_api")]
 import binding  # noqa: E402
 import chunk_check  # noqa: E402
 import chunk_speed  # noqa: E402
+import compare_options  # noqa: E402
+import drawing  # noqa: E402
+import fa3_peer  # noqa: E402
 import fmha_check  # noqa: E402
 import gemm_check  # noqa: E402
 import gemm_speed  # noqa: E402
+import record  # noqa: E402
+import report  # noqa: E402
+import speed  # noqa: E402
 import timing  # noqa: E402
+import tuning  # noqa: E402
 
-SKIPPED = 77
-CHECKS, SPEEDS = {"fmha": fmha_check, "gemm": gemm_check, "chunk_o": chunk_check}, {"gemm": gemm_speed, "chunk_o": chunk_speed}
-WANTED_RATIO = {"causal": 1.0, "full": 1.03}  # over cuDNN, geometric mean
+SKIPPED, BAD_USE = 77, 2
+CHECKS = {"fmha": fmha_check, "gemm": gemm_check, "chunk_o": chunk_check}
 
 
-def missing(text):
+def stop(text, status=SKIPPED):
     print(f"compare.py: {text}", file=sys.stderr)
-    sys.exit(SKIPPED)
+    sys.exit(status)
 
 
 def find_library(given):
@@ -50,7 +55,7 @@ def find_library(given):
         return given
     built = sorted(glob.glob(os.path.join(ROOT, "build", "*", "lib", "libtilejit.so")), key=os.path.getmtime)
     if not built:
-        missing("no libtilejit.so below build/; build the library (cmake --preset release && cmake --build --preset release) or name one with --library")
+        stop("no libtilejit.so below build/; build the library (cmake --preset release && cmake --build --preset release) or name one with --library")
     return built[-1]
 
 
@@ -58,209 +63,39 @@ def find_torch():
     try:
         import torch
     except ImportError:
-        missing("PyTorch is not installed; correctness and speed need it (pip install torch). --self-test runs without")
+        stop("PyTorch is not installed; correctness and speed need it (pip install torch). --self-test, --list and --merge run without")
     if not torch.cuda.is_available():
-        missing("PyTorch sees no CUDA device; correctness and speed need a GPU. --self-test runs without")
+        stop("PyTorch sees no CUDA device; correctness and speed need a GPU. --self-test, --list and --merge run without")
     return torch
 
 
-def machine(torch, library):
+# ---- what a document says of where it was made -------------------------------------------------------------------------
+def said(*words):
+    """What a program prints; empty where there is no such program, or it fails."""
     try:
-        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        driver = "unknown"
-    return {"gpu": torch.cuda.get_device_name(0), "driver": driver, "cuda": torch.version.cuda, "pytorch": torch.__version__,
-            "cudnn": str(torch.backends.cudnn.version()), "python": platform.python_version(),
-            "tilejit": library.c.tj_version().decode(), "build_id": library.c.tj_build_id().decode()}
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
-# ---- speed -------------------------------------------------------------------------------------------------------------
-def peers(torch, q, k, v, causal):
-    """name -> function; a backend that refuses the problem is left out, with the reason."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
-    grouped = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
-    found, refused = {}, {}
-    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
-        def run(backend=backend):
-            with sdpa_kernel(backend):
-                return scaled_dot_product_attention(q, k, v, is_causal=causal, **grouped)
-        try:
-            run()
-            found[name] = run
-        except RuntimeError as error:
-            refused[name] = str(error).splitlines()[0]
-    return found, refused
+def commit_of(given):
+    """Of this checkout; what was given where this is none."""
+    if os.path.realpath(said("git", "-C", ROOT, "rev-parse", "--show-toplevel") or "/") != os.path.realpath(ROOT):
+        return given or "unknown"
+    changed = said("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!tests/gpu/RESULTS.md")
+    return said("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
 
 
-def time_problem(torch, runtime, device, options, seq, causal, generator):
-    dtype, code = (torch.float16, binding.F16) if options.dtype == "f16" else (torch.bfloat16, binding.BF16)
-    shape = [options.batch, options.heads, seq, options.head_dim]
-    kv_shape = [options.batch, options.kv_heads or options.heads, seq, options.head_dim]
-    q, k, v = (torch.randn(s, generator=generator, device="cuda").to(dtype) for s in (shape, kv_shape, kv_shape))
-    o = torch.full_like(q, float("nan"))
-    bound = [binding.tensor(t.data_ptr(), device, code, list(t.shape)) for t in (q, k, v, o)]
-    runtime.prepare(device, dtype=code, head_dim=options.head_dim, causal=causal)
-    stream = torch.cuda.current_stream().cuda_stream
-    candidates = {"tilejit": lambda: runtime.fmha(*bound, causal=causal, stream=stream)}
-    others, refused = peers(torch, q, k, v, causal)
-    candidates.update(others)
-    times = timing.time_side_by_side(torch, candidates, options.rounds, options.runs)
-    operations = fmha_check.flops(options.batch, options.heads, seq, seq, options.head_dim, causal)
-    row = {"mask": "causal" if causal else "full", "seq": seq, "refused": refused,
-           **{name: timing.summary(values, operations) for name, values in times.items()}}
-    for name in others:
-        row[f"over_{name}"] = row[name]["median_ms"] / row["tilejit"]["median_ms"]
-        peer = others[name]()
-        row[f"difference_{name}"] = float((o.float() - peer.float()).norm() / peer.float().norm())
-    return row
-
-
-def run_speed(torch, runtime, _, device, options):
-    seed = options.seed
-    generator = torch.Generator(device="cuda").manual_seed(seed)
-    rows = []
-    for causal in options.masks:
-        for seq in options.seq:
-            rows.append(time_problem(torch, runtime, device, options, seq, causal, generator))
-            print(speed_line(rows[-1]), flush=True)
-    means = {mask: {name: timing.geometric_mean(r[f"over_{name}"] for r in rows if r["mask"] == mask and f"over_{name}" in r)
-                    for name in ("cudnn", "fa2")} for mask in sorted({r["mask"] for r in rows})}
-    return {"seed": seed, "problem": {"batch": options.batch, "heads": options.heads, "kv_heads": options.kv_heads or options.heads,
-                                      "head_dim": options.head_dim, "dtype": options.dtype},
-            "rounds": options.rounds, "runs_a_round": options.runs, "rows": rows, "geometric_means": means, "wanted_over_cudnn": WANTED_RATIO}
-
-
-def speed_line(row):
-    text = f"{row['mask']:6} S {row['seq']:6}"
-    for name in ("tilejit", "cudnn", "fa2"):
-        text += f"  {name} {row[name]['tflops']:6.1f} TFLOP/s" if name in row else f"  {name} -"
-    return text + "".join(f"  x{row['over_' + n]:.3f} {n}" for n in ("cudnn", "fa2") if f"over_{n}" in row)
-
-
-# ---- the report --------------------------------------------------------------------------------------------------------
-def markdown(document):
-    m = document["machine"]
-    lines = ["# tilejit beside its peers", "",
-             f"{m['gpu']}, driver {m['driver']}, CUDA {m['cuda']}, PyTorch {m['pytorch']}, cuDNN {m['cudnn']}, tilejit {m['tilejit']} "
-             f"({m['build_id'][:12]}), {document['date']}.", "", f"`{document['command']}`", ""]
-    if "correctness" in document:
-        c = document["correctness"]
-        w = c["worst_error"]
-        worst = ", ".join(f"{name} {w[name]:.2e} (limit {c['limits'][name]:.0e})" for name in w)
-        lines += ["## Correctness against f64", "",
-                  f"{c['cases']} random shapes (seed {c['seed']}), {c['failed']} failed. Worst relative error: {worst}. "
-                  "Outputs poisoned, guard bands checked." + chunk_check.largest_text(c), ""]
-    if "speed" in document and document["what"] in SPEEDS:
-        lines += SPEEDS[document["what"]].markdown(document["speed"])
-    elif "speed" in document:
-        s = document["speed"]
-        p = s["problem"]
-        lines += ["## Speed", "",
-                  f"{p['dtype']} B{p['batch']} H{p['heads']}/{p['kv_heads']} D{p['head_dim']}, normal random data (seed {s['seed']}), TFLOP/s from the median of "
-                  f"{s['rounds']} x {s['runs_a_round']} event-timed single runs, cache flushed before each, candidates interleaved in one run.", "",
-                  "| mask | S | tilejit | cuDNN | FA2 | over cuDNN | over FA2 |", "|---|---|---|---|---|---|---|"]
-        for row in s["rows"]:
-            cells = [f"{row[n]['tflops']:.1f}" if n in row else "-" for n in ("tilejit", "cudnn", "fa2")]
-            cells += [f"{row['over_' + n]:.3f}" if f"over_{n}" in row else "-" for n in ("cudnn", "fa2")]
-            lines.append(f"| {row['mask']} | {row['seq']} | " + " | ".join(cells) + " |")
-        for mask, mean in s["geometric_means"].items():
-            cells = [f"{mean[n]:.3f}" if mean[n] else "-" for n in ("cudnn", "fa2")]
-            lines.append(f"| {mask} | geometric mean | | | | " + " | ".join(cells) + " |")
-        lines.append("")
-    if "cold" in document:
-        lines += ["## Cold starts", ""]
-        if "error" in document["cold"]:
-            lines += [f"Not measured: {document['cold']['error']}", ""]
-        else:
-            lines += ["CUDA's own start excluded; milliseconds, medians.", "",
-                      "| process | origin | prepare | schedule | source | compiler | load | NVRTC opened |", "|---|---|---|---|---|---|---|---|"]
-            for name, r in document["cold"].items():
-                lines.append(f"| {name} | {', '.join(r['origin'])} | {r['wall_ms']:.1f} | {r['schedule_ms']:.1f} | {r['codegen_ms']:.1f} | {r['compile_ms']:.1f} | "
-                             f"{r['load_ms']:.1f} | {'yes' if r['nvrtc_opened'] else 'no'} |")
-            lines.append("")
-    return "\n".join(lines)
-
-
-def self_test():
+def machine(torch, library, runtime, device, options):
+    driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split()
     try:
-        import numpy
+        import triton
+        triton_version = triton.__version__
     except ImportError:
-        missing("NumPy is not installed (Debian: python3-numpy)")
-    fmha_check.self_test(numpy)
-    gemm_check.self_test(numpy)
-    gemm_speed.self_test()
-    chunk_check.self_test(numpy)
-    chunk_speed.self_test()
-    assert abs(timing.geometric_mean([1.0, 4.0]) - 2.0) < 1e-12 and timing.geometric_mean([]) is None
-    timed = timing.summary([1.0, 2.0, 9.0], 4e9)
-    assert timed["median_ms"] == 2.0 and timed["tflops"] == 2.0, timed
-    row = {"mask": "causal", "seq": 4096, "refused": {"fa2": "no"}, "tilejit": timed, "cudnn": timed, "over_cudnn": 1.0}
-    text = markdown({"what": "fmha", "machine": {k: "x" for k in ("gpu", "driver", "cuda", "pytorch", "cudnn", "tilejit", "build_id")}, "date": "d", "command": "c",
-                     "correctness": {"seed": 1, "cases": 2, "failed": 0, "worst_error": {"f16": 1e-4, "bf16": 0, "lse": 0},
-                                     "limits": {"f16": 6e-4, "bf16": 5e-3, "lse": 1e-3}},
-                     "speed": {"seed": 1, "problem": {"batch": 4, "heads": 32, "kv_heads": 32, "head_dim": 128, "dtype": "f16"}, "rounds": 1, "runs_a_round": 3,
-                               "rows": [row], "geometric_means": {"causal": {"cudnn": 1.0, "fa2": None}}},
-                     "cold": {"first": {"origin": ["compiled"], "wall_ms": 1, "schedule_ms": 1, "codegen_ms": 1, "compile_ms": 1, "load_ms": 1, "nvrtc_opened": True}}})
-    assert "| causal | 4096 | 2.0 | 2.0 | - | 1.000 | - |" in text and "| first | compiled |" in text, text
-    print("self-test passed")
-
-
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = lambda text: [int(word) for word in text.split(",")]  # noqa: E731
-    parser.add_argument("--op", "--what", dest="what", choices=sorted(CHECKS), default="fmha")
-    parser.add_argument("--library", help="libtilejit.so; default: the newest below build/")
-    parser.add_argument("--shapes", type=int, help="random shapes of the correctness part, 200 by default (chunk_o: 100); 0 leaves it out")
-    parser.add_argument("--seed", type=int, help="default: fresh, and printed")
-    parser.add_argument("--sizes", type=gemm_speed.parse_shapes, dest="gemm_shapes", metavar="S,MxNxK,...",
-                        help="gemm: problems of the speed part")
-    parser.add_argument("--seq", type=numbers, default=[4096, 16384], help="lengths of the speed part, separated by commas")
-    parser.add_argument("--chunk-heads", type=chunk_speed.parse_heads, default=chunk_speed.HEADS, metavar="H/HV,...", help="chunk_o: heads of the speed part")
-    parser.add_argument("--chunk-tokens", type=numbers, default=chunk_speed.TOKENS, help="chunk_o: tokens of the speed part")
-    parser.add_argument("--skip-triton", action="store_true", help="chunk_o: leave Triton's kernel out")
-    parser.add_argument("--causal", choices=["true", "false", "both"], default="both")
-    for name, value in (("--batch", 4), ("--heads", 32), ("--kv-heads", 0), ("--head-dim", 128)):
-        parser.add_argument(name, type=int, default=value)
-    parser.add_argument("--dtype", choices=["f16", "bf16", "e4m3"], help="default: f16 for attention, f16 and bf16 for products; e4m3: products alone")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=5, help="timed runs of each candidate in a round")
-    parser.add_argument("--cold", type=int, default=3, help="repetitions of the cold-start part; 0 leaves it out")
-    parser.add_argument("--skip-speed", action="store_true")
-    parser.add_argument("--tile", help="gemm: only this tile, such as 128x256x64, in the speed part (correctness is left out)")
-    parser.add_argument("--tune", action="store_true", help="gemm: tj-warm --tune chooses before the speed part, in a cache of its own")
-    parser.add_argument("--cache-dir", help="default: the library's own")
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--markdown", metavar="FILE")
-    parser.add_argument("--self-test", action="store_true")
-    parser.add_argument("--cold-child", metavar="CACHE_DIR", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.masks = {"true": [True], "false": [False], "both": [True, False]}[options.causal]
-    if options.shapes is None:
-        options.shapes = 100 if options.what == "chunk_o" else 200
-    if options.what == "chunk_o" and (options.dtype or "bf16") != "bf16":
-        parser.error("--dtype of chunk_o: allowed is bf16")
-    if any(tokens < 1 or tokens % (chunk_speed.SEQUENCES * chunk_speed.CHUNK) for tokens in options.chunk_tokens):
-        parser.error(f"--chunk-tokens: allowed are multiples of {chunk_speed.SEQUENCES * chunk_speed.CHUNK}")
-    if options.what == "chunk_o":
-        options.dtype = "bf16"
-    options.dtypes = [options.dtype] if options.dtype else ["f16", "bf16"]
-    options.dtype = options.dtypes[0]
-    options.unserved = {}
-    if options.dtype == "e4m3" and options.what != "gemm":
-        parser.error("--dtype e4m3 belongs to --op gemm")
-    if options.gemm_shapes is None:
-        options.gemm_shapes = gemm_speed.SHAPES_OF.get(options.dtype, gemm_speed.SHAPES)
-    if options.dtype == "e4m3" and any(n % 16 or k % 16 for _, n, k in options.gemm_shapes):
-        parser.error("--sizes of e4m3: allowed are N and K that are multiples of 16")
-    if (options.tile or options.tune) and (options.what != "gemm" or (options.tile and options.tune)):
-        parser.error("--tile and --tune belong to --op gemm, one of them at a time")
-    if options.tile:
-        options.shapes = 0
-    if options.seed is None:
-        options.seed = secrets.randbits(31)
-    return options
+        triton_version = "unknown"
+    return {"gpu": torch.cuda.get_device_name(0), "driver": driver[0] if driver else "unknown", "cuda": torch.version.cuda, "pytorch": torch.__version__,
+            "cudnn": str(torch.backends.cudnn.version()), "triton": triton_version, "python": platform.python_version(), "target": runtime.target_of(device),
+            "tilejit": library.c.tj_version().decode(), "build_id": library.c.tj_build_id().decode(), "commit": commit_of(options.commit)}
 
 
 def command_line():
@@ -269,63 +104,163 @@ def command_line():
     return shlex.join(["python3", os.path.relpath(os.path.abspath(__file__), ROOT), *words])
 
 
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# ---- parts of a run ----------------------------------------------------------------------------------------------------
+def read_documents(names):
+    documents = []
+    for name in names:
+        try:
+            with open(name, encoding="utf-8") as file:
+                documents.append(json.load(file))
+        except (OSError, ValueError) as error:
+            stop(f"'{name}' cannot be read as a JSON document of this script: {error}", BAD_USE)
+        if not isinstance(documents[-1], dict) or not {"draw", "rows", "machine", "parts"} <= set(documents[-1]):
+            stop(f"'{name}' is no JSON document of this script", BAD_USE)
+    return documents
+
+
+def save(document, options):
+    """The files that were asked for, but the record."""
+    for name, text in ((options.json, json.dumps(document) + "\n"), (options.markdown, report.markdown(document))):
+        if name:
+            part = f"{name}.{os.getpid()}"
+            with open(part, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(part, name)
+
+
+def finish(document, options):
+    print("\n".join(["", report.title(document), report.machine_text(document["machine"]), "", *report.short(document)]))
+    save(document, options)
+    if options.record:
+        record.write(options.record, document)
+        print(f"recorded in {os.path.relpath(options.record)}")
+    wrong = sum(row.get("wrong", False) for row in document["rows"]) + document.get("correctness", {}).get("failed", 0)
+    return 1 if wrong or "failed" in document else 0
+
+
+def measure_choices(library, options, problems):
+    """Before any runtime: one tile becomes the choice for every product, or the fastest of all. Returns number -> why not."""
+    unserved = {}
+    for problem in problems:
+        shape, words = (problem["m"], problem["n"], problem["k"]), gemm_speed.tune_words(problem)
+        if options.tile:
+            refused = tuning.choose_tile(library, options.cache_dir, problem["dtype"], [shape], options.tile, words)
+            unserved.update({problem["number"]: why for why in refused.values()})
+        elif options.tune:
+            tuning.tune(library, options.cache_dir, problem["dtype"], [shape], options=words)
+    return unserved
+
+
+def time_problems(torch, runtime, device, options, problems, document, limit):
+    """Fills the document's rows; its "missing" are the problems that there was no time for."""
+    left = [problem["number"] for problem in problems]
+    for problem in problems:
+        document["missing"] = left
+        if not limit.enough():
+            print(f"time limit: {len(left)} problems are missing: {report.numbers_text(left)}", flush=True)
+            break
+        limit.start()
+        try:
+            row = speed.measure(torch, runtime, binding, device, problem, options, limit)
+        except RuntimeError as error:  # a kernel that failed takes the context with it
+            document["failed"] = f"problem {problem['number']}, {drawing.title(problem)}: {str(error).splitlines()[0]}"
+            print(f"FAILED: {document['failed']}", flush=True)
+            break
+        limit.stop()
+        torch.cuda.empty_cache()
+        document["rows"].append(row)
+        document["missing"] = left = left[1:]
+        print(speed.line(row, drawing.title(problem)), flush=True)
+        save(document, options)
+
+
 def cold_words(options):
     """What tells a child process the kernel of the cold-start part."""
-    words = ["--op", options.what, "--dtype", options.dtype]
+    words = ["--op", options.what, "--dtype", options.types[0]]
     if options.what == "fmha":
-        words += ["--head-dim", str(options.head_dim), "--causal", "true" if options.masks[0] else "false"]
+        words += ["--head-dim", str(options.dims[-1]), "--causal", "true" if options.masks[0] else "false"]
     return words
 
 
 def cold_fields(options):
     """The same as fields of tj_kernel_config; products at 4096^3."""
-    code = gemm_speed.code_of(binding, options.dtype)
+    code = gemm_speed.code_of(binding, options.types[0])
     if options.what == "gemm":
-        return {"op": b"gemm", "dtype": code, "out": gemm_speed.code_of(binding, gemm_speed.out_of(options.dtype)), "m": 4096, "n": 4096, "k": 4096}
+        out = "bf16" if options.types[0] == "e4m3" else options.types[0]
+        return {"op": b"gemm", "dtype": code, "out": gemm_speed.code_of(binding, out), "m": 4096, "n": 4096, "k": 4096}
     if options.what == "chunk_o":
         return {"op": b"chunk_o", "dtype": code}
-    return {"dtype": code, "head_dim": options.head_dim, "causal": options.masks[0]}
+    return {"dtype": code, "head_dim": options.dims[-1], "causal": options.masks[0]}
+
+
+def run(options, problems, every, limit):
+    torch = find_torch()
+    if options.tiles:
+        tuning.tool(options.library, "tj-warm")  # missing: said before anything is timed
+    library = binding.Library(options.library)
+    options.unserved = measure_choices(options.library, options, problems) if options.tile or options.tune else {}
+    options.triton_peer, options.no_triton = chunk_speed.find_peer(options.skip_triton) if options.what == "chunk_o" else (None, None)
+    settings = {"cache_dir": options.cache_dir} if options.cache_dir else {}
+    if options.tiles and not options.tune:
+        settings["use_tuning"] = 0  # what is timed of all tiles stays apart from what is predicted
+    with binding.Runtime(library, **settings) as runtime:
+        device = binding.Device(binding.CUDA, 0)
+        document = {"date": now(), "draw": compare_options.draw_of(options, every), "machine": machine(torch, library, runtime, device, options), "rows": [],
+                    "missing": [], "parts": [{"command": command_line(), "date": now()}]}
+        if not options.skip_speed:
+            time_problems(torch, runtime, device, options, problems, document, limit)
+        if options.shapes > 0 and limit.enough() and "failed" not in document:
+            more = {"dtypes": ["e4m3"] if "e4m3" in options.types else ["f16", "bf16"]} if options.what == "gemm" else {}
+            document["correctness"] = CHECKS[options.what].run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print, **more)
+    if options.cold > 0 and limit.enough():
+        document["cold"] = timing.cold_starts(os.path.abspath(__file__), options.library, options.cold, cold_words(options))
+    return document
+
+
+def self_test():
+    try:
+        import numpy
+    except ImportError:
+        stop("NumPy is not installed (Debian: python3-numpy)")
+    fmha_check.self_test(numpy)
+    gemm_check.self_test(numpy)
+    chunk_check.self_test(numpy)
+    chunk_speed.self_test()
+    print("self-test passed")
+    return 0
 
 
 def main():
-    options = parse()
+    options = compare_options.parse(__doc__)
+    limit = speed.Limit(options.time_limit)
     if options.self_test:
-        self_test()
+        return self_test()
+    if options.merge:
+        return finish(record.merge(read_documents(options.merge), options.merge), options)
+    done = {row["number"] for document in read_documents(options.without) for row in document["rows"]}
+    every = compare_options.all_problems(options)
+    problems = [problem for problem in drawing.slice_of(every, options.slice) if problem["number"] not in done]
+    print(f"seed {options.seed} ({compare_options.repeat_words(options)})", flush=True)
+    if options.list:
+        print("\n".join(f"{problem['number']:4}  {drawing.title(problem)}  ({problem['source']})" for problem in problems))
         return 0
-    path = find_library(options.library)
+    options.fa3_library = fa3_peer.Fa3(options.fa3) if options.fa3 else None
+    options.library = find_library(options.library)
     if options.cold_child:
-        timing.cold_child(binding, path, options.cold_child, cold_fields(options))
+        timing.cold_child(binding, options.library, options.cold_child, cold_fields(options))
         return 0
-    torch = find_torch()
-    library = binding.Library(path)
-    print(f"seed {options.seed}", flush=True)
-    document = {"what": options.what, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-                "command": command_line(), "machine": machine(torch, library)}
-    own_cache = None
-    if options.tile or options.tune:
-        own_cache = tempfile.TemporaryDirectory()
-        options.cache_dir = options.cache_dir or own_cache.name
-        options.unserved = gemm_speed.measure_choices(path, options.cache_dir, options)
-    with binding.Runtime(library, **({"cache_dir": options.cache_dir} if options.cache_dir else {})) as runtime:
-        device = binding.Device(binding.CUDA, 0)
-        if options.shapes > 0:
-            more = {"dtypes": ["e4m3"] if options.dtype == "e4m3" else ["f16", "bf16"]} if options.what == "gemm" else {}
-            document["correctness"] = CHECKS[options.what].run_correctness(torch, runtime, binding, device, options.shapes, options.seed, print, **more)
-        if not options.skip_speed:
-            speed = SPEEDS[options.what].run if options.what in SPEEDS else run_speed
-            document["speed"] = speed(torch, runtime, binding, device, options)
-    if own_cache:
-        own_cache.cleanup()
-    if options.cold > 0:
-        document["cold"] = timing.cold_starts(os.path.abspath(__file__), path, options.cold, cold_words(options))
-    text = markdown(document)
-    print(text)
-    for file_name, content in ((options.json, json.dumps(document, indent=2) + "\n"), (options.markdown, text + "\n")):
-        if file_name:
-            with open(file_name, "w", encoding="utf-8") as file:
-                file.write(content)
-    return 1 if document.get("correctness", {}).get("failed", 0) + document.get("speed", {}).get("wrong", 0) > 0 else 0
+    if options.cache_dir or not (options.tile or options.tune or options.tiles):
+        return finish(run(options, problems, every, limit), options)
+    with tempfile.TemporaryDirectory(prefix="tilejit_compare_") as options.cache_dir:
+        return finish(run(options, problems, every, limit), options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (record.RecordError, fa3_peer.Fa3Error, tuning.ToolError) as error:
+        stop(error, BAD_USE)

@@ -1,9 +1,9 @@
 """Side-by-side timing: interleaved rounds, event-timed single runs after a cache flush or replays of graphs; and cold starts.
 
-Decides how a time is taken, not what is timed. Nothing here passes or fails anything.
+Decides how a time is taken, not what is timed. Nothing here passes or fails anything. Candidates are PyTorch's calls and ours through ctypes,
+whose hosts take unlike long: single calls wait behind a spin until all of them are enqueued, and replays need no host at all.
 """
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -12,11 +12,7 @@ import tempfile
 import time
 
 FLUSH_BYTES = 256 << 20
-
-
-def geometric_mean(values):
-    values = list(values)
-    return math.exp(sum(math.log(v) for v in values) / len(values)) if values else None
+SPIN_CYCLES = 150_000  # for each call that is enqueued meanwhile: more than 75 us, of which a call of PyTorch's attention needs some 30
 
 
 def time_side_by_side(torch, candidates, rounds, runs):
@@ -34,6 +30,7 @@ def time_side_by_side(torch, candidates, rounds, runs):
     for turn in range(rounds):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             events = []
+            torch.cuda._sleep(SPIN_CYCLES * runs)
             for _ in range(runs):
                 flush.zero_()
                 begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -61,11 +58,20 @@ def graph_of(torch, enqueue, calls):
     return graph
 
 
-def time_graphs(torch, candidates, calls, rounds, runs):
-    """candidates: name -> function that enqueues one call on the current stream. Returns name -> sorted times of one call in
-    milliseconds: each candidate's calls are captured once, `calls` of them in a graph, and replayed `runs` times a round, in an
-    order that rotates from round to round."""
-    graphs = {name: graph_of(torch, enqueue, calls) for name, enqueue in candidates.items()}
+def graphs_of(torch, candidates, calls):
+    """name -> graph of so many calls, and name -> why there is none."""
+    graphs, refused = {}, {}
+    for name, enqueue in candidates.items():
+        try:
+            graphs[name] = graph_of(torch, enqueue, calls)
+        except RuntimeError as error:
+            refused[name] = f"no graph: {str(error).splitlines()[0]}"
+    return graphs, refused
+
+
+def time_graphs(torch, graphs, calls, rounds, runs):
+    """graphs: name -> graph of so many calls. Returns name -> sorted times of one call in milliseconds. Each graph is replayed `runs` times a round,
+    in an order that rotates from round to round."""
     names = list(graphs)
     times = {name: [] for name in names}
     for turn in range(rounds):
@@ -103,11 +109,10 @@ def clock_ghz(events):
     return clock_of(events[0].elapsed_time(events[1]), events[1].elapsed_time(events[2]))
 
 
-def summary(times, flops):
-    """Median, spread and TFLOP/s of one candidate."""
-    median = statistics.median(times)
-    return {"median_ms": median, "p10_ms": times[len(times) // 10], "p90_ms": times[len(times) * 9 // 10], "runs": len(times),
-            "tflops": flops / median * 1e-9}
+def summary(times):
+    """Median and spread of one candidate's sorted milliseconds, in microseconds."""
+    us = [round(time * 1e3, 3) for time in times]
+    return {"median_us": statistics.median(us), "p10_us": us[len(us) // 10], "p90_us": us[len(us) * 9 // 10], "runs": len(us)}
 
 
 # ---- cold starts: one process, one kernel ------------------------------------------------------------------------------
