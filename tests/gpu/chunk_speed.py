@@ -10,6 +10,7 @@ import chunk_check
 import chunk_peer
 import chunk_reference
 import gemm_speed
+import timing
 from chunk_reference import CHUNK, DIM
 from fmha_check import Guarded, double
 
@@ -127,7 +128,7 @@ class Work:
                 torch.cuda.synchronize()
                 self.candidates[name] = in_turn([lambda call=call, one=one: call(one) for one in self.inputs])
             except (binding.TilejitError, RuntimeError) as error:
-                self.refused[name] = str(error).splitlines()[0]
+                self.refused[name] = timing.first_line(error)
         self.peers = PEERS  # the list of chunks is timed beside them: it is no part of the output's time
 
     def describe(self):

@@ -124,11 +124,11 @@ def read_documents(names):
 
 def save(document, options):
     """The files that were asked for, but the record."""
-    for name, text in ((options.json, json.dumps(document) + "\n"), (options.markdown, report.markdown(document))):
+    for name, text_of in ((options.json, lambda: json.dumps(document) + "\n"), (options.markdown, lambda: report.markdown(document))):
         if name:
             part = f"{name}.{os.getpid()}"
             with open(part, "w", encoding="utf-8") as file:
-                file.write(text)
+                file.write(text_of())
             os.replace(part, name)
 
 
@@ -165,9 +165,9 @@ def time_problems(torch, runtime, device, options, problems, document, limit):
             break
         limit.start()
         try:
-            row = speed.measure(torch, runtime, binding, device, problem, options, limit)
-        except RuntimeError as error:  # a kernel that failed takes the context with it
-            document["failed"] = f"problem {problem['number']}, {drawing.title(problem)}: {str(error).splitlines()[0]}"
+            row = speed.measure(torch, runtime, device, problem, options, limit)
+        except (RuntimeError, binding.TilejitError) as error:  # a kernel that failed takes the context with it
+            document["failed"] = f"problem {problem['number']}, {drawing.title(problem)}: {timing.first_line(error)}"
             print(f"FAILED: {document['failed']}", flush=True)
             break
         limit.stop()
@@ -228,6 +228,7 @@ def self_test():
         stop("NumPy is not installed (Debian: python3-numpy)")
     fmha_check.self_test(numpy)
     gemm_check.self_test(numpy)
+    gemm_speed.self_test(numpy)
     chunk_check.self_test(numpy)
     chunk_speed.self_test()
     print("self-test passed")

@@ -80,18 +80,18 @@ def double(xp, x):
 
 
 def reference_rows(xp, q, k, v, scale, first_hidden):
-    """q [R, D], k and v [S, D] in f64. first_hidden [R, 1] (or None): the first key that each row does not see.
-    Returns o [R, D] and the natural-log log-sum-exp [R]."""
-    scores = (q @ k.T) * scale
+    """q [..., R, D], k and v [..., S, D] in f64. first_hidden [R, 1] (or None): the first key that each row does not see.
+    Returns o [..., R, D] and the natural-log log-sum-exp [..., R]."""
+    scores = (q @ xp.swapaxes(k, -1, -2)) * scale
     if first_hidden is not None:
-        scores = xp.where(count_up(xp, 0, k.shape[0], k)[None, :] < first_hidden, scores, -math.inf)
-    top = xp.amax(scores, axis=1, keepdims=True)
+        scores = xp.where(count_up(xp, 0, k.shape[-2], k)[None, :] < first_hidden, scores, -math.inf)
+    top = xp.amax(scores, axis=-1, keepdims=True)
     top = xp.where(top > -math.inf, top, 0.0)
     weights = xp.exp(scores - top)
-    total = weights.sum(axis=1, keepdims=True)
+    total = weights.sum(axis=-1, keepdims=True)
     o = (weights @ v) / xp.where(total > 0, total, 1.0)
     lse = xp.where(total > 0, xp.log(xp.where(total > 0, total, 1.0)) + top, -math.inf)
-    return o, lse[:, 0]
+    return o, lse[..., 0]
 
 
 class Metric:

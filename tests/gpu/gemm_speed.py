@@ -8,6 +8,7 @@ import math
 import random
 
 import gemm_check
+import timing
 from fmha_check import Guarded, double
 
 PEERS = ["cublas", "cublas_fast"]
@@ -17,6 +18,7 @@ PEER_CALLS = {"none": "matmul", "bias": "addmm", "bias_gelu": "_addmm_activation
 BETA = 0.5
 WHOLE = 1 << 35   # M * N * K up to which every element is checked; beyond, one row and one column of each band
 BAND = 64         # rows or columns: the smallest side of a tile that serves large products
+BLOCK_FACTOR = 4  # a block of a row may be so much further from f64 than the whole: one tile that is wrong does not move the whole
 SCALES = (0.5, 2.0)
 
 
@@ -54,6 +56,21 @@ def one_of_each_band(size, draw):
     return [begin + int(draw() * min(BAND, size - begin)) for begin in range(0, size, BAND)]
 
 
+def block_error(xp, d, wanted):
+    """The worst ||d - wanted|| / ||wanted|| of BAND elements of a row that follow each other; what is left of a row counts to its last block."""
+    blocks = max(1, d.shape[-1] // BAND)
+    worst = 0.0
+    for begin, end, count in ((0, (blocks - 1) * BAND, blocks - 1), ((blocks - 1) * BAND, d.shape[-1], 1)):
+        if count == 0:
+            continue
+        of = lambda t: (t[..., begin:end] ** 2).reshape(-1, (end - begin) // count).sum(-1)  # noqa: E731, B023
+        difference, norm = of(d - wanted), of(wanted)
+        error = xp.where(difference == 0, 0.0 * norm, difference / norm)  # 0 / 0 is right
+        largest = float(error.max())
+        worst = max(worst, math.sqrt(largest) if math.isfinite(largest) else math.inf)
+    return worst
+
+
 def moved(guarded, first):
     """How far what it holds is from what it held, relative."""
     if bool((guarded.bits == first.view(guarded.bits.dtype)).all()):
@@ -79,8 +96,8 @@ class Work:
                 call()
                 torch.cuda.synchronize()
                 self.candidates[name] = call
-            except RuntimeError as error:
-                self.refused[name] = str(error).splitlines()[0]
+            except (RuntimeError, TypeError) as error:
+                self.refused[name] = timing.first_line(error)
 
     def normal(self, rows, columns, dtype, transposed=False):
         shape = (columns, rows) if transposed else (rows, columns)
@@ -146,22 +163,45 @@ class Work:
         if p["m"] * p["n"] * p["k"] > WHOLE:
             places = lambda size: self.torch.tensor(one_of_each_band(size, draw), device="cuda")  # noqa: E731
             parts = [(places(p["m"]), everything), (everything, places(p["n"]))]
-        error = max(self.error_of(rows, columns) for rows, columns in parts)
+        errors = [self.errors_of(rows, columns) for rows, columns in parts]
+        error, block = (max(values) for values in zip(*errors))
         limit = gemm_check.limit_of(p)
         unwritten = 0 if self.add else self.d.unwritten()
         outside = self.d.written_outside()
-        return {"error": error, "limit": limit, "unwritten": unwritten, "written_outside": outside, "whole": len(parts) == 1,
-                "ok": error <= limit and unwritten == 0 and outside == 0}
+        return {"error": error, "limit": limit, "block_error": block, "unwritten": unwritten, "written_outside": outside, "whole": len(parts) == 1,
+                "ok": error <= limit and block <= BLOCK_FACTOR * limit and unwritten == 0 and outside == 0}
 
-    def error_of(self, rows, columns):
+    def errors_of(self, rows, columns):
+        """Of these rows and columns together, and of their worst block: along rows, or along columns where these are chosen."""
         case = {"alpha": 1.0, "beta": BETA if self.add else 0.0, "activation": self.activation, "scales": SCALES if self.scales else []}
         part = lambda t: None if t is None else t[rows][:, columns]  # noqa: E731
         of = lambda t, places: t.view(self.torch.uint8)[places].view(t.dtype) if self.scales else t[places]  # noqa: E731  8-bit types know no index
         wanted = gemm_check.reference(self.torch, of(self.a, rows), of(self.b, columns), part(self.c), None if self.bias is None else self.bias[columns], case)
-        return gemm_check.relative_error(double(self.torch, part(self.first)), wanted)
+        found = double(self.torch, part(self.first))
+        along_rows = isinstance(columns, slice)
+        return gemm_check.relative_error(found, wanted), block_error(self.torch, found if along_rows else found.t(), wanted if along_rows else wanted.t())
 
     def moved(self):
         """How far the last of all timed calls is from the first; the same inputs, but where the result is added to itself."""
         if self.add:
             return 0.0 if bool(self.torch.isfinite(self.d.view).all()) else math.inf
         return moved(self.d, self.first)
+
+
+# ---- without a GPU -----------------------------------------------------------------------------------------------------
+def self_test(np):
+    """Checks what finds one wrong tile in a large result; raises AssertionError."""
+    generator = np.random.default_rng(3)
+    wanted = generator.standard_normal((4, 4113))
+    rounded = wanted.astype(np.float16).astype(np.float64)
+    limit = gemm_check.LIMITS["f16"]
+    assert gemm_check.relative_error(rounded, wanted) < limit and block_error(np, rounded, wanted) < BLOCK_FACTOR * limit
+    for begin in (0, 640, 4032, 4096):  # also in the last block, which is longer
+        spoiled = rounded.copy()
+        spoiled[2, begin:begin + 64] *= 1.02
+        assert gemm_check.relative_error(spoiled, wanted) < 4e-3 and block_error(np, spoiled, wanted) > 4e-3, begin
+    spoiled[1, 7] = math.nan
+    assert block_error(np, spoiled, wanted) == math.inf
+    nothing = np.zeros((2, 64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        assert block_error(np, nothing, nothing) == 0 and block_error(np, nothing + 1, nothing) == math.inf and block_error(np, wanted[:, :3], wanted[:, :3]) == 0

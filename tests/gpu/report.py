@@ -46,7 +46,7 @@ def summary_lines(document):
         lines.append(f"| {ratios.WAYS[one['way']]} | {NAMES[one['peer']]} | {one['problems']} | {number(one['geometric_mean'])} | {number(one['percentile_5'])} | "
                      f"{number(one['worst'])} (#{one['worst_number']}) | {one['below']} | {number(one['first_geometric_mean'])} |")
     again = sum(len(row["timings"]) > 1 for row in rows)
-    lines += ["", f"{again} problems had a ratio below {ratios.BEHIND} and were timed again; the later timing counts, both stand in the rows."]
+    lines += ["", f"Timed again, as a ratio was below {ratios.BEHIND}: {again} of {len(rows)} problems. The later timing counts; both stand in the rows."]
     tiles = ratios.tiles_summary(rows)
     if tiles:
         lines += ["", f"The predicted tile beside the best of all, {tiles['problems']} problems: slower by {percent(tiles['geometric_mean'])} (geometric mean), "
@@ -55,8 +55,10 @@ def summary_lines(document):
     checked = [row for row in rows if "check" in row]
     worst = max((row["check"]["error"] / row["check"]["limit"] for row in checked), default=None)
     refused = [f"#{row['number']} ({row['refused']['tilejit']})" for row in rows if "tilejit" in row["refused"]]
-    lines += ["", f"{len(checked)} results checked against f64, outputs poisoned, {sum(row.get('wrong', False) for row in rows)} wrong"
+    lines += ["", f"Results checked against f64, outputs poisoned: {len(checked)}, of them {sum(row.get('wrong', False) for row in rows)} wrong"
               + (f"; largest error {worst:.2f} of its limit." if worst is not None else ".") + (f" Refused: {', '.join(refused)}." if refused else "")]
+    if "failed" in document:
+        lines += ["", f"Ended by a failure: {document['failed']}"]
     if document["missing"]:
         lines += ["", f"Missing of {document['draw']['count']}: {numbers_text(document['missing'])}."]
     return lines
@@ -93,6 +95,7 @@ def ratio_cell(row, way, peer):
 def note(row):
     words = ["WRONG"] if row.get("wrong") else []
     words += [f"no {NAMES.get(name, name)}" for name in row["refused"]]
+    words += [f"{NAMES[name]} with repeated heads" for name in row.get("repeated_heads", [])]
     return ", ".join(words)
 
 

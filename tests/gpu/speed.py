@@ -6,13 +6,16 @@ a time is taken timing.py's. Invariant: every row has been checked before it was
 import math
 import time
 
+import binding
 import chunk_speed
+import fa3_peer
 import fmha_speed
 import gemm_speed
 import ratios
 import timing
 import tuning
 
+REFUSALS = (RuntimeError, TypeError, binding.TilejitError, fa3_peer.Fa3Error)  # TypeError: a keyword that this PyTorch does not know
 WORKS = {"gemm": gemm_speed.Work, "fmha": fmha_speed.Work, "chunk_o": chunk_speed.Work}
 PEERS = {"gemm": gemm_speed.PEERS, "fmha": fmha_speed.PEERS, "chunk_o": chunk_speed.PEERS}
 MOVED = 1e-6        # between the first and the last result of equal inputs, relative
@@ -45,7 +48,7 @@ class Limit:
 def time_once(torch, work, options):
     """way -> candidate -> figures."""
     single = timing.time_side_by_side(torch, work.candidates, options.rounds, options.runs)
-    graphs, refused = timing.graphs_of(torch, work.candidates, work.calls)
+    graphs, refused = timing.graphs_of(torch, work.candidates, work.calls, REFUSALS)
     replays = timing.time_graphs(torch, graphs, work.calls, options.rounds, options.runs)
     work.refused.update({name: why for name, why in refused.items() if name not in work.refused})
     return {"single": {name: timing.summary(times) for name, times in single.items()}, "graph": {name: timing.summary(times) for name, times in replays.items()}}
@@ -83,7 +86,7 @@ def tiles_of(found):
             "best_us": best["measured_us"], "slower": found["kernels"][0]["measured_us"] / best["measured_us"]}
 
 
-def measure(torch, runtime, binding, device, problem, options, limit):
+def measure(torch, runtime, device, problem, options, limit):
     """A row: the problem, its check, its timings, its tiles."""
     row = dict(problem)
     work = WORKS[problem["op"]](torch, runtime, binding, device, problem, options)

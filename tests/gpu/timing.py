@@ -15,6 +15,11 @@ FLUSH_BYTES = 256 << 20
 SPIN_CYCLES = 150_000  # for each call that is enqueued meanwhile: more than 75 us, of which a call of PyTorch's attention needs some 30
 
 
+def first_line(error):
+    """Of an error's text; its kind where it has none."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 def time_side_by_side(torch, candidates, rounds, runs):
     """candidates: name -> function that enqueues one run. Returns name -> sorted times in milliseconds.
 
@@ -58,14 +63,14 @@ def graph_of(torch, enqueue, calls):
     return graph
 
 
-def graphs_of(torch, candidates, calls):
-    """name -> graph of so many calls, and name -> why there is none."""
+def graphs_of(torch, candidates, calls, refusals=(RuntimeError,)):
+    """name -> graph of so many calls, and name -> why there is none: one of the refusals."""
     graphs, refused = {}, {}
     for name, enqueue in candidates.items():
         try:
             graphs[name] = graph_of(torch, enqueue, calls)
-        except RuntimeError as error:
-            refused[name] = f"no graph: {str(error).splitlines()[0]}"
+        except refusals as error:
+            refused[name] = f"no graph: {first_line(error)}"
     return graphs, refused
 
 

@@ -1,14 +1,18 @@
 """Protects what tests/gpu/compare.py draws and how it counts: who draws knows no size beforehand, a seed repeats it, parts are a partition; a ratio that was
 behind is timed once more and stays in the record; RESULTS.md loses nothing."""
+import contextlib
+import io
 import math
 import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 sys.path[:0] = [os.path.join(ROOT, "tests", "support"), os.path.join(ROOT, "tests", "gpu"), os.path.join(ROOT, "tests", "c_api")]
+import compare  # noqa: E402
 import drawing  # noqa: E402
 import fixed  # noqa: E402
 import gemm_speed  # noqa: E402
@@ -177,6 +181,73 @@ class Ratios(unittest.TestCase):
     def test_a_tool_is_ended_in_time(self):
         with self.assertRaisesRegex(tuning.ToolError, "sleep was ended after 0 s"):
             tuning.run(["sleep", "60"], 0.2)
+
+
+class FakeWork:
+    """An op's candidates without a GPU: tilejit 1 us, cuBLAS as long as the problem says."""
+
+    def __init__(self, torch, runtime, binding, device, problem, options):
+        self.problem, self.peers, self.flops, self.refused = problem, ["cublas"], 1e6, dict(problem.get("refused", {}))
+        self.candidates = {name: None for name in ("tilejit", "cublas") if name not in self.refused}
+
+    def check(self):
+        if "fails" in self.problem:
+            raise RuntimeError("an illegal memory access\nand more")
+        return {"error": 1e-4, "limit": 5e-4, "ok": self.problem.get("right", True)}
+
+    def describe(self):
+        return {"kernel": "gemm_x"}
+
+    def moved(self):
+        return self.problem.get("moved", 0.0)
+
+
+class Rows(unittest.TestCase):
+    def setUp(self):
+        seen = {"WORKS": {"gemm": FakeWork}, "time_once": lambda torch, work, options: {way: {name: {"median_us": 1.0 if name == "tilejit" else work.problem["ratio"]}
+                                                                                            for name in work.candidates} for way in ratios.WAYS}}
+        for name, value in seen.items():
+            self.addCleanup(setattr, speed, name, getattr(speed, name))
+            setattr(speed, name, value)
+        self.options = types.SimpleNamespace(tiles=False, json=None, markdown=None)
+
+    def problem(self, **fields):
+        return {**drawing.draw("gemm", 1, 1)[0], "ratio": 1.0, **fields}
+
+    def measure(self, **fields):
+        return speed.measure(None, None, None, self.problem(**fields), self.options, speed.Limit(None))
+
+    def test_a_row_says_what_is_wrong(self):
+        good = self.measure()
+        self.assertEqual((good["wrong"], good["kernel"], len(good["timings"]), good["rates"]["graph"]), (False, "gemm_x", 1, {"tflops": 1.0}))
+        self.assertEqual(len(self.measure(ratio=0.9)["timings"]), 2)
+        self.assertTrue(self.measure(right=False)["wrong"] and self.measure(moved=1e-3)["wrong"] and self.measure(moved=math.nan)["wrong"])
+        refused = self.measure(refused={"tilejit": "strides"})
+        self.assertEqual((refused["timings"], "wrong" in refused), ([], False))
+        self.assertIn("tilejit refused: strides", speed.line(refused, "x"))
+        self.assertIn("cublas refused: type", speed.line(self.measure(refused={"cublas": "type"}), "x"))
+        self.assertIn("(first 0.900)", speed.line(self.measure(ratio=0.9), "x"))
+
+    def time(self, problems, limit):
+        document = {"rows": [], "missing": []}
+        torch = types.SimpleNamespace(cuda=types.SimpleNamespace(empty_cache=lambda: None))
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            compare.time_problems(torch, None, None, self.options, problems, document, limit)
+        return document, text.getvalue()
+
+    def test_a_time_limit_leaves_what_was_done(self):
+        now = [0.0]
+        limit = speed.Limit(25, lambda: now[0])
+        stop, limit.stop = limit.stop, lambda: (now.__setitem__(0, now[0] + 7), stop())
+        document, text = self.time([self.problem(number=number) for number in (1, 4, 7, 10)], limit)
+        self.assertEqual(([row["number"] for row in document["rows"]], document["missing"]), ([1, 4], [7, 10]))
+        self.assertIn("time limit: 2 problems are missing: 7, 10", text)
+
+    def test_a_failure_leaves_what_was_done(self):
+        document, text = self.time([self.problem(number=number, **({"fails": True} if number == 2 else {})) for number in (1, 2, 3)], speed.Limit(None))
+        self.assertEqual(([row["number"] for row in document["rows"]], document["missing"]), ([1], [2, 3]))
+        self.assertIn("problem 2", document["failed"])
+        self.assertTrue(document["failed"].endswith("an illegal memory access"), text)
 
 
 class Results(unittest.TestCase):

@@ -121,7 +121,7 @@ class Merge(unittest.TestCase):
         self.assertIn("Missing of 12: 1, 4, 7, 10.", done.stdout)
         done = run(sys.executable, "--merge", joined, second, "--record", results, "--markdown", os.path.join(self.folder.name, "all.md"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("12 results checked against f64", done.stdout)
+        self.assertIn("poisoned: 12, of them 0 wrong", done.stdout)
         with open(results, encoding="utf-8") as file:
             text = file.read()
         self.assertEqual(len(record.entries(text)), 2)
@@ -146,7 +146,7 @@ class Merge(unittest.TestCase):
         document["rows"][3]["wrong"] = True
         done = run(sys.executable, "--merge", self.write("all.json", document))
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("1 wrong", done.stdout)
+        self.assertIn("12, of them 1 wrong", done.stdout)
 
     def test_what_is_missing_can_be_listed(self):
         first, _, third = self.parts(3)
