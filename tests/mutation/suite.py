@@ -1,0 +1,115 @@
+"""The build's tests, as ctest lists them, and which of them may notice a change in a folder.
+
+Decides the order in which a mutant meets tests: cheap ones and those of its own name first. Takes commands, labels and limits from ctest, and
+arrows between folders from tests/layout. Invariant: no test is chosen that cannot run here (a GPU's) or whose files lack the mutated object.
+"""
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "layout"))
+import rules  # noqa: E402
+
+USUAL_COST_S = {"unit": 0.5, "model": 10.0, "compile": 20.0}
+OWN_TESTS = {"": ("runtime", "c_api", "custom")}   # of src/*.cpp
+CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
+SAME_NAME, SAME_FOLDER = 8.0, 3.0  # how much more a test of that kind may cost for its turn
+
+
+class Test(NamedTuple):
+    name: str
+    command: tuple
+    labels: tuple
+    environment: tuple   # of "NAME=value"
+    modifications: tuple  # of "NAME=operation:value"
+    limit_s: float
+    folder: str          # it runs in
+    targets: tuple       # files of the build folder that it runs, below it
+
+
+def properties_of(entry):
+    return {each["name"]: each["value"] for each in entry.get("properties", [])}
+
+
+def targets_of(command, environment, folder):
+    """Files of the build folder that a test's behaviour comes from."""
+    prefix = f"{folder}/"
+    if command and command[0].startswith(prefix):
+        return (command[0][len(prefix):],)
+    script = next((Path(word) for word in command if word.endswith(".py")), None)
+    text = script.read_text() if script and script.is_file() else ""
+    found = [value.split("=", 1)[1][len(prefix):] for value in environment if value.startswith("TJ_TEST_LIBRARY=" + prefix)]
+    if "TJ_TEST_BUILD_DIR" in text:
+        found += sorted(str(path.relative_to(folder)) for path in (folder / "bin").glob("tj-*"))
+    return tuple(found)
+
+
+def not_built(folder):
+    """{name: command} of all tests: ctest itself names no command of a program that was not built."""
+    text = (folder / "CTestTestfile.cmake").read_text()
+    return {name: re.findall(r'"((?:\\.|[^"\\])*)"', words) for name, words in re.findall(r"add_test\(\[=+\[(.*?)\]=+\]\s+([^\n]*)\)", text)}
+
+
+def tests(folder):
+    shown = subprocess.run(["ctest", "--test-dir", str(folder), "--show-only=json-v1"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    commands, found = not_built(folder), []
+    for entry in json.loads(shown)["tests"]:
+        has = properties_of(entry)
+        command = entry.get("command") or commands.get(entry["name"], [])
+        environment = has.get("ENVIRONMENT", [])
+        found.append(Test(entry["name"], tuple(command), tuple(has.get("LABELS", [])), tuple(environment), tuple(has.get("ENVIRONMENT_MODIFICATION", [])),
+                          float(has.get("TIMEOUT", 600)), has.get("WORKING_DIRECTORY", str(folder)), targets_of(command, environment, folder)))
+    return found
+
+
+def costs(folder):
+    """Seconds of each test when ctest last ran it."""
+    listed = folder / "Testing" / "Temporary" / "CTestCostData.txt"
+    found = {}
+    for line in listed.read_text().splitlines() if listed.is_file() else []:
+        words = line.split()
+        if len(words) == 3 and float(words[2]) > 0:
+            found[words[0]] = float(words[2])
+    return found
+
+
+def folder_of(path):
+    parts = Path(path).parts
+    if parts[0] == "src":
+        return parts[1] if len(parts) > 2 else ""
+    return parts[0]
+
+
+def folders_for(folder):
+    """(own, others): folders of tests that may notice a change in a folder of sources: its own, and those of who includes it."""
+    own = OWN_TESTS.get(folder, (folder,))
+    readers = [each for each, may in rules.ARROWS.items() if folder in may]
+    others = [name for each in readers for name in OWN_TESTS.get(each, (each,))] + list(CROSS.get(folder, ()))
+    return own, tuple(name for name in dict.fromkeys(others) if name not in own)
+
+
+def usual_cost(test):
+    return next((cost for label, cost in USUAL_COST_S.items() if label in test.labels), 10.0)
+
+
+def chosen(path, listed, cost, limit_s):
+    """Tests for a mutant of a file, in order, until their cost is more than the limit; and how many were left out for it."""
+    own, others = folders_for(folder_of(path))
+    stem = set(Path(path).stem.split("_"))
+    ranked = []
+    for test in listed:
+        folder, _, name = test.name.partition(".")
+        if not test.targets or not set(test.labels) & set(USUAL_COST_S) or folder not in own + others:
+            continue
+        weight = (SAME_FOLDER if folder in own else 1.0) * (SAME_NAME if stem & set(name.split("_")) else 1.0)
+        seconds = cost.get(test.name, usual_cost(test))
+        ranked.append(((seconds + 0.2) / weight, test.name, seconds, test))
+    taken, spent = [], 0.0
+    for _, _, seconds, test in sorted(ranked, key=lambda each: each[:2]):
+        if spent + seconds <= limit_s:
+            taken.append(test)
+            spent += seconds
+    return taken, len(ranked) - len(taken)
