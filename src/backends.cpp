@@ -20,7 +20,7 @@ const arch::Arch* first_arch(std::string_view vendor) {
 
 }  // namespace
 
-Backends::Backends(const support::Settings& settings) : hip_compiler_(settings.hip_compiler), model_settings_(settings.model) {
+Backends::Backends(const support::Settings& settings, const support::Log& log) : log_(log), hip_compiler_(settings.hip_compiler), model_settings_(settings.model) {
   if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
 }
 
@@ -79,14 +79,54 @@ arch::Target Backends::target(Device device) {
   return *forced_;
 }
 
-const arch::Arch& Backends::arch(Device device) {
+Backends::Archs Backends::archs_of(const arch::Target& target) const {
+  Archs archs{target.arch, {}};
+  if (forced_ || target.model) return archs;  // what was asked for is obeyed, and the model stands for an arch that serves everything
+  for (const ops::Op* op : ops::all()) {
+    if (op->serves(*target.arch)) continue;
+    const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) { return arch::same_devices(*each, *target.arch) && op->serves(*each); });
+    if (other != arch::all().end()) archs.others.emplace_back(op->name(), *other);
+  }
+  return archs;
+}
+
+const Backends::Archs* Backends::known(Device device) {
   const auto index = static_cast<std::size_t>(device.index);
-  if (device.kind == DeviceKind::cpu || index >= kKnownDevices) return *target(device).arch;
-  std::atomic<const arch::Arch*>& place = (device.kind == DeviceKind::hip ? hip_archs_ : cuda_archs_)[index];
-  if (const arch::Arch* known = place.load(std::memory_order_acquire)) return *known;
-  const arch::Arch* found = target(device).arch;
-  place.store(found, std::memory_order_release);
-  return *found;
+  if (device.kind == DeviceKind::cpu || index >= kKnownDevices) return nullptr;
+  std::atomic<const Archs*>& place = (device.kind == DeviceKind::hip ? hip_archs_ : cuda_archs_)[index];
+  if (const Archs* present = place.load(std::memory_order_acquire)) return present;
+  auto found = std::make_unique<const Archs>(archs_of(target(device)));
+  const std::lock_guard lock(mutex_);
+  if (const Archs* present = place.load(std::memory_order_acquire)) return present;
+  kept_archs_.push_back(std::move(found));
+  place.store(kept_archs_.back().get(), std::memory_order_release);
+  return kept_archs_.back().get();
+}
+
+const arch::Arch& Backends::arch(Device device) {
+  const Archs* archs = known(device);
+  return archs != nullptr ? *archs->usual : *target(device).arch;
+}
+
+const arch::Arch& Backends::arch(Device device, const ops::Maker& op) {
+  const Archs* archs = known(device);
+  return archs != nullptr ? archs->of(op.name()) : archs_of(target(device)).of(op.name());
+}
+
+arch::Target Backends::target(Device device, const ops::Maker& op) {
+  arch::Target target = this->target(device);
+  const arch::Arch& taken = arch(device, op);
+  if (&taken == target.arch) return target;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = warned_.emplace(to_string(device), op.name()).second;
+  }
+  if (first)
+    log_(LogLevel::warn, cat(op.name(), " has no kernel for '", target.name(), "', the usual target of ", to_string(device), "; it takes '", taken.name,
+                             "' there, which is for the same devices. TJ_TARGET=", taken.name, " takes it for every op"));
+  target.arch = &taken;
+  return target;
 }
 
 Device Backends::default_device() {

@@ -1,6 +1,6 @@
 // The drivers and compilers of one runtime, opened when first needed.
 //
-// Decides which driver a device needs and which target a device runs. Invariant: opened once, then constant; thread safe.
+// Decides which driver a device needs and which target a device runs, and an op on it. Invariant: opened once, then constant; thread safe.
 #pragma once
 
 #include <array>
@@ -8,19 +8,25 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "arch/arch.hpp"
 #include "compile/compiler.hpp"
 #include "launch/driver.hpp"
+#include "ops/op.hpp"
 #include "support/environment.hpp"
+#include "support/log.hpp"
 
 namespace tj {
 
 class Backends {
  public:
-  explicit Backends(const support::Settings& settings);
+  /// log outlives this.
+  Backends(const support::Settings& settings, const support::Log& log);
 
   /// Throws tj::Error(launch, not_found) with what was searched.
   std::shared_ptr<launch::Driver> driver(Device device);
@@ -28,8 +34,12 @@ class Backends {
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);
+  /// What the op's kernels are made for there: target(device); where that does not serve the op and nobody asked for it, the first of the same
+  /// devices that does, with a warning, one for each device and op. Where none does it is target(device), which the op refuses.
+  arch::Target target(Device device, const ops::Maker& op);
   /// That of target(); without a lock once it is known.
   const arch::Arch& arch(Device device);
+  const arch::Arch& arch(Device device, const ops::Maker& op);
   /// Does this runtime use the CPU model for tensors on this device?
   bool on_model(Device device) const noexcept { return forced_ ? forced_->model : device.kind == DeviceKind::cpu; }
   Device default_device();
@@ -38,7 +48,21 @@ class Backends {
   compile::Compiler& compiler(const arch::Target& target);
 
  private:
+  /// The archs of a device: `usual`, but for ops that it does not serve and another of the same devices does.
+  struct Archs {
+    const arch::Arch* usual = nullptr;
+    std::vector<std::pair<std::string_view, const arch::Arch*>> others;  ///< by the op's name: all steps of a name go the same way
+    const arch::Arch& of(std::string_view op) const noexcept {
+      for (const auto& [name, arch] : others)
+        if (name == op) return *arch;
+      return *usual;
+    }
+  };
+
   arch::Target detect(Device device);
+  Archs archs_of(const arch::Target& target) const;
+  /// Null for a device that is not kept.
+  const Archs* known(Device device);
   /// The first device that an arch, or the one that is asked for, is for; 0 when there is none. Throws nothing.
   int first_served(launch::Driver& driver) const;
 
@@ -50,12 +74,15 @@ class Backends {
   };
 
   static constexpr std::size_t kKnownDevices = 64;
-  using KnownArchs = std::array<std::atomic<const arch::Arch*>, kKnownDevices>;  ///< by index, null until asked for
+  using KnownArchs = std::array<std::atomic<const Archs*>, kKnownDevices>;  ///< by index, null until asked for
   KnownArchs cuda_archs_{}, hip_archs_{};
+  const support::Log& log_;
   std::string hip_compiler_;
   const support::ModelSettings model_settings_;
   std::unique_ptr<arch::Target> forced_;
   std::mutex mutex_;
+  std::vector<std::unique_ptr<const Archs>> kept_archs_;
+  std::set<std::pair<std::string, std::string_view>> warned_;  ///< device and op
   std::shared_ptr<launch::Driver> model_;
   Gpu cuda_, hip_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<compile::Compiler>> compilers_;  ///< by kind and arch

@@ -39,7 +39,7 @@ using support::fail;
 
 struct Runtime::Impl {
   explicit Impl(const Options& options)
-      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings), store(open_store()) {}
+      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings, log), store(open_store()) {}
   std::unique_ptr<cache::Store> open_store() {
     if (!settings.use_disk_cache) return nullptr;
     return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
@@ -74,13 +74,13 @@ struct Runtime::Impl {
   int choice_of(const ops::Op& op, const void* args, Device device) {
     if (op.tunable() == nullptr) return ops::kNoChoice;
     const int tuned = tunings.choice(op, args, device);
-    return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device));
+    return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device, op));
   }
   std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device)) : op.tunable()->small_key(args, choice);
+    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op)) : op.tunable()->small_key(args, choice);
   }
   ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device)) : op.tunable()->request_of(args, choice);
+    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device, op)) : op.tunable()->request_of(args, choice);
   }
 
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
@@ -157,7 +157,7 @@ struct Runtime::Impl {
 
   const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
     const HotKey key = hot_key(op, small_key, device);
-    const arch::Target target = backends.target(device);  // before the driver: a wrong target is the better thing to say
+    const arch::Target target = backends.target(device, op);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
     Artifact artifact = get_artifact(op, request, target);
     if (how != nullptr) *how = artifact.report;
@@ -267,7 +267,7 @@ struct Runtime::Impl {
     const ops::GemmKernel kind = ops::gemm_kind(config);
     tunings.refresh(device);
     const int tuned = tunings.choice(ops::gemm_op(), ops::gemm_problem_key(ops::gemm_sizes(config), kind), device);
-    const ops::GemmChoice choice = tuned != kNotTuned ? ops::GemmChoice::of(tuned) : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device));
+    const ops::GemmChoice choice = tuned != kNotTuned ? ops::GemmChoice::of(tuned) : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device, ops::gemm_op()));
     KernelReport last;
     for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) last = report(*needed.op, needed.request, needed.small_key, device);
     return last;
@@ -340,6 +340,7 @@ TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, De
 }
 
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
+std::string Runtime::target_of(Device device, std::string_view op) const { return impl_->backends.target(device, Impl::find_op(op, &op)).name(); }
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 
 std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) { return impl_->backends.driver(device)->allocate(device.index, bytes); }

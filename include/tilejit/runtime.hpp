@@ -125,6 +125,9 @@ class TJ_API Runtime {
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
   /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.
   std::string target_of(Device device) const;
+  /// The target that this op ("chunk_o") would run on there: the same, but where that one has no kernel for it and another of the same devices
+  /// has, which is taken unless a target was asked for.
+  std::string target_of(Device device, std::string_view op) const;
 
   /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the model; under a target of a
   /// GPU the first of those, be it there or not. Never throws for a missing GPU: using the device says why it is missing.

@@ -139,7 +139,7 @@ int main_checked(int argc, char** argv) {
   tj::Runtime& runtime = tj::Runtime::instance();
   const tj::Device device = runtime.default_device();
   const bool model = device.kind == tj::DeviceKind::cpu;
-  std::printf("target   %s on %s%s\n", runtime.target_of(device).c_str(), tj::to_string(device).c_str(),
+  std::printf("target   %s on %s%s\n", runtime.target_of(device, "chunk_o").c_str(), tj::to_string(device).c_str(),
               model ? " (no GPU used: the CPU model runs the same source, correct but slow)" : "");
   const int iterations = static_cast<int>(words.take_number("--iterations", 1, 1000000).value_or(model ? 1 : 20));
   const samples::ChunkOProblem p = make_problem(words, model);

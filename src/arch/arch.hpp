@@ -89,7 +89,9 @@ std::string lacks(const Arch& arch, const Needs& needs);
 /// Throws tj::Error(target, unsupported) when something is lacking, naming it, the archs that have all, and first of them those of the same devices.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The same where an op has node bodies of several kinds, each for its own families.
-void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds);
+void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds);
+/// Whether require() would let it pass.
+bool serves(const Arch& arch, const std::vector<Needs>& kinds);
 
 /// The arch for a device's compute capability, the first in order where several are for it; null when none serves it.
 const Arch* for_device(std::string_view vendor, int major, int minor);

@@ -161,9 +161,13 @@ std::string lacks(const Arch& arch, const Needs& needs) {
   return list;
 }
 
-void require(const Arch& arch, std::string_view op, const Needs& needs) { require(arch, op, {needs}); }
+bool serves(const Arch& arch, const std::vector<Needs>& kinds) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](const Needs& needs) { return lacks(arch, needs).empty(); });
+}
 
-void require(const Arch& arch, std::string_view op, std::initializer_list<Needs> kinds) {
+void require(const Arch& arch, std::string_view op, const Needs& needs) { require(arch, op, std::vector<Needs>{needs}); }
+
+void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds) {
   const auto missing = [&](const Arch& asked) {
     std::string fewest;
     for (const Needs& needs : kinds) {
@@ -178,7 +182,7 @@ void require(const Arch& arch, std::string_view op, std::initializer_list<Needs>
   if (lacking.empty()) return;
   std::string served, here;  // here: by the devices of the arch that was asked for
   for (const Arch* other : all()) {
-    if (!missing(*other).empty()) continue;
+    if (!serves(*other, kinds)) continue;
     served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
     if (same_devices(arch, *other)) here += support::cat(here.empty() ? "; the same devices run it with TJ_TARGET=" : " or ", other->name, ", the CPU with ", kModelPrefix, other->name);
   }

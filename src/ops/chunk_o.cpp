@@ -40,6 +40,7 @@ class ChunkO final : public Op {
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).q.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 
   Request request_of(const void* args, const arch::Arch&) const override { return chunk_o_request(chunk_o_kernel(get(args))); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return chunk_o_small_key(chunk_o_kernel(get(args))); }

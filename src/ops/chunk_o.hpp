@@ -33,6 +33,8 @@ std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
 
 /// The graph with costs for `heads` value heads an item; see src/ops/README.md for the picture.
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
+/// What each kind of its node bodies asks of an arch.
+const std::vector<arch::Needs>& chunk_o_needs();
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
 
 /// A problem to check it by: sequences of these lengths; without lists all of the first one's.

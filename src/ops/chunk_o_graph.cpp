@@ -146,8 +146,13 @@ graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Ar
   return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch) : Builder(kernel, heads, arch).build();
 }
 
+const std::vector<arch::Needs>& chunk_o_needs() {
+  static const std::vector<arch::Needs> kinds = {kNeeds, chunk_o_tensor_needs()};
+  return kinds;
+}
+
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
-  arch::require(arch, "chunk_o", {kNeeds, chunk_o_tensor_needs()});
+  arch::require(arch, "chunk_o", chunk_o_needs());
   const bool in_tensor = chunk_o_in_tensor_memory(arch);
   if (in_tensor && !chunk_o_tensor_serves(kernel.heads))
     support::fail(Stage::argument, Code::unsupported, cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));

@@ -1,6 +1,8 @@
 // Attention forward as an op: requests, graph, launch.
 //
-// fmha.cpp decides requests, fmha_graph.cpp nodes and costs, fmha_plan.cpp launch parameters, fmha_validate.cpp what is legal.
+// fmha.cpp decides requests, fmha_steps.cpp the ladder, fmha_plan.cpp launch parameters, fmha_validate.cpp what is legal. Nodes and costs are
+// those of fmha_graph.cpp (products of warpgroups), fmha_warp_graph.cpp (a warp's instructions), fmha_amd_graph.cpp (a wave's) and
+// fmha_tensor_graph.cpp (tensor memory).
 #pragma once
 
 #include <array>
@@ -40,6 +42,8 @@ struct FmhaTile {
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.
 graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+/// What each kind of its node bodies asks of an arch.
+const std::vector<arch::Needs>& fmha_needs();
 /// All tile shapes that fit the arch.
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
 

@@ -179,8 +179,13 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
   return arch.family == "amd" ? fmha_amd_graph(config, tile, arch) : Builder(config, tile, arch).build();
 }
 
+const std::vector<arch::Needs>& fmha_needs() {
+  static const std::vector<arch::Needs> kinds = {fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds};
+  return kinds;
+}
+
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  arch::require(arch, "fmha", {fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds});
+  arch::require(arch, "fmha", fmha_needs());
   std::vector<Candidate> list;
   if (arch.family == "sm80") {
     for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {

@@ -1,7 +1,10 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_tiles.cpp which tile suits a problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose it, gemm_trial.cpp what it is checked by, gemm_steps.cpp the
-// launches of a call, gemm_graph.cpp, gemm_warps.cpp and gemm_amd.cpp nodes and costs, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal.
+// gemm.cpp decides requests, gemm_ahead.cpp which are made before anybody asks, gemm_tiles.cpp which tile suits a problem and in how many parts K
+// is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose a tile, gemm_trial.cpp what a kernel is checked by, gemm_steps.cpp
+// and gemm_copies.cpp the launches of a call, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal. Nodes and costs are those of
+// gemm_graph.cpp (products of warpgroups; gemm_e4m3.cpp of 8-bit operands), gemm_tensor.cpp (tensor memory), gemm_warps.cpp (a warp's
+// instructions) and gemm_amd.cpp (a wave's); gemm_store.cpp decides how results leave.
 #pragma once
 
 #include <span>
@@ -76,7 +79,8 @@ inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
 /// "none", then v1 to v10; the last has no limits, as the first.
 std::span<const GemmRung> gemm_rungs();
 const GemmRung& gemm_rung(const GemmKernel& kernel);
-/// The kernel of a rung: its number and the tile that it has on the arch; null: on those of products of 64 rows.
+/// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is that of archs whose
+/// matrix instruction multiplies 64 rows, as sm_90a's does.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
@@ -149,10 +153,10 @@ std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::stri
 
 /// What an arch must have to be asked for a tile or a graph.
 const arch::Needs& gemm_needs(int element_bytes = 2);
-/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32 (of
-/// 16-bit operands: 0). The arch has what gemm_needs() lists.
 /// The same of whichever unit multiplies on the arch, for 16-bit operands.
 const arch::Needs& gemm_needs_of(const arch::Arch& arch);
+/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32 (of
+/// 16-bit operands: 0). The arch has what gemm_needs() lists.
 double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
 double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 

@@ -56,6 +56,7 @@ class GemmParts final : public Op {
   std::string_view name() const override { return gemm_op().name(); }
   void validate(const void*, bool) const override {}  // made of a call that was validated
   Device device_of(const void* args) const override { return get(args).product.d.device; }
+  bool serves(const arch::Arch& arch) const override { return gemm_op().serves(arch); }
   Request request_of(const void* args, const arch::Arch&) const override { return gemm_request(kernel_of(get(args))); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return gemm_small_key(kernel_of(get(args))); }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return gemm_op().requests(flags); }

@@ -112,6 +112,8 @@ class Op : public Maker {
   /// `args` is the op's public descriptor (FmhaArgs, ...). Throws tj::Error(argument).
   virtual void validate(const void* args, bool on_model) const = 0;
   virtual Device device_of(const void* args) const = 0;
+  /// Whether the arch has a kernel of this op at all; candidates() says what another lacks. Asked once for a device.
+  virtual bool serves(const arch::Arch& /*arch*/) const { return true; }
   /// The request that serves args on this arch: which of several kernels may depend on sizes and on what the arch can do.
   virtual Request request_of(const void* args, const arch::Arch& arch) const = 0;
   /// All that request_of(args, arch) holds, in 64 bits, without allocating.

@@ -101,14 +101,14 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   for (const std::string& name : settings.targets) targets.push_back(arch::parse_target(name).name());
   const std::string asked = support::environment_variable("TJ_TARGET").value_or("");
   if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked).name());
-  if (targets.empty()) {
-    const Device device = runtime.default_device();
-    targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
-  }
+  const bool of_device = targets.empty();  // then an op takes what a call of it would
+  const Device device = of_device ? runtime.default_device() : Device{};
+  if (of_device) targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
   std::vector<Job> jobs;
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
-  for (const std::string& target : targets)
+  for (const std::string& each_target : targets)
     for (const ops::Op* op : chosen) {
+      const std::string target = of_device && device.kind != DeviceKind::cpu ? runtime.target_of(device, op->name()) : each_target;
       const arch::Arch& arch = *arch::parse_target(target).arch;
       std::vector<ops::Request> requests = op->requests_for(settings.op_flags, arch);
       const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, arch); });

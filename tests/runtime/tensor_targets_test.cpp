@@ -1,5 +1,5 @@
-// Protects who is served by tensor memory: a B200 and a B300 are not until they are asked to be, since its kernels never ran on one; then what
-// is compiled and launched is made for it. The driver and the compiler are the fakes.
+// Protects who is served by tensor memory: a B200 and a B300 are not until they are asked to be, since its kernels never ran on one, but for
+// an op that nothing else of theirs serves; then what is compiled and launched is made for it. The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -26,6 +26,23 @@ std::string last_launch(const FakeCuda& cuda) {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("cuLaunchKernelEx")) found = line;
   return found;
+}
+
+const tj::ChunkOConfig kChunks{2, true, false, false};
+/// 128 tokens of one head, in sequences of 64: a call of that kind.
+tj::ChunkOArgs chunks() {
+  const auto tensor = [](int place, tj::DType dtype, std::initializer_list<std::int64_t> shape) {
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kDevice, dtype, shape);
+  };
+  tj::ChunkOArgs args;
+  args.q = tensor(0, tj::DType::bf16, {128, 1, 128});
+  args.k = tensor(1, tj::DType::bf16, {128, 1, 128});
+  args.v_new = tensor(2, tj::DType::bf16, {128, 2, 128});
+  args.h = tensor(3, tj::DType::bf16, {2, 2, 128, 128});
+  args.o = tensor(4, tj::DType::bf16, {128, 2, 128});
+  args.g_cu = tensor(5, tj::DType::f32, {128, 2});
+  args.seq_length = 64;
+  return args;
 }
 
 }  // namespace
@@ -59,6 +76,62 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
   }
 }
 
+TEST_CASE("an op that the usual target has no kernel for takes the target of the same device that has, with one warning for each device") {
+  for (const Served& each : kServed) {
+    CAPTURE(each.tensor);
+    Machine machine;
+    machine.cuda.set_capability(10, each.minor);
+    machine.cuda.set_devices(2);
+    const auto refused_by = [&](const char* target) {
+      tj::Options options = machine.options();
+      options.target = target;
+      return error_of([&] { Runtime(options).prepare(kChunks, kDevice); }).message;
+    };
+    CHECK_MESSAGE(has(refused_by(each.usual), "chunk_o does not run on '" + std::string(each.usual)), "what is asked for is obeyed");
+    {
+      Runtime runtime(machine.options());
+      CHECK(runtime.target_of(kDevice) == each.usual);
+      CHECK(runtime.target_of(kDevice, "fmha") == each.usual);
+      CHECK(machine.warnings.empty());
+      CHECK(runtime.target_of(kDevice, "chunk_o") == each.tensor);
+      const tj::KernelReport report = runtime.prepare(kChunks, kDevice);
+      CHECK(report.target == each.tensor);
+      CHECK(report.origin == tj::KernelOrigin::compiled);
+      CHECK(runtime.prepare(chunks()).origin == tj::KernelOrigin::memory);
+      for (int call = 0; call < 3; ++call) runtime.chunk_o(chunks());
+      CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3);
+      CHECK(runtime.prepare(config_of()).target == each.usual);
+      CHECK(runtime.prepare(tj::GemmConfig{}, kDevice).target == each.usual);
+      REQUIRE(machine.warnings.size() == 1);
+      for (const char* said : {"chunk_o has no kernel for", each.usual, each.tensor, "cuda:0"}) CHECK_MESSAGE(has(machine.warnings[0], said), machine.warnings[0]);
+      CHECK(runtime.prepare(kChunks, {tj::DeviceKind::cuda, 1}).target == each.tensor);
+      CHECK(machine.warnings.size() == 2);
+    }
+    // The entry is that of the other target: a runtime that is told to take it, and one that warms for it, find it.
+    tj::Options options = machine.options();
+    options.target = each.tensor;
+    Runtime told(options);
+    CHECK(told.prepare(kChunks, kDevice).origin == tj::KernelOrigin::disk);
+    CHECK(told.warm(kChunks, each.tensor).origin == tj::KernelOrigin::disk);
+    CHECK(machine.warnings.size() == 2);
+    const tj::Error warmed = error_of([&] { told.warm(kChunks, each.usual); });
+    CHECK_MESSAGE(has(warmed.message, "does not run on"), warmed.message);
+  }
+}
+
+TEST_CASE("where no target of the device has a kernel for an op, the refusal is that of its usual one") {
+  Machine machine;
+  machine.cuda.set_capability(8, 0);
+  Runtime runtime(machine.options());
+  CHECK(runtime.target_of(kDevice, "chunk_o") == "sm_80");
+  const tj::Error error = error_of([&] { runtime.prepare(kChunks, kDevice); });
+  CHECK_MESSAGE(has(error.message, "chunk_o does not run on 'sm_80'"), error.message);
+  const tj::Error call = error_of([&] { runtime.chunk_o(chunks()); });
+  CHECK(call.message == error.message);
+  CHECK(machine.warnings.empty());
+  CHECK(error_of([&] { runtime.target_of(kDevice, "chunk"); }).message.find("op 'chunk' is unknown") != std::string::npos);
+}
+
 TEST_CASE("the variable asks for it too, and what one device needs is not run on another") {
   Machine machine;
   machine.cuda.set_capability(10, 0);
@@ -80,7 +153,7 @@ TEST_CASE("other ops under that target: products and chunk output are made for i
   options.target = "sm_100a";
   Runtime runtime(options);
   CHECK(has(runtime.prepare(tj::GemmConfig{}, kDevice).schedule_json, "TMEM"));
-  CHECK(has(runtime.prepare(tj::ChunkOConfig{}, kDevice).schedule_json, "TMEM"));
+  CHECK(has(runtime.prepare(kChunks, kDevice).schedule_json, "TMEM"));
   tj::GemmConfig narrow;
   narrow.dtype = tj::DType::e4m3;
   narrow.out = tj::DType::bf16;
