@@ -51,10 +51,19 @@ TJ_DEVICE void begin(Lister<C>& lister, const Tile&) {
   lister.before = 0;
 }
 
-/// Every warp counts all: the loads of a lane do not depend on each other.
+/// Which 32 lanes of the block these are, and which of them this is: 32 work together, whatever a warp has.
+template <class C>
+TJ_DEVICE int unit_index() {
+  return static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
+}
+TJ_DEVICE int lane_of_unit() { return static_cast<int>(dev::lane_index() % 32u); }
+/// Of lane `lane` of these 32; all lanes of the warp take part.
+TJ_DEVICE u32 from_unit(u32 value, int lane) { return dev::shuffle_from(value, static_cast<int>(dev::lane_index() / 32u) * 32 + lane); }
+
+/// Every 32 lanes count all: the loads of a lane do not depend on each other.
 template <class C>
 TJ_DEVICE void count_chunks(Lister<C>& lister, const Tile& tile, int i) {
-  const int at = i * C::kBatch + static_cast<int>(dev::lane_index());
+  const int at = i * C::kBatch + lane_of_unit();
 #pragma unroll
   for (int k = 0; k < C::kBatch; k += 32) {
     const u32 chunks = chunks_of<C>(lister.params, min(at + k, tile.first - 1));  // no load waits for the question whether it counts
@@ -62,17 +71,17 @@ TJ_DEVICE void count_chunks(Lister<C>& lister, const Tile& tile, int i) {
   }
 }
 
-/// 32 sequences a warp: where the chunks of each begin in the list, then the chunks one sequence after the other.
+/// 32 sequences for 32 lanes: where the chunks of each begin in the list, then the chunks one sequence after the other.
 template <class C>
 TJ_DEVICE void list_chunks(Lister<C>& lister, const Tile& tile) {
   const Params& params = lister.params;
-  const int lane = static_cast<int>(dev::lane_index()), warp = static_cast<int>(dev::warp_index());
+  const int lane = lane_of_unit(), unit = unit_index<C>();
   u32 all_before = lister.before;
-  for (int w = 0; w < warp; ++w) {
-    const int sequence = tile.first + w * 32 + lane;
+  for (int u = 0; u < unit; ++u) {
+    const int sequence = tile.first + u * 32 + lane;
     if (sequence < params.sequences) all_before += chunks_of<C>(params, sequence);
   }
-  const int first = tile.first + warp * 32;
+  const int first = tile.first + unit * 32, first_of_warp = first - unit % (C::kLanes / 32) * 32;
   const u32 own = first + lane < params.sequences ? chunks_of<C>(params, first + lane) : 0;
   u32 own_before = 0, of_warp = own;
 #pragma unroll
@@ -82,11 +91,11 @@ TJ_DEVICE void list_chunks(Lister<C>& lister, const Tile& tile) {
     if ((lane & bit) != 0) own_before += neighbours;
     of_warp += neighbours;
   }
-  if (tile.index == params.tiles - 1 && warp == C::kWarps - 1 && lane == 0) dev::store_global(params.total, all_before + of_warp);
+  if (tile.index == params.tiles - 1 && unit == C::kWarps - 1 && lane == 0) dev::store_global(params.total, all_before + of_warp);
 #pragma unroll 1
-  for (int s = 0; s < 32 && first + s < params.sequences; ++s) {
-    const u32 place = dev::shuffle_from(all_before + own_before, s), room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
-    const u32 chunks = min(dev::shuffle_from(own, s), room);
+  for (int s = 0; s < 32 && first_of_warp + s < params.sequences; ++s) {  // the same for all of a warp; who has no such sequence has no chunk of it
+    const u32 place = from_unit(all_before + own_before, s), room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
+    const u32 chunks = min(from_unit(own, s), room);
     for (u32 c = static_cast<u32>(lane); c < chunks; c += 32) dev::store_global(params.indices + (place + c) * params.row_stride, static_cast<u32>(first + s), c);
   }
 }

@@ -47,7 +47,7 @@ const std::vector<Entry>& entries() {
       {"chunk_o", kWarpgroup, "--head-ratio 2 --h-transposed true"},
       {"chunk_o", kTensor, "--head-ratio 1,2,3 --gated both --variable both"},
       {"chunk_o", kTensor, "--head-ratio 2 --h-transposed true"},
-      {"chunk_indices", {"sm_90a", "sm_80"}, ""},
+      {"chunk_indices", kAll, ""},
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},
   };

@@ -25,14 +25,14 @@ constexpr const char* kOp = "chunk_indices";
 constexpr const char* kEndAxes[] = {"N + 1"};
 constexpr const char* kIndexAxes[] = {"C", "sequence and chunk"};
 constexpr const char* kTotalAxes[] = {"one number"};
-constexpr int kWarps = 8;              // 32 sequences each
+constexpr int kWarps = 8;              // of 32 lanes, with a sequence each
 constexpr int kSequences = 32 * kWarps;
 constexpr int kBatch = 512;            // sequences counted in one iteration: 16 independent pairs of loads a lane
 constexpr unsigned kBlocksPerSm = 4;   // more than run at a time, and most lists need a few blocks in all
 constexpr double kTypicalIterations = 1;
 constexpr int kPairBytes = 8;          // stored at a time
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "sm100"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
 
 const ChunkIndicesArgs& get(const void* args) { return *static_cast<const ChunkIndicesArgs*>(args); }
 
@@ -69,6 +69,7 @@ class ChunkIndices final : public Op {
     check_apart(total, total_range, indices, indices_range);
   }
   Device device_of(const void* args) const override { return get(args).cu_seqlens.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   Request request_of(const void*, const arch::Arch&) const override { return chunk_indices_request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
@@ -105,7 +106,7 @@ class ChunkIndices final : public Op {
     arch::require(arch, kOp, kNeeds);
     return {{graph(arch), kTypicalIterations, 0, false}};
   }
-  Geometry geometry(const Request&, const Candidate&) const override { return {}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
 
   void touches(const void* args, Touched& memory) const override {
     const ChunkIndicesArgs& of = get(args);
@@ -113,7 +114,7 @@ class ChunkIndices final : public Op {
     memory.writes(of.chunk_indices);
     memory.writes(of.total_chunks);
   }
-  void plan(const void* args, const std::vector<std::int64_t>&, LaunchPlan& plan) const override {
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     const ChunkIndicesArgs& in = get(args);
     auto& p = *new (plan.params.data()) chunk_indices::Params{};
     plan.params_bytes = sizeof(chunk_indices::Params);
@@ -125,7 +126,7 @@ class ChunkIndices final : public Op {
     p.sequences = static_cast<int>(in.cu_seqlens.shape[0]) - 1;
     p.tiles = std::max(1, (p.sequences + kSequences - 1) / kSequences);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:
@@ -136,13 +137,15 @@ class ChunkIndices final : public Op {
     graph.namespace_name = "tj::ops::chunk_indices";
     graph.includes = {"ops/chunk_indices.cuh"};
     graph.params_type = "tj::ops::chunk_indices::Params";
-    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kBatch", cat(kBatch)}, {"static constexpr int kChunk", cat(kChunkTokens)}};
+    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kBatch", cat(kBatch)}, {"static constexpr int kChunk", cat(kChunkTokens)},
+                    {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, Scope scope) {
       graph::Node node;
       node.name = node.body = body;
       node.context = "Lister";
       node.scope = scope;
-      node.warps = kWarps;
+      node.warps = kWarps * 32 / arch.warp_size;
       graph.nodes.push_back(std::move(node));
     };
     add("begin", Scope::tile_begin);

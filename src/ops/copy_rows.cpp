@@ -23,7 +23,7 @@ constexpr int kWarpBytes = 32 * 16;       // of a row, in one iteration
 constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
 constexpr double kTypicalIterations = 16; // rows of 8 KB
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd", "sm100"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
 
 class CopyRows final : public Op {
  public:
@@ -49,6 +49,7 @@ class CopyRows final : public Op {
                kMaxSize, " rows, the last dimension dense, the destination's rows at multiples of 16 bytes"));
   }
   Device device_of(const void* args) const override { return get(args).destination.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   Request request_of(const void*, const arch::Arch&) const override { return request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }

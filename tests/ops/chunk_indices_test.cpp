@@ -86,12 +86,12 @@ TEST_CASE("one kernel, scheduled as one role, and no flags") {
 }
 
 TEST_CASE("blocks are as many as sequences need, and no more than run in a few waves") {
-  const auto blocks = [](std::int64_t sequences, unsigned sm_count) {
+  const auto blocks = [](std::int64_t sequences, unsigned sm_count, bool walks = true) {
     ChunkIndicesArgs args = good();
     args.cu_seqlens.shape[0] = sequences + 1;
     ops::LaunchPlan plan;
     plan.sm_count = sm_count;
-    ops::chunk_indices_op().plan(&args, {}, plan);
+    ops::chunk_indices_op().plan(&args, {walks}, plan);
     return plan.blocks;
   };
   CHECK(blocks(0, 132) == 1);
@@ -100,4 +100,5 @@ TEST_CASE("blocks are as many as sequences need, and no more than run in a few w
   CHECK(blocks(257, 132) == 2);
   CHECK(blocks(1 << 20, 132) == 4 * 132);
   CHECK(blocks(1 << 20, 0) == 4096);
+  CHECK(blocks(1 << 20, 132, false) == 4096);  // where blocks do not walk on
 }
