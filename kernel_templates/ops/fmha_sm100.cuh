@@ -110,8 +110,7 @@ TJ_DEVICE void begin(Softmax<C>& softmax, const Tile&) {
   softmax.sum = 0.0f;
 }
 
-/// Sets what lies outside the sequence or above the diagonal to -inf, of 16 keys from `first` on.
-template <class C>
+/// Of 16 scores sets those from the `keys`-th on to -inf: their keys lie outside the sequence or above the diagonal.
 TJ_DEVICE void mask(float (&scores)[kChunk], int keys) {
 #pragma unroll
   for (int j = 0; j < kChunk; ++j) scores[j] = j < keys ? scores[j] : dev::minus_infinity();
@@ -138,7 +137,7 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] *= params.sign;
     }
-    if constexpr (!Variant::kFast) mask<C>(row, visible - chunk * kChunk);
+    if constexpr (!Variant::kFast) mask(row, visible - chunk * kChunk);
 #pragma unroll
     for (int j = 0; j < kChunk; j += 2) {
       float& chain = largest[j / 2 % 4];

@@ -54,7 +54,7 @@ TJ_DEVICE int row_of(const Consumer<C>& consumer, const Tile& tile, int block) {
   return tile.row + consumer.row + block * kMatrix + static_cast<int>(dev::lane_index() / 4u);
 }
 
-/// Iterations before this one need masking for some row of the warp.
+/// Iterations before this one need masking for some row of the block.
 template <class C>
 TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
   return unmasked_from<C>(consumer.params, tile, tile.row);

@@ -77,7 +77,7 @@ class Monitor {
   void check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   const Mbarrier* full_of(const Thread& thread, const Notes::Place& slot) const;
   void check_told(const Thread& thread, Shadow::Id id, const Mbarrier& full, std::uint32_t address, std::uint32_t bytes) const;
-  /// What the thread's block does with this ring it does here: it is this block, or asks for the products of its pair.
+  /// Whether the thread works on this block's slots of the ring: it is of this block, or asks for the products of the pair.
   bool works_here(const Thread& thread, const Notes::Ring& ring) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;

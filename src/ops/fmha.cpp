@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/element.hpp"
 #include "ops/fmha_steps.hpp"
 #include "ops/fmha_validate.hpp"
 #include "ops/op_flags.hpp"
@@ -22,10 +23,12 @@ FmhaConfig config_of(const FmhaArgs& args) {
   return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)), args.step};
 }
 
+DType dtype_named(const std::string& word) { return element_named("fmha", word, {DType::f16, DType::bf16}); }
+
 FmhaConfig config_of(const Request& request) {
   FmhaConfig config;
   for (const auto& [name, value] : request.fields) {
-    if (name == "dtype") config.dtype = value == "bf16" ? DType::bf16 : DType::f16;
+    if (name == "dtype") config.dtype = dtype_named(value);
     if (name == "head_dim") config.head_dim = std::stoi(value);
     if (name == "causal") config.causal = value == "1";
     if (name == "general_scale") config.general_scale = value == "1";
@@ -53,7 +56,7 @@ const std::vector<FlagChoice>& choices() {
 
 /// A flag's value.
 void set(FmhaConfig& config, std::string_view name, const std::string& value) {
-  if (name == "dtype") config.dtype = value == "bf16" ? DType::bf16 : DType::f16;
+  if (name == "dtype") config.dtype = dtype_named(value);
   if (name == "head-dim") config.head_dim = std::stoi(value);
   if (name == "causal") config.causal = value == "true";
   if (name == "general-scale") config.general_scale = value == "true";
@@ -146,7 +149,7 @@ class Fmha final : public Op {
       if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
     }
     const graph::Graph& graph = candidate.graph;
-        geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
+    geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
     geometry["persistent"] = graph.persistent;
     return geometry;
   }

@@ -5,13 +5,14 @@
 
 #include <utility>
 
+#include "ops/element.hpp"
 #include "ops/fmha.hpp"
 #include "ops/machine.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
 
-inline constexpr int kFmhaElementBytes = 2;
+inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
 class FmhaBuilder {
  protected:
@@ -25,7 +26,8 @@ class FmhaBuilder {
     graph_.namespace_name = "tj::ops::fmha";
     graph_.includes = {support::cat("ops/fmha_", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::fmha::Params";
-    graph_.config.emplace_back("using Element", config_.dtype == DType::bf16 ? "tj::dev::Bf16" : "tj::dev::F16");
+    require_two_bytes("fmha", config_.dtype);
+    graph_.config.emplace_back("using Element", element_text("fmha", config_.dtype));
     constant("kHeadDim", config_.head_dim);
     constant("kBlockN", tile_.block_n);
     constant("kRowsPerBlock", rows_);

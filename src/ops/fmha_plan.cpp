@@ -5,13 +5,14 @@
 #include <limits>
 #include <new>
 
+#include "ops/element.hpp"
 #include "ops/fmha.hpp"
 #include "ops/fmha_params.cuh"
 
 namespace tj::ops {
 namespace {
 
-constexpr std::uint64_t kElementBytes = 2;
+constexpr std::uint64_t kElementBytes = 2;  // fmha_plan refuses types of another size
 
 // [B, H, S, D] as the copy engine counts: D, S, H, B. A dimension of size 1 may have any stride; give it a legal one.
 support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
@@ -46,6 +47,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   static_assert(sizeof(fmha::Params) <= LaunchPlan::kMaxParamsBytes);
   constexpr float kLog2E = 1.44269504088896f;
   auto& p = *new (plan.params.data()) fmha::Params{};
+  require_two_bytes("fmha", args.q.dtype);
   plan.params_bytes = sizeof(fmha::Params);
   plan.map_count = 0;
   if (kernel.bulk_copies) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ops/element.hpp"
 #include "ops/gemm_params.cuh"
 #include "ops/gemm_steps.hpp"
 #include "ops/op_flags.hpp"
@@ -30,11 +31,7 @@ int tile_index(const std::string& text) {
   fail(Stage::argument, Code::invalid_argument, cat("--tile is '", text, "'; allowed are ", known));
 }
 
-DType dtype_of(const std::string& text) {
-  for (const DType dtype : {DType::bf16, DType::f32, DType::e4m3})
-    if (text == to_string(dtype)) return dtype;
-  return DType::f16;
-}
+DType dtype_of(const std::string& text) { return element_named("gemm", text, {DType::f16, DType::bf16, DType::f32, DType::e4m3}); }
 
 std::vector<std::string> rung_names() {
   std::vector<std::string> names;
@@ -149,6 +146,7 @@ class Gemm final : public Op {
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).a.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {gemm_needs_of(arch)}); }
 
   Request request_of(const void* args, const arch::Arch& arch) const override { return gemm_request(kernel_of(get(args), arch)); }
   std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return gemm_small_key(kernel_of(get(args), arch)); }

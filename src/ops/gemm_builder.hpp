@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/element.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
 #include "ops/machine.hpp"
@@ -34,10 +35,7 @@ class GemmBuilder {
 
   void constant(const char* name, int value) { graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value)); }
   void flag(const char* name, bool value) { graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false"); }
-  void element(const char* name, DType dtype) {
-    const char* tag = dtype == DType::bf16 ? "Bf16" : dtype == DType::f16 ? "F16" : dtype == DType::e4m3 ? "E4m3" : "F32";
-    graph_.config.emplace_back(support::cat("using ", name), support::cat("tj::dev::", tag));
-  }
+  void element(const char* name, DType dtype) { graph_.config.emplace_back(support::cat("using ", name), element_text("gemm", dtype)); }
   /// slot_rows: rows of a that a slot has room for; slot_columns: of b.
   void unit_text(int slot_rows, int slot_columns) {
     graph_.namespace_name = "tj::ops::gemm";

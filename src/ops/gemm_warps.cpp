@@ -28,8 +28,8 @@ constexpr int kLeastSlots = 2;      // of a ring: one is filled while the other 
 constexpr int kMostAhead = 3;       // iterations that a copy goes out before its use
 constexpr std::int64_t kMostBarrierBytes = 1024;
 constexpr int kMostBlocksPerSm = 2; // one multiplies while the other waits, or stores its tile
-// Of threads that do nothing else: with one, its instructions would take as long as a tile's products. Blocks of 4 or 8 warps have as many
-// registers a thread beside two more as beside one, as an SM's four parts hold three warps each.
+// Warps that only copy, where threads copy: one alone would take as long for its instructions as the others for a tile's products. A second one
+// costs no registers: an SM's four parts hold three warps each, be it of 4 or 8 that multiply and one or two that copy.
 constexpr int kFetchingWarps = 2;
 // What pieces of 32 x 96 take beside operand_registers, those with an addend and those with MN-major operands (both; of threads that copy, one):
 // without, they spill up to 16, 136 and 116 bytes on sm_90 (nvcc 13.0).

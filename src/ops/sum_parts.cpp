@@ -7,6 +7,7 @@
 #include <cmath>
 #include <new>
 
+#include "ops/element.hpp"
 #include "ops/machine.hpp"
 #include "ops/op_flags.hpp"
 #include "ops/sum_parts_params.cuh"
@@ -21,9 +22,8 @@ using support::cat;
 using support::fail;
 
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
-constexpr DType kOutputs[] = {DType::f16, DType::bf16, DType::f32};
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}, {"sm90", "sm80", "amd", "sm100"}};
+const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }
@@ -36,11 +36,7 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
-DType output_of(const std::string& name) {
-  for (const DType out : kOutputs)
-    if (name == to_string(out)) return out;
-  return DType::f16;
-}
+DType output_of(const std::string& name) { return element_named("sum_parts", name, {DType::f16, DType::bf16, DType::f32}); }
 DType output_of(const Request& request) { return output_of(request.fields.front().second); }
 
 class SumParts final : public Op {
@@ -58,6 +54,7 @@ class SumParts final : public Op {
                " parts; allowed: f32 [parts x batch, M, N] of the call's d, dense but for rows at multiples of 16 bytes"));
   }
   Device device_of(const void* args) const override { return get(args).call.d.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
   Request request_of(const void* args, const arch::Arch&) const override { return sum_parts_request(get(args).call.d.dtype); }
   std::uint64_t small_key(const void* args, const arch::Arch&) const override { return sum_parts_small_key(get(args).call.d.dtype); }
@@ -159,7 +156,7 @@ class SumParts final : public Op {
     graph.namespace_name = "tj::ops::sum_parts";
     graph.includes = {"ops/sum_parts.cuh"};
     graph.params_type = "tj::ops::sum_parts::Params";
-    graph.config = {{"using Output", cat("tj::dev::", out == DType::f16 ? "F16" : out == DType::bf16 ? "Bf16" : "F32")}, {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.config = {{"using Output", element_text("sum_parts", out)}, {"static constexpr int kLanes", cat(arch.warp_size)}};
     graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, graph::Scope scope) {
       graph::Node node;

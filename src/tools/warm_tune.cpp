@@ -73,7 +73,7 @@ void make_ahead(const std::vector<Task>& tasks, const std::string& target, const
     std::vector<ops::Variant> variants;
     try {
       variants = variants_of(*task.op->tunable(), task.problem, *arch::parse_target(target).arch, how);
-    } catch (const Error&) {  // said when its turn comes
+    } catch (const Error&) {  // nothing is made ahead for this problem: tuning it says why
     }
     for (ops::Variant& variant : variants)
       if (seen.insert(variant.request.name).second) jobs.push_back({std::move(variant.request), target});

@@ -67,7 +67,7 @@ inline void bind_model(const tj_model_api* api) { detail::api = *api; }
 TJ_DEVICE u32 thread_index() { return detail::api.self()->thread; }
 TJ_DEVICE u32 block_index() { return detail::api.self()->block; }
 TJ_DEVICE u32 lane_index() { return thread_index() % detail::kWarp; }
-/// As on the device all lanes of the warp take part, which nothing but a report would show here.
+/// All lanes of the warp must call it, as on the device. The shuffle makes the model report a lane that does not.
 TJ_DEVICE u32 warp_index() { return detail::api.shuffle(thread_index() / detail::kWarp, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
