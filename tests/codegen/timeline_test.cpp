@@ -2,7 +2,9 @@
 // twice, turns balance between roles, and the pattern that the text is made of is the simulation for every trip count.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -91,6 +93,21 @@ std::vector<Event> shifted(std::vector<Event> events, int origin) {
   for (Event& event : events)
     if (event.kind != EventKind::matrix_wait && event.kind != EventKind::order_wait && event.kind != EventKind::order_arrive) event.iteration += origin;
   return events;
+}
+
+/// The same graph with its nodes in another order: the node that was order[i] is node i.
+graph::Graph permuted(const graph::Graph& graph, const std::vector<std::size_t>& order) {
+  graph::Graph other = graph;
+  std::vector<int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    other.nodes[i] = graph.nodes[order[i]];
+    place[order[i]] = static_cast<int>(i);
+  }
+  for (graph::Edge& edge : other.edges) {
+    edge.src = place[static_cast<std::size_t>(edge.src)];
+    edge.dst = place[static_cast<std::size_t>(edge.dst)];
+  }
+  return other;
 }
 
 // The text's structure, run for a trip count.
@@ -227,4 +244,35 @@ TEST_CASE("steps that lack a call, or a wait for a ring, are not made one body")
   pattern.prologue = {{fence, call}};
   pattern.drain.emplace_back();
   CHECK_FALSE(codegen::roll(pattern));
+}
+
+TEST_CASE("the slot of a sum is asked for before the loop, wherever in the list of nodes the product stands that fills it") {
+  const arch::Arch& arch = *arch::find("sm_100a");
+  ops::GemmKernel kernel;
+  kernel.tile = ops::predicted_gemm(ops::gemm_sizes(GemmConfig{}), kernel, arch).tile;
+  const graph::Graph graph = ops::gemm_graph(kernel, arch);
+  const auto sum = std::find_if(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
+    return edge.value >= 0 && graph.values[static_cast<std::size_t>(edge.value)].scope != graph::Scope::iteration && graph.nodes[static_cast<std::size_t>(edge.src)].scope == graph::Scope::iteration;
+  });
+  REQUIRE(sum != graph.edges.end());
+  std::vector<std::size_t> order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t turn = 0; turn < order.size(); ++turn) {
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+    Scheduled s{permuted(graph, order), {}};
+    sched::Options options;
+    options.copies_apart = true;
+    s.schedule = sched::schedule(s.graph, options);
+    const int product = s.graph.node_index(graph.nodes[static_cast<std::size_t>(sum->src)].name);
+    CAPTURE(product);
+    const Timeline timeline = codegen::simulate(s.graph, s.schedule, s.schedule.role[static_cast<std::size_t>(product)], 4);
+    int asked = 0;
+    for (const Event& event : timeline.tile_begin) {
+      if (event.kind != EventKind::wait_empty || event.node != product) continue;
+      ++asked;
+      CHECK(s.schedule.rings[static_cast<std::size_t>(event.ring)].value == sum->value);
+    }
+    CHECK(asked == 1);
+    check_order(s, flat(timeline));
+  }
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -67,6 +68,9 @@ TEST_CASE("the device is described") {
   CHECK(info.minor == 0);
   CHECK(info.sm_count == 132);
   CHECK(info.smem_per_block_bytes == 232448);
+  fake.set_capability(8, 6);
+  CHECK(driver->device_info(0).major == 8);
+  CHECK(driver->device_info(0).minor == 6);
   const tj::Error error = error_of([&] { driver->device_info(2); });
   CHECK(error.stage == tj::Stage::argument);
   CHECK(has(error, "cuda:2"));
@@ -240,7 +244,9 @@ TEST_CASE("a binary or kernel that does not fit is named") {
   tj::test::FakeCuda fake;
   {
     const auto driver = open();
-    CHECK(has(error_of([&] { driver->load(0, "no elf", "kernel", 0); }), "no cubin"));
+    const std::string short_elf = cubin().substr(0, 63), no_elf(100, 'x');
+    for (const std::string& bytes : {std::string("no elf"), short_elf, no_elf, std::string()}) CHECK(has(error_of([&] { driver->load(0, bytes, "kernel", 0); }), "no cubin"));
+    CHECK_NOTHROW(driver->load(0, cubin().substr(0, 64), "kernel", 0));
     CHECK(has(error_of([&] { driver->load(0, cubin(), "missing_kernel", 0); }), "\"missing_kernel\""));
     CHECK(has(error_of([&] { driver->load(0, cubin(), "kernel", 232449); }), "232449"));
     const auto too_long = [&] { driver->load(0, cubin(), "kernel", std::int64_t{1} << 40); };
@@ -280,6 +286,12 @@ TEST_CASE("copies go in all four directions") {
   driver->copy(0, back, false, host, false, 8);
   driver->copy(0, back, false, nullptr, true, 0);
   CHECK(std::strcmp(back, text) == 0);
+  // Each by the call for its direction: the fake's device memory is the host's, so the bytes alone would not tell.
+  std::string copies;
+  std::istringstream lines(fake.log());
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("cuMemcpy") || line.starts_with("cuStreamSynchronize")) copies += line.substr(0, line.find(' ')) + ' ';
+  CHECK(copies == "cuMemcpyHtoD cuStreamSynchronize cuMemcpyDtoD cuStreamSynchronize cuMemcpyDtoH ");
 }
 
 TEST_CASE("a tensor map reaches the driver whole") {
@@ -345,8 +357,33 @@ TEST_CASE("each rule of tensor maps is refused by name") {
   refused("box[0] in bytes is 130", [](auto& d) { d.box[0] = 65; });
   refused("box[0] in bytes is 144", [](auto& d) { d.box[0] = 72; });
   refused("swizzle_bytes is 96", [](auto& d) { d.swizzle_bytes = 96; });
+  refused("swizzle_bytes is", [](auto& d) { d.swizzle_bytes = -32; });
+  refused("rank is", [](auto& d) { d.rank = -1; });
+  refused("stride_bytes[1] is 264", [](auto& d) { d.stride_bytes[1] = 264; });
+  for (const int bytes : {32, 64, 128})  // 16 bytes more than the swizzle's
+    refused("box[0] in bytes is", [&](auto& d) { d.swizzle_bytes = bytes; d.box[0] = static_cast<std::uint32_t>(bytes) / 2 + 8; });
   CHECK(std::string(fake.log()) == before);
-  CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), map + 16); }), "address of the map"));
+  for (const int off : {1, 16, 32, 63}) CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), map + off); }), "address of the map"));
+  CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), nullptr); }), "address of the map"));
+}
+
+TEST_CASE("the last value that each rule of tensor maps allows passes") {
+  tj::test::FakeCuda fake;
+  const auto driver = open();
+  alignas(64) char map[tj::launch::kTensorMapBytes];
+  const auto passes = [&](auto change) {
+    tj::launch::TensorMapDesc desc = good_map();
+    change(desc);
+    CHECK_NOTHROW(driver->encode_tensor_map(0, desc, map));
+  };
+  passes([](auto& d) { d.base = static_cast<char*>(d.base) + 16; });
+  passes([](auto& d) { d.rank = 1; });
+  passes([](auto& d) { d.rank = 5, d.dims[3] = d.dims[4] = 1, d.box[3] = d.box[4] = 1, d.stride_bytes[3] = d.stride_bytes[4] = 16; });
+  passes([](auto& d) { d.dims = {1, std::uint64_t{1} << 32, 1}; });
+  passes([](auto& d) { d.stride_bytes[1] = 0, d.stride_bytes[2] = (std::uint64_t{1} << 40) - 16; });
+  passes([](auto& d) { d.box = {8, 256, 1}; });
+  passes([](auto& d) { d.swizzle_bytes = 0, d.box[0] = 256; });
+  for (const int bytes : {32, 64, 128}) passes([&](auto& d) { d.swizzle_bytes = bytes, d.box[0] = static_cast<std::uint32_t>(bytes) / 2; });
 }
 
 }  // namespace

@@ -133,7 +133,14 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   CHECK(contains(launch({{1, 1, 1}, 96, 0}, sizeof(params)), "at most 64"));
   CHECK(contains(launch({{1, 1, 1}, 33, 0}, sizeof(params)), "multiples of 32"));
   CHECK(contains(launch({{1, 1, 1}, 64, 300001}, sizeof(params)), "was loaded for at most 300000"));
-  CHECK(contains(launch({{1, 2, 1}, 64, 0}, sizeof(params)), "one dimension"));
+  for (const auto& grid : {std::array{1u, 2u, 1u}, std::array{1u, 1u, 2u}, std::array{0u, 1u, 1u}}) CHECK(contains(launch({grid, 64, 0}, sizeof(params)), "one dimension"));
+  for (const unsigned threads : {0u, 31u, 65u, 1025u, 1056u}) CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "allowed are multiples of 32 up to 1024"));
+  for (const unsigned threads : {96u, 1024u}) CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "compiled for at most 64"));
+  CHECK(contains(launch({{1, 1, 1}, 64, -1}, sizeof(params)), "smem_bytes is -1"));
+  CHECK(contains(launch({{1, 1, 1}, 64, 0}, sizeof(params) + 1), "the kernel takes 64"));
+  CHECK(launch({{1, 1, 1}, 64, 300000}, sizeof(params)) == "nothing was thrown");
+  for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}}) CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
+  CHECK_NOTHROW(driver->load(0, unit().bytes(), "blocks", 1048576));
 }
 
 TEST_CASE("a number that no site has is refused: 0 is what all primitives without one bear") {

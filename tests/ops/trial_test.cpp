@@ -95,6 +95,16 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(name == "M 100 N 70 K 321");
 }
 
+TEST_CASE("a product's tile is that of its sizes where all are given, else that of usual ones") {
+  const auto tile = [&](const char* flags) { return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice; };
+  const int usual = tile("");
+  CHECK(tile("--m 16 --n 4096 --k 4096") != usual);
+  for (const char* some : {"--m 16", "--n 64", "--k 128", "--m 16 --n 64", "--m 16 --k 4096", "--n 16 --k 4096", "--batch 2"}) {
+    CAPTURE(some);
+    CHECK(tile(some) == usual);
+  }
+}
+
 TEST_CASE("what is no size or no kernel is refused by name, value and what is allowed") {
   const auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   const std::string zero = refusal(*ops::find("fmha"), {{"seq-q", {"0"}}}), word = refusal(*ops::find("gemm"), {{"m", {"many"}}}), two = refusal(*ops::find("fmha"), {{"heads", {"1", "2"}}});

@@ -107,6 +107,26 @@ TEST_CASE("an SVG is well-formed, self-contained and shows every node of the loo
   }
 }
 
+TEST_CASE("every row has its name and, below it, its note: how busy a unit is, how many warps a role has") {
+  for (const Graph& graph : {test::attention_graph(), random_of(40, 120, 600, 1, 7)}) {
+    const sched::Schedule schedule = sched::schedule(graph);
+    const sched::Picture picture = sched::make_picture(graph, schedule);
+    std::multiset<std::string> drawn;
+    for (const Element& element : test::SvgReader(sched::to_svg(graph, schedule)).read())
+      if (element.name == "text") drawn.insert(plain(element.text));
+    int notes = 0;
+    for (const sched::Row& row : picture.steady.rows) {
+      CAPTURE(row.name);
+      CHECK(drawn.count(row.name) > 0);
+      if (row.note.empty()) continue;
+      ++notes;
+      REQUIRE(drawn.count(row.note) > 0);
+      drawn.erase(drawn.find(row.note));  // one each
+    }
+    CHECK(notes > 2);
+  }
+}
+
 TEST_CASE("text lies on no other text, inside its box or outside all of them, and on the page") {
   for (const Graph& graph : graphs()) {
     const std::string name = graph.name;
