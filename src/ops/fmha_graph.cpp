@@ -149,7 +149,7 @@ class Builder : private FmhaBuilder {
 std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters. Turns pay
   // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
-  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --causal false.
+  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --sizes fixed --causal false.
   static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
   static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
   if (config.head_dim == 128) return kWide;

@@ -71,7 +71,7 @@ def find_torch():
 
 # ---- what a document says of where it was made -------------------------------------------------------------------------
 def said(*words):
-    """What a program prints; empty where there is no such program, or it fails."""
+    """The output of a program; empty when there is no such program, or when it fails."""
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -79,7 +79,7 @@ def said(*words):
 
 
 def commit_of(given):
-    """Of this checkout; what was given where this is none."""
+    """The commit of this checkout; the given one when this is no checkout."""
     if os.path.realpath(said("git", "-C", ROOT, "rev-parse", "--show-toplevel") or "/") != os.path.realpath(ROOT):
         return given or "unknown"
     changed = said("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!tests/gpu/RESULTS.md")
@@ -99,7 +99,7 @@ def machine(torch, library, runtime, device, options):
 
 
 def command_line():
-    """What was run, from the repository's root, without this machine's folders."""
+    """The command that was run, from the repository's root, without this machine's folders."""
     words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     return shlex.join(["python3", os.path.relpath(os.path.abspath(__file__), ROOT), *words])
 
@@ -179,7 +179,7 @@ def time_problems(torch, runtime, device, options, problems, document, limit):
 
 
 def cold_words(options):
-    """What tells a child process the kernel of the cold-start part."""
+    """Flags that tell a child process the kernel of the cold-start part."""
     words = ["--op", options.what, "--dtype", options.types[0]]
     if options.what == "fmha":
         words += ["--head-dim", str(options.dims[-1]), "--causal", "true" if options.masks[0] else "false"]
@@ -235,8 +235,15 @@ def self_test():
     return 0
 
 
-def main():
-    options = compare_options.parse(__doc__)
+def main(words=None):
+    """The exit code; `words` in place of the command line."""
+    try:
+        return obey(compare_options.parse(__doc__, words))
+    except (record.RecordError, fa3_peer.Fa3Error, tuning.ToolError) as error:
+        stop(error, BAD_USE)
+
+
+def obey(options):
     limit = speed.Limit(options.time_limit)
     if options.self_test:
         return self_test()
@@ -261,7 +268,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (record.RecordError, fa3_peer.Fa3Error, tuning.ToolError) as error:
-        stop(error, BAD_USE)
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What compare.py can be asked for: its command line, checked, and the problems it means.
+"""The command line of compare.py, checked, and the problems that it means.
 
 Decides what goes together and what is refused; nothing here needs a GPU, NumPy or PyTorch.
 """
@@ -18,7 +18,7 @@ LENGTHS = [4096, 16384]
 
 
 def checked(parse):
-    """What argparse calls for a value, so that its message is ours."""
+    """A converter for argparse, whose message is ours."""
     def convert(text):
         try:
             return parse(text)
@@ -166,7 +166,7 @@ def all_problems(options):
 
 
 def draw_of(options, problems):
-    """What decides a table: parts with the same one belong together."""
+    """Everything that decides a table: parts with the same draw belong together."""
     return {"op": options.what, "sizes": options.sizes if isinstance(options.sizes, str) else "given", "seed": options.seed, "count": len(problems),
             "digest": hashlib.sha256(json.dumps(problems, sort_keys=True).encode()).hexdigest()[:16], "tile": options.tile, "tuned": options.tune,
             "rounds": options.rounds, "runs": options.runs, "types": options.types}

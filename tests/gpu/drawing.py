@@ -1,7 +1,7 @@
 """Which problems are timed: drawn from a seed, or from the fixed lists.
 
 Decides sizes, types, orders and epilogues; nothing about how a problem is run. Invariant: a problem depends on the seed, its number and the
-kinds that are asked for, never on how many others there are, nor on the version of Python. So parts of a table put together are the table.
+kinds that are asked for. It does not depend on how many others there are, nor on the version of Python. So parts of a table put together are the table.
 
     draw("gemm", seed=7, count=40) -> [{"number": 0, "op": "gemm", "m": 333, ...}, ...]
 """
@@ -151,7 +151,7 @@ def slice_of(problems, part):
 
 # ---- words -------------------------------------------------------------------------------------------------------------
 def title(problem):
-    """What it is, in a table's cell."""
+    """A problem in a table's cell."""
     p = problem
     if p["op"] == "gemm":
         order = (" aT" if p["a_transposed"] else "") + (" bT" if p["b_transposed"] else "")  # as they lie in memory

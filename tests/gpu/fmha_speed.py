@@ -121,7 +121,7 @@ class Work:
         return found
 
     def errors_of(self, o, rows):
-        """Of these rows of every head together, and of the worst of them; as many heads at once as the reference has room for."""
+        """The errors of these rows of every head together, and of the worst row; as many heads at once as the reference has room for."""
         torch, p, metric, worst = self.torch, self.problem, Metric(), 0.0
         places, group = torch.tensor(rows, device="cuda"), p["heads"] // p["kv_heads"]
         chunk = max(1, fmha_check.MAX_SCORES // p["seq_k"])

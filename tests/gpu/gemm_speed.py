@@ -1,8 +1,8 @@
 """A matrix product beside cuBLAS: its operands, its candidates, its check against f64. speed.py times them.
 
-Decides which call of PyTorch is the peer of which product. Where cuBLASLt has the epilogue it is the fused one: bias, and bias with relu or
-gelu (its gelu is the approximation by tanh, ours the error function). silu is a product and a second kernel. What is added (beta c) is added in
-place on both sides, with a beta below 1 so that replays do not grow.
+Decides which call of PyTorch is the peer of which product. It is the fused one when cuBLASLt has the epilogue: bias, and bias with relu or
+gelu (its gelu is the approximation by tanh, ours the error function). silu is a product and a second kernel. A matrix c is added in place on
+both sides, with a beta below 1 so that replays do not grow.
 """
 import math
 import random
@@ -172,7 +172,7 @@ class Work:
                 "ok": error <= limit and block <= BLOCK_FACTOR * limit and unwritten == 0 and outside == 0}
 
     def errors_of(self, rows, columns):
-        """Of these rows and columns together, and of their worst block: along rows, or along columns where these are chosen."""
+        """The errors of these rows and columns together, and of their worst block: along rows, or along columns when these are chosen."""
         case = {"alpha": 1.0, "beta": BETA if self.add else 0.0, "activation": self.activation, "scales": SCALES if self.scales else []}
         part = lambda t: None if t is None else t[rows][:, columns]  # noqa: E731
         of = lambda t, places: t.view(self.torch.uint8)[places].view(t.dtype) if self.scales else t[places]  # noqa: E731  8-bit types know no index

@@ -70,7 +70,7 @@ def summary(rows):
 
 
 def worst_rows(rows, count=10):
-    """Those with the smallest ratio, smallest first. Wrong rows stand before all others, then refused ones; those without any peer come last."""
+    """Rows with the smallest ratio, smallest first. Wrong rows stand before all others, then refused ones; rows without any peer come last."""
     def key(row):
         smallest = least(row["timings"][-1]) if row["timings"] else None
         kind = 0 if row.get("wrong") else 1 if "tilejit" in row["refused"] else 3 if smallest is None else 2

@@ -1,7 +1,7 @@
 """Tables of a comparison, in Markdown: what ran, what the ratios come to, the worst rows, all rows.
 
-Decides the words and columns; the figures are ratios.py's and speed.py's. Invariant: a table never says more than its document holds, and a
-document that was put together of parts has the table of one that was made at once.
+Decides the words and columns; the figures are ratios.py's and speed.py's. Invariant: a table never says more than its document
+holds. A document that was put together of parts has the table of one that was made at once.
 """
 import chunk_check
 import drawing
@@ -151,7 +151,7 @@ def commands(document):
 
 
 def short(document):
-    """What is printed at the end: the summary and the worst ten."""
+    """The summary and the worst ten, as they are printed at the end."""
     rows = document["rows"]
     lines = summary_lines(document) if rows or document["missing"] else []
     if len(rows) > 10:

@@ -1,7 +1,7 @@
 """One problem beside its peers: checked, timed both ways, timed again where it is behind; then all tiles of a product.
 
-Decides the order of these and what a row of a table holds. What the candidates are is the op's (gemm_speed.py, fmha_speed.py, chunk_speed.py), how
-a time is taken timing.py's. Invariant: every row has been checked before it was timed, and what could not be done says why.
+Decides the order of these and what a row of a table holds. The candidates are the op's (gemm_speed.py, fmha_speed.py, chunk_speed.py); timing.py decides how
+a time is taken. Invariant: every row has been checked before it was timed, and what could not be done says why.
 """
 import math
 import time
@@ -55,7 +55,7 @@ def time_once(torch, work, options):
 
 
 def rates(row, work):
-    """Of our later figures: TFLOP/s, or GB/s where bytes are what counts."""
+    """TFLOP/s of our later figures, or GB/s when bytes are what counts."""
     found = {}
     for way, by_name in row["timings"][-1]["times"].items():
         if "tilejit" in by_name:
@@ -110,7 +110,7 @@ def measure(torch, runtime, device, problem, options, limit):
 
 
 def line(row, title):
-    """What is printed of a row as soon as it is there."""
+    """A row as it is printed as soon as it is there."""
     text = f"{row['number']:4}  {title}"
     if row["timings"]:
         later = row["timings"][-1]

@@ -16,7 +16,7 @@ SPIN_CYCLES = 150_000  # for each call that is enqueued meanwhile: more than 75 
 
 
 def first_line(error):
-    """Of an error's text; its kind where it has none."""
+    """The first line of an error's text; its kind when it has none."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 

@@ -159,7 +159,7 @@ class Ratios(unittest.TestCase):
         self.assertIsNone(ratios.tiles_summary([]))
 
     def test_tiles(self):
-        """What tj-warm --tune says of one problem; its first kernel is the predicted one."""
+        """An answer of tj-warm --tune for one problem: its first kernel is the predicted one."""
         found = speed.tiles_of({"ok": True, "kernels": [{"name": "a", "measured_us": 12.0}, {"name": "b", "refused": "no"}, {"name": "c", "measured_us": 10.0}]})
         self.assertEqual((found["predicted"], found["best"], found["slower"], found["tiles"]), ("a", "c", 1.2, 2))
         self.assertEqual(speed.tiles_of({"ok": False, "error": "why"}), {"error": "why"})

@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 ROOT = os.environ["TJ_TEST_REPO_DIR"]
 sys.path[:0] = [os.path.join(ROOT, "tests", "support"), os.path.join(ROOT, "tests", "gpu")]
-import compare_options  # noqa: E402
+import compare  # noqa: E402
 import drawing  # noqa: E402
 import record  # noqa: E402
 import skips  # noqa: E402
@@ -24,6 +25,16 @@ INTERPRETERS = [sys.executable, shutil.which("python3", path=os.defpath)]
 
 def run(interpreter, *words):
     return subprocess.run([interpreter, "-B", SCRIPT, *words], capture_output=True, text=True)
+
+
+def run_here(*words):
+    """The same in this process, for what needs no other interpreter."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            code = compare.main(list(words))
+        except SystemExit as stopped:
+            code = stopped.code
+    return types.SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
 
 
 def row_of(problem, graph, again=None, slower=None):
@@ -69,14 +80,10 @@ class Compare(unittest.TestCase):
                             (["--op", "gemm", "--sizes", "3x4"], "MxNxK"), (["--sizes", "4096"], "--op gemm"), (["--count", "0"], "from 1 on"), (["--seed", "x"], "'x'"),
                             (["--time-limit", "0"], "seconds above 0"), (["--head-dim", "80"], "64, 128"), (["--sizes", "fixed", "--count", "3"], "--sizes drawn"),
                             (["--op", "gemm", "--fa3", "x.so"], "--op fmha"), (["--op", "gemm", "--dtype", "f16,e4m3"], "by itself"), (["--op", "gemm", "--seq", "5"], "--op fmha"),
-                            (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16")):
-            with self.subTest(words=words), contextlib.redirect_stderr(io.StringIO()) as text, self.assertRaises(SystemExit) as stopped:
-                compare_options.parse("", words)
-            self.assertEqual(stopped.exception.code, 2)
-            self.assertIn(said, text.getvalue())
-        for words, said in ((["--fa3", "/nowhere/x.so"], "fa3_forward"), (["--merge", "/nowhere/a.json"], "/nowhere/a.json"), (["--merge", SCRIPT], "JSON")):
+                            (["--kv-heads", "5"], "divisors"), (["--op", "gemm", "--dtype", "e4m3", "--sizes", "64x24x64"], "multiples of 16"),
+                            (["--fa3", "/nowhere/x.so"], "fa3_forward"), (["--merge", "/nowhere/a.json"], "/nowhere/a.json"), (["--merge", SCRIPT], "JSON")):
             with self.subTest(words=words):
-                done = run(sys.executable, *words)
+                done = run_here(*words)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(said, done.stderr)
 
@@ -86,9 +93,9 @@ class Compare(unittest.TestCase):
         line, *problems = first.stdout.splitlines()
         self.assertEqual(len(problems), 9)
         seed = line.split()[1]
-        self.assertEqual(run(sys.executable, "--op", "fmha", "--list", "--count", "9", "--seed", seed).stdout, first.stdout)
-        self.assertNotEqual(run(sys.executable, "--op", "fmha", "--list", "--count", "9").stdout, first.stdout)
-        parts = [run(sys.executable, "--op", "fmha", "--list", "--count", "9", "--seed", seed, "--slice", f"{i}/2").stdout.splitlines()[1:] for i in (1, 2)]
+        self.assertEqual(run_here("--op", "fmha", "--list", "--count", "9", "--seed", seed).stdout, first.stdout)
+        self.assertNotEqual(run_here("--op", "fmha", "--list", "--count", "9").stdout, first.stdout)
+        parts = [run_here("--op", "fmha", "--list", "--count", "9", "--seed", seed, "--slice", f"{i}/2").stdout.splitlines()[1:] for i in (1, 2)]
         self.assertEqual(sorted(sum(parts, [])), sorted(problems))
 
 
@@ -116,10 +123,10 @@ class Merge(unittest.TestCase):
     def test_into_a_record(self):
         results, joined = (os.path.join(self.folder.name, name) for name in ("RESULTS.md", "all.json"))
         first, second, third = self.parts(3)
-        done = run(sys.executable, "--merge", first, third, "--record", results, "--json", joined)
+        done = run_here("--merge", first, third, "--record", results, "--json", joined)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Missing of 12: 1, 4, 7, 10.", done.stdout)
-        done = run(sys.executable, "--merge", joined, second, "--record", results, "--markdown", os.path.join(self.folder.name, "all.md"))
+        done = run_here("--merge", joined, second, "--record", results, "--markdown", os.path.join(self.folder.name, "all.md"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("poisoned: 12, of them 0 wrong", done.stdout)
         with open(results, encoding="utf-8") as file:
@@ -127,9 +134,9 @@ class Merge(unittest.TestCase):
         self.assertEqual(len(record.entries(text)), 2)
         self.assertEqual(record.changed_by_hand(text), [])
         self.assertNotIn("Missing", record.entries(text)[0])  # the newer one
-        again = run(sys.executable, "--merge", *self.parts(3), "--record", results)
+        again = run_here("--merge", *self.parts(3), "--record", results)
         self.assertEqual(again.returncode, 0, again.stderr)  # made of other parts: another record
-        twice = run(sys.executable, "--merge", *self.parts(3), "--record", results)
+        twice = run_here("--merge", *self.parts(3), "--record", results)
         self.assertEqual(twice.returncode, 2)
         self.assertIn("there already", twice.stderr)
 
@@ -137,20 +144,20 @@ class Merge(unittest.TestCase):
         one, two = document_of(self.problems, (1, 2)), document_of(self.problems, (2, 2))
         for other, said in ((one, "share none"), ({**two, "draw": {**two["draw"], "seed": 6}}, "seed 6"), (document_of(self.problems, (2, 2), commit="def"), "commit def")):
             with self.subTest(said=said):
-                done = run(sys.executable, "--merge", self.write("one.json", one), self.write("other.json", other))
+                done = run_here("--merge", self.write("one.json", one), self.write("other.json", other))
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(said, done.stderr)
 
     def test_wrong_results_fail(self):
         document = document_of(self.problems, None)
         document["rows"][3]["wrong"] = True
-        done = run(sys.executable, "--merge", self.write("all.json", document))
+        done = run_here("--merge", self.write("all.json", document))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("12, of them 1 wrong", done.stdout)
 
     def test_what_is_missing_can_be_listed(self):
         first, _, third = self.parts(3)
-        done = run(sys.executable, "--op", "gemm", "--seed", "5", "--count", "12", "--list", "--without", first, third)
+        done = run_here("--op", "gemm", "--seed", "5", "--count", "12", "--list", "--without", first, third)
         self.assertEqual([int(line.split()[0]) for line in done.stdout.splitlines()[1:]], [1, 4, 7, 10])
 
 
