@@ -1,7 +1,8 @@
 # Tests, found by name.
 #
-# tests/<folder>/<name>_test.cpp -> executable and ctest entry <folder>.<name>; the end of <name> gives the label:
-#   _gpu -> gpu, _compile -> compile, _model -> model, anything else -> unit. A name that begins with oracle_ links Z3.
+# tests/<folder>/<name>_test.cpp -> ctest entry <folder>.<name>, a process of its own of the folder's one executable, tests.<folder>,
+#   which runs the cases of that file. The end of <name> gives the label: _gpu -> gpu, _compile -> compile, _model -> model, anything
+#   else -> unit.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
 # tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time;
 # tests/fakes/<name>-<n>_fake.cpp -> <name>.so.<n>.
@@ -18,7 +19,7 @@ file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/*_fake.cpp)
 file(GLOB bench_sources CONFIGURE_DEPENDS tests/*/*_bench.cpp)
 file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
 list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources} ${bench_sources})
-list(FILTER helper_sources EXCLUDE REGEX "/tests/package/")
+list(FILTER helper_sources EXCLUDE REGEX "/tests/package/|/tests/support/allocations.cpp$")
 
 add_library(tj_test_main STATIC tests/main.cpp ${helper_sources})
 target_link_libraries(tj_test_main PUBLIC tj_doctest tj_settings tj_cuda_headers)
@@ -37,13 +38,20 @@ endif()
 target_compile_options(tj_test_main PRIVATE ${tj_test_options} -fPIE)
 tj_precompile(tj_test_main <doctest/doctest.h>)
 
+# Replaces new and delete, so the address sanitizer cannot pair them any more: for the folders that ask for it alone.
+add_library(tj_test_allocations STATIC tests/support/allocations.cpp)
+target_include_directories(tj_test_allocations PRIVATE "${CMAKE_SOURCE_DIR}/tests")
+target_compile_options(tj_test_allocations PRIVATE ${tj_test_options} -fPIE)
+
 function(tj_split_test_name file folder_out name_out label_out)
   get_filename_component(folder "${file}" DIRECTORY)
   get_filename_component(folder "${folder}" NAME)
   get_filename_component(name "${file}" NAME_WE)
   string(REGEX REPLACE "_test$" "" name "${name}")
   set(label unit)
-  if(folder MATCHES "^(gpu|package)$" OR name MATCHES "_(gpu|compile|model)$")
+  if(folder MATCHES "^(gpu|package)$")
+    set(label "${folder}")
+  elseif(name MATCHES "_(gpu|compile|model)$")
     set(label "${CMAKE_MATCH_1}")
   endif()
   set(${folder_out} "${folder}" PARENT_SCOPE)
@@ -53,12 +61,23 @@ endfunction()
 
 # A cache of its own keeps the user's out of it. A toolkit's NVRTC is found by the library itself, one from wheels below
 # .deps/ through the loader's path.
-function(tj_test_properties test)
+function(tj_test_properties test label)
   set(modify "TJ_CACHE_DIR=set:${CMAKE_BINARY_DIR}/tests/cache")
   if(TJ_NVRTC_DIR MATCHES "/\\.deps/")
     list(APPEND modify "LD_LIBRARY_PATH=path_list_append:${TJ_NVRTC_DIR}")
   endif()
-  set_tests_properties(${test} PROPERTIES LABELS "${ARGN}" SKIP_RETURN_CODE 77 TIMEOUT 600
+  # Twenty times what the slowest of a label takes on two idle cores, but a hang never costs more than a few minutes. ctest's own --timeout
+  # would not override these. The slow kinds begin first, so that none of them runs alone at the end.
+  set(limit_s 120)
+  set(cost 1)
+  if(label MATCHES "^(model|compile|gpu|sample)$")
+    set(limit_s 240)
+    set(cost 10)
+  elseif(label STREQUAL "package")
+    set(limit_s 300)
+    set(cost 100)
+  endif()
+  set_tests_properties(${test} PROPERTIES LABELS "${label}" SKIP_RETURN_CODE 77 TIMEOUT ${limit_s} COST ${cost}
     ENVIRONMENT_MODIFICATION "${modify}")
 endfunction()
 
@@ -85,36 +104,72 @@ foreach(source IN LISTS bench_sources)
   set_target_properties(${folder}.${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
 
+# The sanitizers run unit tests and those of the model. The tools are left out: option parsing takes a third of the build and touches no
+# memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
+# shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
+# The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
+function(tj_is_for_sanitizer result folder name label)
+  set(wanted OFF)
+  if(TJ_SANITIZE MATCHES "thread")
+    if((label STREQUAL "unit" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^launch\\.(barriers|driver)_model$")
+      set(wanted ON)
+    endif()
+  elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
+         NOT name MATCHES "_(sites|schedules|steps|rungs|shapes|lists)_model$|^(gemm|fmha)_(amd|warps|e4m3|parts)_model$|^fmha_tensor_model$|^tensor_devices_model$")
+    set(wanted ON)
+  endif()
+  set(${result} ${wanted} PARENT_SCOPE)
+endfunction()
+
+# One executable a folder: 20 links instead of 200, and each of them reads the same archives.
+set(test_folders "")
 foreach(source IN LISTS test_sources)
   tj_split_test_name("${source}" folder name label)
-  set(test "${folder}.${name}")
-  add_executable(${test} "${source}")
+  if(TJ_SANITIZE)
+    tj_is_for_sanitizer(wanted "${folder}" "${name}" "${label}")
+    if(NOT wanted)
+      continue()
+    endif()
+  endif()
+  list(APPEND test_folders "${folder}")
+  list(APPEND runner_sources_${folder} "${source}")
+  add_test(NAME ${folder}.${name} COMMAND tests.${folder} "--source-file=*tests/${folder}/${name}_test.cpp")
+  tj_test_properties(${folder}.${name} ${label})
+endforeach()
+list(REMOVE_DUPLICATES test_folders)
+
+foreach(folder IN LISTS test_folders)
+  set(runner tests.${folder})
+  add_executable(${runner} ${runner_sources_${folder}})
   if(folder MATCHES "^(support|cache)$")
-    target_link_libraries(${test} PRIVATE tj_test_main tilejit_${folder})
+    target_link_libraries(${runner} PRIVATE tj_test_main tilejit_${folder})
   else()
     set(parts $<TARGET_NAME_IF_EXISTS:tj_sample_common> tilejit_core)
     if(folder MATCHES "^(check|tools)$")
       list(PREPEND parts tj_tools)
+    elseif(folder STREQUAL "sched")  # its oracles
+      list(APPEND parts tj_z3)
+    elseif(folder MATCHES "^(launch|ops|runtime)$")
+      list(PREPEND parts tj_test_allocations)
     endif()
-    target_link_libraries(${test} PRIVATE tj_test_main ${parts})
+    target_link_libraries(${runner} PRIVATE tj_test_main ${parts})
   endif()
-  if(name MATCHES "^oracle_")
-    target_link_libraries(${test} PRIVATE tj_z3)
-  endif()
-  target_compile_options(${test} PRIVATE ${tj_test_options})
-  tj_precompile(${test} REUSE_FROM tj_test_main)
-  set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  add_test(NAME ${test} COMMAND ${test})
-  tj_test_properties(${test} ${label})
+  target_compile_options(${runner} PRIVATE ${tj_test_options})
+  tj_precompile(${runner} REUSE_FROM tj_test_main)
+  set_target_properties(${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()
+
+add_custom_target(tj_tests)  # every runner, and nothing that no test needs
+foreach(folder IN LISTS test_folders)
+  add_dependencies(tj_tests tests.${folder})
+endforeach()
+if(TJ_SANITIZE)  # an interpreter without the sanitizer cannot open a library that was built with it
+  return()
+endif()
 
 if(TJ_PYTHON)
   foreach(script IN LISTS test_scripts)
     tj_split_test_name("${script}" folder name label)
-    # An interpreter without the sanitizer cannot open a library that was built with it.
-    if(TJ_SANITIZE AND NOT folder STREQUAL "layout")
-      continue()
-    endif()
     set(test "${folder}.${name}")
     add_test(NAME ${test} COMMAND "${TJ_PYTHON}" -B "${script}")
     tj_test_properties(${test} ${label})
@@ -122,26 +177,6 @@ if(TJ_PYTHON)
       "TJ_TEST_BUILD_DIR=${CMAKE_BINARY_DIR}" "TJ_TEST_LIBRARY=$<TARGET_FILE:tilejit>")
   endforeach()
 endif()
-
-# What tests/run.sh builds and runs under the sanitizers: unit tests and those of the model, and the threaded ones. The
-# tools are left out: option parsing takes a third of the build and touches no memory by hand. So are tests that run the kernels of
-# others again and again, with a barrier less, as a ladder's steps, at another arch's shapes or with its instructions: the library's code is the same, and
-# what the model has of its own for an arch is launch's to test.
-add_custom_target(tj_asan_tests)
-add_custom_target(tj_tsan_tests)
-foreach(source IN LISTS test_sources)
-  tj_split_test_name("${source}" folder name label)
-  set(test "${folder}.${name}")
-  if(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND NOT name MATCHES "_(sites|schedules|steps|rungs|shapes|lists)_model$|^(gemm|fmha)_(amd|warps|e4m3|parts)_model$|^fmha_tensor_model$|^tensor_devices_model$")
-    add_dependencies(tj_asan_tests ${test})
-    set_property(TEST ${test} APPEND PROPERTY LABELS asan)
-  endif()
-  # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that, the others are slow.
-  if((label STREQUAL "unit" AND test MATCHES "^cache\\.|^runtime\\.|thread") OR test MATCHES "^launch\\.(barriers|driver)_model$")
-    add_dependencies(tj_tsan_tests ${test})
-    set_property(TEST ${test} APPEND PROPERTY LABELS tsan)
-  endif()
-endforeach()
 
 foreach(sample IN LISTS tj_installed_samples)
   add_test(NAME samples.${sample} COMMAND ${sample})

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs, builds and runs every test that this machine can run; says what it skipped and why.
+# Installs, builds and runs every test that this machine can run; says what it skipped and why, and where the time went.
 #
-#   bash tests/run.sh           everything: g++ release, clang, address and thread sanitizers
+#   bash tests/run.sh           everything: g++ release, clang's warnings, address and thread sanitizers, known mutants
 #   bash tests/run.sh --quick   the release build and its tests only
+#   bash tests/run.sh --full    everything, with the sets that are too long for each change
 #   bash tests/run.sh --setup   only installs
 #
 # Warnings are errors throughout. The last line is "N passed, N failed, N skipped"; the exit status is 0 only without a
@@ -15,12 +16,13 @@ quick=0
 case "${1:-}" in
   "") ;;
   --quick) quick=1 ;;
+  --full) export TJ_TEST_FULL=1 ;;  # tests/support/full.hpp says what it means
   --setup) tj_setup; tj_setup_hip; tj_setup_disassembler; tj_say "everything is installed; NVRTC: $tj_nvrtc_dir"; exit 0 ;;
-  *) tj_fail "unknown argument \"$1\"; allowed: --quick, --setup" ;;
+  *) tj_fail "unknown argument \"$1\"; allowed: --quick, --full, --setup" ;;
 esac
 
 passed=0 failed=0 skipped=0
-skips="" failures=""
+skips="" failures="" spent="" results=()
 
 count() { # stage, result file of ctest: adds up, and keeps names and reasons
   local line kind rest
@@ -34,34 +36,69 @@ count() { # stage, result file of ctest: adds up, and keeps names and reasons
   done < <(python3 tests/summary.py "$2")
 }
 
-build() { # stage, compiler, targets or "all", cmake arguments...
-  local stage="$1" compiler="$2" targets="$3" log="build/$1.log"; shift 3
+fail_stage() { # stage, what failed, log
+  failed=$((failed + 1)); failures="$failures  $1: $2 (see $3)"$'\n'
+}
+
+cpu_ms() { # of all commands that this script has waited for; sets cpu
+  times >build/times.txt
+  cpu="$(awk 'NR == 2 { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); sum += part[1] * 60000 + part[2] * 1000 } printf "%d", sum }' build/times.txt)"
+}
+
+timed() { # stage, kind, command...: runs it, and notes what it took
+  local stage="$1" kind="$2" start status before; shift 2
+  start="$(date +%s%N)"; cpu_ms; before="$cpu"
+  "$@"; status=$?
+  cpu_ms
+  spent="$spent$stage $kind $((($(date +%s%N) - start) / 1000000)) $((cpu - before))"$'\n'
+  return $status
+}
+
+build() { # stage, compiler, target, cmake arguments...
+  local stage="$1" compiler="$2" target="$3" log="build/$1.log" objects; shift 3
   tj_say "$stage: building with $compiler"
-  mkdir -p build
-  # shellcheck disable=SC2086 -- a list of targets
-  if cmake -S . -B "build/$stage" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DTJ_WERROR=ON "$@" >"$log" 2>&1 &&
-     cmake --build "build/$stage" --target $targets -j "$(nproc)" >>"$log" 2>&1; then
-    passed=$((passed + 1))
-    return 0
+  if timed "$stage" configure cmake -S . -B "build/$stage" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DTJ_WERROR=ON "$@" >"$log" 2>&1; then
+    # Objects first, so that the table tells compiling from linking; a ninja that cannot list them does both at once.
+    objects="$(ninja -C "build/$stage" -t inputs "$target" 2>/dev/null | grep -E '\.o$')"
+    # shellcheck disable=SC2086 -- a list of files
+    if { [ -z "$objects" ] || timed "$stage" compile ninja -C "build/$stage" -j "$(nproc)" $objects >>"$log" 2>&1; } &&
+       timed "$stage" link ninja -C "build/$stage" -j "$(nproc)" "$target" >>"$log" 2>&1; then
+      passed=$((passed + 1))
+      return 0
+    fi
   fi
   grep -E -A 5 'error|Error|FAILED|warning' "$log" | head -n 60
-  failed=$((failed + 1)); failures="$failures  $stage: build (see $log)"$'\n'
+  fail_stage "$stage" build "$log"
   return 1
 }
 
 run_tests() { # stage, ctest arguments...
-  local stage="$1" results="build/$1/results.xml"; shift
+  local stage="$1" file="build/$1/results.xml"; shift
   tj_say "$stage: running tests"
-  rm -rf "build/$stage/tests/cache" "$results"
-  ctest --test-dir "build/$stage" -j 2 --output-on-failure --no-tests=error --output-junit results.xml "$@" >"build/$stage/ctest.log" 2>&1
-  if [ ! -s "$results" ]; then
+  rm -rf "build/$stage/tests/cache" "$file"
+  timed "$stage" run ctest --test-dir "build/$stage" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit results.xml "$@" >"build/$stage/ctest.log" 2>&1
+  if [ ! -s "$file" ]; then
     tail -n 20 "build/$stage/ctest.log"
-    failed=$((failed + 1)); failures="$failures  $stage: ctest did not run"$'\n'
+    fail_stage "$stage" "ctest did not run" "build/$stage/ctest.log"
     return
   fi
-  count "$stage" "$results"
+  results+=("$stage=$file")
+  count "$stage" "$file"
 }
 
+check_syntax() { # what clang++ says of everything that the sanitizers' builds leave out
+  local log=build/clang.log
+  tj_say "clang: warnings of what the sanitizers' builds leave out"
+  if timed clang configure cmake -S . -B build/clang -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DTJ_WERROR=ON -DTJ_PCH=ON -DCMAKE_BUILD_TYPE=Debug >"$log" 2>&1 &&
+     timed clang compile python3 tests/syntax.py build/clang build/asan build/tsan >>"$log" 2>&1; then
+    passed=$((passed + 1))
+    return
+  fi
+  grep -E -A 5 'error|Error|warning' "$log" | head -n 60
+  fail_stage clang "clang++ refuses something" "$log"
+}
+
+mkdir -p build
 tj_setup
 tj_setup_hip
 tj_setup_disassembler
@@ -70,16 +107,16 @@ if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled
 if build release g++ all --preset release; then run_tests release; fi
 
 if [ $quick = 0 ]; then
-  # What is linked here is linked for a test's sake; the release build above has the system's own linker.
+  # The sanitizers' builds are linked for a test's sake; the release build above has the system's own linker.
   linker=()
   if flags="$(tj_lld_flags)"; then linker=(-DCMAKE_{EXE,SHARED,MODULE}_LINKER_FLAGS="$flags"); fi
-  # Nothing of it is run: without debug information it takes a third less to link.
-  build clang clang++ all -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DTJ_PCH=ON ${linker[@]+"${linker[@]}"}
-  # What runs under the sanitizers is bounded, so that the whole stays short: no GPU, no NVRTC, a part of the model.
-  if build asan g++ tj_asan_tests --preset asan ${linker[@]+"${linker[@]}"}; then run_tests asan -L asan --timeout 240; fi
-  if build tsan g++ tj_tsan_tests --preset tsan ${linker[@]+"${linker[@]}"}; then run_tests tsan -L tsan --timeout 240; fi
+  for sanitizer in asan tsan; do
+    if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON ${linker[@]+"${linker[@]}"}; then run_tests $sanitizer; fi
+  done
+  check_syntax
 fi
 
+python3 tests/summary.py --times "$spent" ${results[@]+"${results[@]}"}
 [ -z "$skips" ] || printf '\nSkipped:\n%s' "$skips"
 [ -z "$failures" ] || printf '\nFailed:\n%s' "$failures"
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

@@ -33,9 +33,19 @@ tj_cmake_is_new() {
 
 tj_python_has() { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $1" >/dev/null 2>&1 || python3 -c "import $1" >/dev/null 2>&1; }
 
+tj_clang_runtime() { # prints the package of clang's sanitizers where they are not there; clang itself may only be recommended to have them
+  local version folder
+  tj_command clang++ || { echo libclang-rt-dev; return; }
+  folder="$(clang++ -print-resource-dir)"
+  [ -n "$(find "$folder/lib" -name 'libclang_rt.asan*.a' 2>/dev/null | head -n 1)" ] && return
+  version="$(basename "$folder")"
+  echo "libclang-rt-${version%%.*}-dev"
+}
+
 tj_missing_packages() {
   tj_command g++ || echo g++
   tj_command clang++ || echo clang
+  tj_clang_runtime
   tj_command cmake || echo cmake
   tj_command ninja || echo ninja-build
   tj_command pkg-config || echo pkg-config

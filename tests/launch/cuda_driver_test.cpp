@@ -3,10 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -14,19 +11,8 @@
 
 #include "fakes/fake_cuda.hpp"
 #include "launch/driver.hpp"
+#include "support/allocations.hpp"
 #include "support/expect.hpp"
-
-namespace {
-std::atomic<long> g_allocations{0};
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++g_allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -119,9 +105,9 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     const std::string added = std::string(fake.log()).substr(before.size());
     CHECK(added == "cuCtxGetCurrent\ncuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem 1000\n");
     fake.record(0);
-    const long allocations = g_allocations;
+    const long allocated = tj::testing::allocations();
     hot();
-    CHECK(g_allocations == allocations);
+    CHECK(tj::testing::allocations() == allocated);
     fake.record(1);
     fake.pop(&context);
     fake.release(0);
@@ -149,9 +135,9 @@ TEST_CASE("a launch in clusters says so, allocates nothing, and a grid that they
     fake.fail("cuOccupancyMaxActiveClusters", 3, 912);
     CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}); }).stage == tj::Stage::load);
     fake.record(0);
-    const long allocations = g_allocations;
+    const long allocated = tj::testing::allocations();
     launch(66);
-    CHECK(g_allocations == allocations);
+    CHECK(tj::testing::allocations() == allocated);
     fake.record(1);
   }
   CHECK(std::string(fake.leaks()) == "");

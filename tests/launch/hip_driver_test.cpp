@@ -3,30 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fakes/fake_hip.hpp"
 #include "launch/driver.hpp"
+#include "support/allocations.hpp"
 #include "support/expect.hpp"
 #include "support/made_code_object.hpp"
-
-namespace {
-std::atomic<long> g_allocations{0};
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++g_allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -133,9 +119,9 @@ TEST_CASE("a hot launch is two calls and no allocation, two more where another d
     hot();
     CHECK(added(fake, before) == "hipGetDevice\nhipModuleLaunchKernel grid 96x1x1 threads 128 smem 1000 device 1\n");
     fake.record(0);
-    const long allocations = g_allocations;
+    const long allocated = tj::testing::allocations();
     hot();
-    CHECK(g_allocations == allocations);
+    CHECK(tj::testing::allocations() == allocated);
     fake.record(1);
     fake.set_device(0);
   }

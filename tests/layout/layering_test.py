@@ -55,6 +55,8 @@ PLANTS = [
     ("cache/planted.hpp", "struct S {\n  void f() const {\n" + "    if (a) {\n      b();\n    }\n" * 20 + "  }\n};\n", "a function of 62 lines"),
     ("kernel_templates/ops/planted.cuh", "template <int A, class B, class C = D<1, 2>, int... E,\n          bool F>\nvoid f();\n", "5 template parameters"),
     ("tests/ops/planted.cpp", "// TO" + "DO later\n", "finish it or leave it out"),
+    ("tests/ops/planted_test.cpp", "namespace {\nstruct A {};\n}\nstruct Params {\n  int x;\n};\n", "struct Params: belongs in an unnamed namespace"),
+    ("tests/ops/planted_test.cpp", "namespace tj::test {\nint helper() { return 1; }\n}\n", "int helper(): belongs in an unnamed namespace"),
     ("utils/planted.txt", "x\n", "utils/: the design has no such folder"),
     ("planted-1.0-py3-none-any.whl", "x\n", ".whl is fetched or built"),
     ("tests/isa/planted.cubin", "x\n", ".cubin is fetched or built"),
@@ -74,6 +76,7 @@ HARMLESS = [
     ("src/ops/planted.cpp", "const Fact kFacts[] = {\n" + "    {measured(1), \"}\"},\n" * 80 + "};\n"),
     ("include/tilejit/planted.hpp", "template <class A, class B = C<1, 2, 3, 4>, class D = E<(1, 2)>, int F = 0>\nvoid f();\n"),
     ("src/planted.cpp", '#include "launch/driver.hpp"\n#include "cache/cache.hpp"\n'),
+    ("tests/ops/planted_test.cpp", "namespace tj {\nnamespace {\nstruct A {\n  void f() {}\n};\n}\nTEST_CASE(\"a\") {\n  if (x) {\n  }\n}\n}\n"),
     ("src/tools/planted.cpp", '#include <CLI/CLI.hpp>\nvoid f() { std::printf("x"); }\n'),
 ]
 
@@ -102,29 +105,35 @@ class Layering(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def planted(self, name, text):
-        """The violations that appear while the copy has this file."""
-        path = self.copy / name
-        parent_is_new = not path.parent.exists()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.assertFalse(path.exists())
-        path.write_text(text)
+    def planted(self, files):
+        """For each (name, text) the violations that appear while the copy has these files, which are all there at once: a look at the
+        whole copy takes a second. Each gets a name of its own, and a violation belongs to the file or folder that it names."""
+        placed, folders = [], []
+        for number, (name, text) in enumerate(files):
+            path = self.copy / name.replace("planted", f"planted{number}")
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True)
+                folders.append(path.parent)
+            self.assertFalse(path.exists())
+            path.write_text(text)
+            placed.append(path)
         found = [line for line in rules.violations(self.copy) if line not in self.before]
-        path.unlink()
-        if parent_is_new:
-            path.parent.rmdir()
-        return found
+        for path in placed:
+            path.unlink()
+        for folder in folders:
+            folder.rmdir()
+        names = [(str(path.relative_to(self.copy)), f"{path.parent.name}/:") for path in placed]
+        return [[line for line in found if line.startswith(names[number])] for number in range(len(files))]
 
     def test_each_violation_is_seen(self):
-        for name, text, message in PLANTS:
+        for (name, text, message), found in zip(PLANTS, self.planted([plant[:2] for plant in PLANTS])):
             with self.subTest(file=name, text=text[:60]):
-                found = self.planted(name, text)
                 self.assertTrue(any(message in line for line in found), f"expected: {message}\nfound: {found}")
 
     def test_harmless_text_is_left_alone(self):
-        for name, text in HARMLESS:
+        for (name, _), found in zip(HARMLESS, self.planted(HARMLESS)):
             with self.subTest(file=name):
-                self.assertEqual([], self.planted(name, text))
+                self.assertEqual([], found)
 
     def test_the_words_of_the_ops_are_known(self):
         """The word list is read from the templates: it must not silently become empty."""

@@ -271,6 +271,32 @@ def check_sizes(root):
                 yield f"{path.relative_to(root)}:{line}: {problem}"
 
 
+@functools.lru_cache(maxsize=None)
+def shared_names(text):
+    """(line, what it opens with) of each function and type of a test file that other files of its folder's executable could meet."""
+    found, code, scopes, start = [], bare(text), [], 0  # scopes: for each open brace: is it a namespace with a name?
+    for at in re.finditer(r"[{};]", code):
+        sign, head = at.group(0), code[start:at.start()].strip()
+        start = at.end()
+        if sign == "{":
+            named = re.match(r"(inline\s+)?namespace\s+\w", head) is not None
+            own = named or head == "namespace" or "=" in head or re.match(r"TEST_CASE|static\b", head)
+            if all(scopes) and not own:
+                found.append((code.count("\n", 0, at.start()) + 1, " ".join(head.split())))
+            scopes.append(named)
+        elif sign == "}" and scopes:
+            scopes.pop()
+    return found
+
+
+def check_tests(root):
+    """The tests of a folder are one executable: two types of the same name would silently become one."""
+    for path in files(root, "tests"):
+        if path.name.endswith("_test.cpp"):
+            for line, head in shared_names(path.read_text()):
+                yield f"{path.relative_to(root)}:{line}: {head[:80]}: belongs in an unnamed namespace"
+
+
 def check_top(root):
     for path in sorted(root.iterdir()):
         if path.is_dir() and not path.name.startswith(".") and path.name not in TOP_FOLDERS | {"build"}:
@@ -284,7 +310,8 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_top, check_made]
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_tests, check_top,
+          check_made]
 
 
 def violations(root):

@@ -4,30 +4,14 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <limits>
-#include <new>
 #include <string>
 
 #include <tilejit/error.hpp>
 
 #include "ops/fmha_validate.hpp"
-
-namespace {
-
-// The hot path may not allocate: count what goes through operator new while validate() runs.
-thread_local std::size_t allocations = 0;
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* p = std::malloc(bytes ? bytes : 1)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "support/allocations.hpp"
 
 namespace {
 
@@ -67,9 +51,9 @@ void refused(Code code, std::initializer_list<const char*> parts, const std::fun
 
 TEST_CASE("a legal request passes without an allocation") {
   tj::FmhaArgs args = good();
-  const std::size_t before = allocations;
+  const long before = tj::testing::thread_allocations();  // the hot path may not allocate
   tj::ops::validate(args, false);
-  CHECK(allocations == before);
+  CHECK(tj::testing::thread_allocations() == before);
   args.lse.reset();
   args.scale = -3.5f;
   CHECK_NOTHROW(tj::ops::validate(args, false));

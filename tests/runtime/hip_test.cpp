@@ -3,11 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -19,34 +16,9 @@
 #include "fakes/fake_hip.hpp"
 #include "fakes/fake_hiprtc.hpp"
 #include "ops/fmha_params.cuh"
+#include "support/allocations.hpp"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"
-
-// Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
-namespace {
-std::atomic<long> g_allocations{0};
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++g_allocations;
-  if (void* memory = std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment)) return memory;
-  throw std::bad_alloc();
-}
-// Not inlined: gcc takes free() next to a call of new for a mistake.
-[[gnu::noinline]] void give_back(void* memory) noexcept { std::free(memory); }
-}  // namespace
-
-using Align = std::align_val_t;
-void* operator new(std::size_t bytes) { return counted(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new[](std::size_t bytes) { return counted(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__); }
-void* operator new(std::size_t bytes, Align alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, Align alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { give_back(memory); }
-void operator delete[](void* memory) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete(void* memory, Align) noexcept { give_back(memory); }
-void operator delete[](void* memory, Align) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t, Align) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t, Align) noexcept { give_back(memory); }
 
 namespace {
 
@@ -188,9 +160,9 @@ TEST_CASE("a hot launch is two calls of the runtime and allocates nothing") {
   kernel.launch(kGpu, params, 5);
   CHECK(std::string(machine.hip.log()).substr(before.size()) == "hipGetDevice\nhipModuleLaunchKernel grid 5x1x1 threads 64 smem 0\n");
   machine.hip.record(0);
-  const long allocations = g_allocations;
+  const long allocated = testing::allocations();
   kernel.launch(kGpu, params, 6);
-  CHECK(g_allocations == allocations);
+  CHECK(testing::allocations() == allocated);
   machine.hip.record(1);
 }
 
@@ -220,9 +192,9 @@ TEST_CASE("attention: one call of the runtime does all, hot calls allocate nothi
     CHECK_MESSAGE(added.starts_with("hipGetDevice\nhipModuleLaunchKernel grid "), added);
     CHECK(count_of(added, "\n") == 2);
     machine.hip.record(0);
-    const long allocations = g_allocations;
+    const long allocated = testing::allocations();
     runtime.fmha(args);
-    CHECK(g_allocations == allocations);
+    CHECK(testing::allocations() == allocated);
     machine.hip.record(1);
   }
   CHECK(machine.hiprtc.compiles() == 1);
@@ -249,11 +221,11 @@ TEST_CASE("matrix products: hot calls allocate nothing; sums over parts of K tak
     const GemmArgs args = product(m, n, k);
     runtime.gemm(args);
     machine.hip.record(0);
-    const long allocations = g_allocations;
+    const long allocated = testing::allocations();
     runtime.gemm(args);
-    const long after = g_allocations;
+    const long after = testing::allocations();
     machine.hip.record(1);
-    CHECK(after == allocations);
+    CHECK(after == allocated);
   }
   CHECK_FALSE(has(machine.hip.log(), "Async"));
   const GemmArgs in_parts = product(64, 64, 65536);

@@ -2,8 +2,6 @@
 // launch. And the table behind it when memory runs out.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <new>
 
 #include "custom/sample_kernel.hpp"
@@ -11,42 +9,8 @@
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "support/allocations.hpp"
 #include "tune.hpp"
-
-// Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
-namespace {
-std::atomic<long> g_allocations{0};
-std::atomic<long> g_left{-1};  ///< allocations until one fails; negative: none does
-
-void* counted(std::size_t bytes, std::size_t alignment) noexcept {
-  ++g_allocations;
-  if (g_left.fetch_sub(1) == 0) return nullptr;
-  return std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
-}
-void* counted_or_throw(std::size_t bytes, std::size_t alignment) {
-  if (void* memory = counted(bytes, alignment)) return memory;
-  throw std::bad_alloc();
-}
-// Not inlined: gcc takes free() next to a call of new for a mistake.
-[[gnu::noinline]] void give_back(void* memory) noexcept { std::free(memory); }
-}  // namespace
-
-using Align = std::align_val_t;
-constexpr std::size_t kDefaultAlignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-void* operator new(std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
-void* operator new[](std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
-void* operator new(std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { give_back(memory); }
-void operator delete[](void* memory) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete(void* memory, Align) noexcept { give_back(memory); }
-void operator delete[](void* memory, Align) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t, Align) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t, Align) noexcept { give_back(memory); }
 
 namespace {
 
@@ -56,9 +20,9 @@ using tj::Runtime;
 
 long allocations_of(Machine& machine, Runtime& runtime, const FmhaArgs& args) {
   machine.cuda.record(0);  // the fake's own books allocate
-  const long before = g_allocations;
+  const long before = tj::testing::allocations();
   runtime.fmha(args);
-  const long after = g_allocations;
+  const long after = tj::testing::allocations();
   machine.cuda.record(1);
   return after - before;
 }
@@ -106,10 +70,10 @@ TEST_CASE("a hot launch of a user's own kernel allocates nothing, tensor maps in
   machine.cuda.set_param_bytes(sizeof(params));
   kernel.launch(gpu, params, 1);
   machine.cuda.record(0);
-  const long before = g_allocations;
+  const long before = tj::testing::allocations();
   params.a = kernel.tensor_map(tensor, {{1, 1, 128, 64}});
   kernel.launch(gpu, params, 1);
-  const long after = g_allocations;
+  const long after = tj::testing::allocations();
   machine.cuda.record(1);
   CHECK(after == before);
 }
@@ -133,9 +97,9 @@ void hot_products_allocate_nothing(const char* target) {
       args.d = matrix(2, m, n);
       runtime.gemm(args);
       machine.cuda.record(0);
-      const long before = g_allocations;
+      const long before = tj::testing::allocations();
       runtime.gemm(args);
-      const long after = g_allocations;
+      const long after = tj::testing::allocations();
       machine.cuda.record(1);
       CAPTURE(m);
       CAPTURE(n);
@@ -171,9 +135,9 @@ TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads
   for (Runtime* each : {&runtime, &later}) {
     machine.cuda.record(0);
     machine.cuda.set_block_ms(0);
-    const long before = g_allocations;
+    const long before = tj::testing::allocations();
     each->gemm(args);
-    const long after = g_allocations;
+    const long after = tj::testing::allocations();
     machine.cuda.record(1);
     CHECK(after == before);
   }
@@ -196,9 +160,9 @@ TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory a
     CHECK(has(runtime.prepare(args).name, "_parts"));
     runtime.gemm(args);
     machine.cuda.record(0);
-    const long before = g_allocations;
+    const long before = tj::testing::allocations();
     runtime.gemm(args);
-    const long after = g_allocations;
+    const long after = tj::testing::allocations();
     machine.cuda.record(1);
     CHECK(after - before == 2);  // who gives it back, and the fake's book of what is held
   }
@@ -234,9 +198,9 @@ TEST_CASE("hot chunk output and its list of chunks allocate nothing, whatever th
       };
       if (tokens == 200 && heads == 1) call();
       machine.cuda.record(0);
-      const long before = g_allocations;
+      const long before = tj::testing::allocations();
       call();
-      const long after = g_allocations;
+      const long after = tj::testing::allocations();
       machine.cuda.record(1);
       CHECK(after == before);
     }
@@ -264,13 +228,13 @@ TEST_CASE("an insertion that runs out of memory leaves the table as it was") {
     for (std::uint64_t i = 0; i < 4; ++i) table.insert(key_of(i), kernel_of(i));  // the next one makes a larger table
     failed = false;
     auto late = kernel_of(4);
-    g_left = n;
+    tj::testing::fail_allocation_after(n);
     try {
       table.insert(key_of(4), std::move(late));
     } catch (const std::bad_alloc&) {
       failed = true;
     }
-    g_left = -1;
+    tj::testing::fail_allocation_after(-1);
     CHECK((table.find(key_of(4)) == nullptr) == failed);
     table.insert(key_of(5), kernel_of(5));
     for (std::uint64_t i : {0, 1, 2, 3, 5}) {

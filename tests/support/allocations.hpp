@@ -1,0 +1,16 @@
+// Counts what goes through operator new, and lets an allocation fail.
+//
+// An executable that calls any of these has every form of new and delete replaced: memory comes from malloc() and goes to free().
+// Invariant: nothing fails unless fail_allocation_after() asked for it.
+#pragma once
+
+namespace tj::testing {
+
+/// Allocations of all threads since the program began. Thread safe.
+long allocations() noexcept;
+/// Those of the calling thread.
+long thread_allocations() noexcept;
+/// The allocation after `count` others fails, once; negative: none does. Thread safe.
+void fail_allocation_after(long count) noexcept;
+
+}  // namespace tj::testing

@@ -1,0 +1,55 @@
+"""Compiles by clang++ what no other stage does, for its warnings alone: nothing is linked, nothing is run.
+
+Usage: syntax.py BUILD [DONE...]. BUILD is a configured build folder whose compiler is clang++, with -DTJ_PCH=ON or without. DONE are other build
+folders of the same compiler: what they compile is left out. Errors go to standard output; the exit status is 0 only without one.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+
+def commands(build):
+    """Source file -> its command, by the path below the repository."""
+    return {entry["file"]: entry for entry in json.loads((Path(build) / "compile_commands.json").read_text())}
+
+
+def make_inputs(build, entries):
+    """Precompiled headers and generated sources, which the commands below read."""
+    wanted = {header for entry in entries for header in re.findall(r"-include-pch -Xclang (\S+)", entry["command"])}
+    wanted |= {entry["file"] for entry in entries if Path(entry["file"]).is_relative_to(Path(build).resolve())}
+    names = sorted(os.path.relpath(name, build) for name in wanted)
+    if names:
+        subprocess.run(["cmake", "--build", build, "--target", *names], check=True, stdout=subprocess.DEVNULL)
+
+
+def check(entry):
+    words = shlex.split(entry["command"])
+    words[words.index("-o"):words.index("-o") + 2] = ["-fsyntax-only"]
+    done = subprocess.run(words, cwd=entry["directory"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def main(build, *others):
+    own, done = commands(build), set()
+    for other in others:
+        if (Path(other) / "compile_commands.json").exists():
+            done |= set(commands(other))
+    entries = [entry for file, entry in own.items() if file not in done and "cmake_pch" not in file]
+    make_inputs(build, entries)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for status, output in pool.map(check, entries):
+            if output:
+                print(output, end="")
+            failed += status != 0
+    print(f"{len(entries)} files checked by clang++, {failed} refused")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
