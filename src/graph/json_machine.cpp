@@ -11,7 +11,7 @@ namespace {
 using support::cat;
 
 constexpr std::int64_t kMaxCapacity = 4096;
-constexpr std::int64_t kMaxWarps = 32;   ///< of a group
+constexpr std::int64_t kMaxGroupWarps = 32;
 constexpr std::int64_t kMaxLanes = 128;  ///< of a warp
 constexpr std::int64_t kMaxCluster = 16;
 constexpr std::int64_t kMaxRegisterFile = std::int64_t{1} << 24;
@@ -68,7 +68,7 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
       machine.memory_bytes[fields.name(space, place)] = fields.integer(bytes, place, 1, kMaxSpaceBytes);
     }
   const auto number = [&](const char* key, int otherwise, std::int64_t high) { return fields.number_or(json, "machine", key, otherwise, 1, high); };
-  machine.warps_per_group = number("warps_per_group", machine.warps_per_group, kMaxWarps);
+  machine.warps_per_group = number("warps_per_group", machine.warps_per_group, kMaxGroupWarps);
   machine.warp_size = number("warp_size", machine.warp_size, kMaxLanes);
   machine.registers = number("registers", static_cast<int>(machine.registers), kMaxRegisterFile);
   machine.max_registers_per_thread = number("max_registers_per_thread", machine.max_registers_per_thread, kMaxRegisterCount);
