@@ -25,20 +25,28 @@ Backends::Backends(const support::Settings& settings, const support::Log& log) :
 }
 
 std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
-  const std::lock_guard lock(mutex_);
-  const auto once = [](Gpu& gpu, std::shared_ptr<launch::Driver> (*open)(std::string*)) {
-    if (!gpu.tried) gpu.driver = open(&gpu.reason);
+  std::string remark;
+  const auto once = [&](Gpu& gpu, std::shared_ptr<launch::Driver> (*open)(std::string*)) {
+    if (gpu.tried) return gpu.driver;
+    gpu.driver = open(&gpu.reason);
     gpu.tried = true;
+    if (gpu.driver) remark = gpu.reason;
     return gpu.driver;
   };
-  switch (kind) {
-    case DeviceKind::cpu:
-      if (!model_) model_ = model_settings_.given() ? open_reporting_model(model_settings_) : launch::open_model();
-      return model_;
-    case DeviceKind::cuda: return once(cuda_, launch::open_cuda);
-    case DeviceKind::hip: return once(hip_, launch::open_hip);
-  }
-  return nullptr;
+  const auto locked = [&]() -> std::shared_ptr<launch::Driver> {
+    const std::lock_guard lock(mutex_);
+    switch (kind) {
+      case DeviceKind::cpu:
+        if (!model_) model_ = model_settings_.given() ? open_reporting_model(model_settings_) : launch::open_model();
+        return model_;
+      case DeviceKind::cuda: return once(cuda_, launch::open_cuda);
+      case DeviceKind::hip: return once(hip_, launch::open_hip);
+    }
+    return nullptr;
+  };
+  auto found = locked();
+  if (!remark.empty()) log_(LogLevel::warn, remark);  // a sink may call the runtime
+  return found;
 }
 
 std::shared_ptr<launch::Driver> Backends::driver(Device device) {

@@ -70,7 +70,7 @@ class Backends {
   struct Gpu {
     std::shared_ptr<launch::Driver> driver;
     bool tried = false;
-    std::string reason;  ///< why there is none
+    std::string reason;  ///< why there is none, or what to know of it
   };
 
   static constexpr std::size_t kKnownDevices = 64;

@@ -19,7 +19,8 @@ std::unique_ptr<Compiler> make_hip(const Settings& settings);
 /// The same with hiprtc looked for elsewhere.
 std::unique_ptr<Compiler> make_hip(const Settings& settings, const LibrarySearch& search);
 /// AMD's run-time compiler alone.
-std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search);
+/// `arch` is what a clang that might serve instead would have to know; empty: any.
+std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string arch = {});
 /// clang alone, for the settings' architecture.
 std::unique_ptr<Compiler> make_clang(const Settings& settings);
 /// The host's C++ compiler: a generated unit to a shared object for the CPU model.

@@ -38,7 +38,7 @@ class AutoHip final : public Compiler {
     if (compiler.identity().present()) return compiler;
     support::fail(Stage::compile, Code::not_found,
                   cat("no compiler for AMD GPUs was found; searched ", describe(search_), "; and ", describe_clang_search(),
-                      "; install ROCm ", std::max(first_release(arch_).major, 6), " or newer, or ", clang_advice(arch_)));
+                      "; install ROCm ", std::max(first_release(arch_).major, 6), " or newer, or ", clang_advice(arch_), unused_rocm_remark()));
   }
 
   std::string arch_;
@@ -49,7 +49,7 @@ class AutoHip final : public Compiler {
 }  // namespace
 
 std::unique_ptr<Compiler> make_hip(const Settings& settings, const LibrarySearch& search) {
-  if (settings.hip_compiler == "hiprtc") return make_hiprtc(search);
+  if (settings.hip_compiler == "hiprtc") return make_hiprtc(search, settings.arch);
   if (settings.hip_compiler == "clang") return make_clang(settings);
   return std::make_unique<AutoHip>(settings, search);
 }

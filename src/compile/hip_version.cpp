@@ -60,7 +60,7 @@ void refuse_aborting_arch(HipVersion version, std::string_view arch, std::string
   support::fail(Stage::compile, Code::unsupported,
                 support::cat("target \"", arch, "\" needs hiprtc ", first.major, ".", first.minor, " or newer, and ", path,
                              " is ", version.major, ".", version.minor, ", which would end the process; install ROCm ",
-                             first.major, ".", first.minor, " or newer, or ", clang_advice(arch), " and leave TJ_HIP_COMPILER at auto"));
+                             first.major, ".", first.minor, " or newer, or ", clang_advice(arch), " and leave TJ_HIP_COMPILER at auto", unused_rocm_remark()));
 }
 
 HipVersion version_in_file_name(const std::string& path) {

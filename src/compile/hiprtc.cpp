@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "compile/backends.hpp"
+#include "compile/clang_search.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/hip_options.hpp"
 #include "compile/hip_version.hpp"
@@ -63,8 +64,15 @@ HipVersion read_version(const Api& api) {
   return bounded_by_file_name(version, api.path);
 }
 
-Api open_api(const LibrarySearch& search) {
-  const RuntimeLibrary library = open_found(search, "install ROCm 6 or newer, or put the folder of libhiprtc.so on LD_LIBRARY_PATH");
+/// What to do without it: with the user's own choice where that has none, and a clang where there is one.
+std::string advice(std::string_view arch) {
+  const HipClang clang = find_hip_clang(arch);
+  return cat("install ROCm 6 or newer and set ROCM_PATH to its folder, or put the folder of libhiprtc.so on LD_LIBRARY_PATH",
+             clang.present() ? cat(", or set TJ_HIP_COMPILER=auto, which takes ", clang.clang) : std::string(), unused_rocm_remark());
+}
+
+Api open_api(const LibrarySearch& search, std::string_view arch) {
+  const RuntimeLibrary library = open_found(search, advice(arch));
   Api api;
   api.path = library.path;
   library.get(api.get_version, "hiprtcVersion");
@@ -90,7 +98,7 @@ std::mutex& one_at_a_time() {
 
 class Hiprtc final : public Compiler {
  public:
-  explicit Hiprtc(LibrarySearch search) : search_(std::move(search)) {}
+  Hiprtc(LibrarySearch search, std::string arch) : search_(std::move(search)), arch_(std::move(arch)) {}
 
   /// hiprtc adds options of its own accord that the environment names.
   Identity identity() const override {
@@ -133,17 +141,18 @@ class Hiprtc final : public Compiler {
  private:
   const Api& opened() {
     const std::lock_guard lock(mutex_);
-    if (!api_) api_ = std::make_unique<Api>(open_api(search_));
+    if (!api_) api_ = std::make_unique<Api>(open_api(search_, arch_));
     return *api_;
   }
 
   LibrarySearch search_;
+  std::string arch_;
   std::mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search) { return std::make_unique<Hiprtc>(search); }
+std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string arch) { return std::make_unique<Hiprtc>(search, std::move(arch)); }
 
 }  // namespace tj::compile

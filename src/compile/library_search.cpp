@@ -77,6 +77,14 @@ Folders own_folders() {
   return own.empty() ? Folders{} : Folders{own};
 }
 
+Folders hiprtc_names() {
+  // Before version 6 the compiler lives in the HIP runtime itself; newer runtimes keep only forwarding symbols.
+  Folders names = support::rocm_library_names("libhiprtc");
+  names.insert(std::find(names.begin(), names.end(), "libhiprtc.so.5") + 1, "libamdhip64.so.5");
+  names.emplace_back("libhiprtc.so");  // as frameworks bring it along
+  return names;
+}
+
 constexpr std::initializer_list<const char*> kToolkit = {"/lib64", "/lib", "/targets/x86_64-linux/lib"};
 /// The wheels unpack below one folder, which may be on the loader path itself or hold this library some levels down.
 constexpr std::initializer_list<const char*> kWheels = {"", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib"};
@@ -109,6 +117,11 @@ std::string own_folder() {
   return slash == std::string::npos ? std::string(".") : file.substr(0, slash);
 }
 
+std::string unused_rocm_remark() {
+  const std::string unused = support::unused_rocm(hiprtc_names());
+  return unused.empty() ? unused : "; " + unused;
+}
+
 LibrarySearch nvrtc_search() {
   LibrarySearch search{"libnvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}, {}};
   search.groups.push_back(below(own_folders(), kWheelsAbove));
@@ -123,10 +136,7 @@ LibrarySearch nvrtc_search() {
 }
 
 LibrarySearch hiprtc_search() {
-  // Before version 6 the compiler lives in the HIP runtime itself; newer runtimes keep only forwarding symbols.
-  LibrarySearch search{"libhiprtc", support::rocm_library_names("libhiprtc"), {}};
-  search.names.insert(std::find(search.names.begin(), search.names.end(), "libhiprtc.so.5") + 1, "libamdhip64.so.5");
-  search.names.emplace_back("libhiprtc.so");  // as frameworks bring it along
+  LibrarySearch search{"libhiprtc", hiprtc_names(), {}};
   // A process that runs kernels already, as PyTorch's, wants binaries of the same release.
   const std::string loaded = support::DynamicLibrary::loaded_path(search.names);
   if (!loaded.empty()) search.groups.push_back({loaded.substr(0, loaded.rfind('/'))});

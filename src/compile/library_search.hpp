@@ -32,6 +32,8 @@ std::string find_library(const LibrarySearch& search);
 
 /// "libnvrtc.so.13, libnvrtc.so.12 in /a, /b": every place, each once.
 std::string describe(const LibrarySearch& search);
+/// "; ROCM_PATH is '/x', which does not exist" where a variable names a ROCm that has no hiprtc; else empty.
+std::string unused_rocm_remark();
 
 /// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
 Identity identify(std::string_view kind, const std::string& path);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -47,8 +48,7 @@ const char* next_step(int result) {
 
 /// Those that somebody loaded, then those of the user's choice, then the newest that the loader finds or that lies in ROCm's folders: what a
 /// distribution ships is often older than what lies there. The order of compile/library_search.cpp, so that both are of one release.
-std::shared_ptr<DynamicLibrary> open_library(std::string* searched) {
-  const std::vector<std::string> names = support::rocm_library_names("libamdhip64");
+std::shared_ptr<DynamicLibrary> open_library(const std::vector<std::string>& names, std::string* searched) {
   std::vector<std::string> everything = names;
   everything.emplace_back("libamdhip64.so");  // as frameworks bring it along
   if (auto loaded = DynamicLibrary::loaded(everything)) return loaded;
@@ -56,14 +56,29 @@ std::shared_ptr<DynamicLibrary> open_library(std::string* searched) {
   for (const auto& folders : support::rocm_chosen_folders())
     for (const std::string& name : names)
       for (const std::string& folder : folders) everything.push_back(cat(folder, "/", name));
-  // Most of those are not there, and what is said of them would hide what is.
-  std::erase_if(everything, [](const std::string& path) { return ::access(path.c_str(), F_OK) != 0; });
   const std::vector<std::string> roots = support::rocm_roots();
   for (const std::string& name : names) {
     everything.push_back(name);
     for (const std::string& root : roots) everything.push_back(cat(root, "/lib/", name));
   }
+  // Most of those are not there, and what is said of them would hide what is.
+  std::erase_if(everything, [](const std::string& path) { return path.find('/') != std::string::npos && ::access(path.c_str(), F_OK) != 0; });
   return DynamicLibrary::open_first(everything, searched);
+}
+
+/// Why nothing opens: where was looked, then what is said of the files that are there, then what the user's own choice lacks.
+std::string none_opens(const std::vector<std::string>& names, const std::string& searched) {
+  std::string list, folders, faults;
+  for (const std::string& name : names) list += cat(list.empty() ? "" : ", ", name);
+  for (const std::string& root : support::rocm_roots()) folders += cat(folders.empty() ? "" : ", ", root, "/lib");
+  std::istringstream lines(searched);
+  for (std::string line; std::getline(lines, line);) {
+    const bool absent = std::any_of(names.begin(), names.end(), [&](const std::string& name) { return line == cat(name, ": cannot open shared object file: No such file or directory"); });
+    if (!absent) faults += cat("; ", line);
+  }
+  const std::string unused = support::unused_rocm(names);
+  return cat("no HIP runtime: libamdhip64 does not open; install ROCm 6 or newer or set ROCM_PATH to its folder", unused.empty() ? "" : cat(" (", unused, ")"), "; looked for ", list,
+             " where the loader looks and in ", folders, faults);
 }
 
 template <class Function>
@@ -91,14 +106,15 @@ void HipApi::fail_call(int result, const char* call, Stage stage) const {
 
 std::unique_ptr<HipApi> open_hip_api(std::string* reason) {
   std::string searched;
-  auto library = open_library(&searched);
+  const std::vector<std::string> names = support::rocm_library_names("libamdhip64");
+  auto library = open_library(names, &searched);
   if (!library) {
-    std::replace(searched.begin(), searched.end(), '\n', ';');
-    *reason = cat("no HIP runtime: libamdhip64 does not open; install ROCm 6 or newer or set ROCM_PATH to its folder; tried ", searched);
+    *reason = none_opens(names, searched);
     return nullptr;
   }
   auto api = std::make_unique<HipApi>();
   api->path = library->path();
+  if (const std::string unused = support::unused_rocm(names); !unused.empty()) api->remark = cat(unused, "; ", api->path, " is used instead");
   std::string missing;
 #define TJ_HIP_FIND(member, symbol, parameters) \
   if (!find(*library, api->member, #symbol)) missing = #symbol;
@@ -111,7 +127,7 @@ std::unique_ptr<HipApi> open_hip_api(std::string* reason) {
 #undef TJ_HIP_FIND
   if (!api->get_properties_r0600 && !api->get_properties) missing = "hipGetDeviceProperties";
   if (!missing.empty()) {
-    *reason = cat("the HIP runtime at ", api->path, " has no ", missing, "; install ROCm 5 or newer");
+    *reason = cat("the HIP runtime at ", api->path, " has no ", missing, "; install ROCm 5 or newer", api->remark.empty() ? "" : cat(" (", api->remark, ")"));
     return nullptr;
   }
   support::keep_open(std::move(library));

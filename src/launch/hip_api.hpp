@@ -104,7 +104,8 @@ struct HipApi {
   const char* (*get_error_name)(int result) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
 
-  std::string path;  ///< of the library
+  std::string path;    ///< of the library
+  std::string remark;  ///< what the user should know of it though it serves; mostly empty
 
   bool has_pools() const noexcept { return mem_alloc_async && mem_alloc_from_pool_async && mem_free_async && mem_pool_create && mem_pool_destroy && mem_pool_set_attribute; }
   bool has_graphs() const noexcept {

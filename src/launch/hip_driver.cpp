@@ -217,13 +217,14 @@ std::shared_ptr<Driver> open_hip(std::string* reason) {
   const auto refuse = [&](const char* call, int result) {
     api->forget_failure();
     why = cat("the HIP runtime at ", api->path, " finds no device: ", call, " failed with ", api->explain(result),
-              "; check with rocminfo that the device is there, that the user is in the groups render and video, and HIP_VISIBLE_DEVICES");
+              "; check with rocminfo that the device is there, that the user is in the groups render and video, and HIP_VISIBLE_DEVICES", api->remark.empty() ? "" : cat("; ", api->remark));
     return nullptr;
   };
   if (const int result = api->init(0); result != kHipSuccess) return refuse("hipInit", result);
   int count = 0;
   if (const int result = api->get_device_count(&count); result != kHipSuccess) return refuse("hipGetDeviceCount", result);
   if (count <= 0) return refuse("hipGetDeviceCount", kHipNoDevice);
+  why = api->remark;
   return std::make_shared<HipDriver>(std::make_shared<HipDevices>(std::move(api), count));
 }
 

@@ -2,6 +2,7 @@
 #include "support/installations.hpp"
 
 #include <glob.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -26,6 +27,29 @@ std::vector<std::string> newest_first(const std::string& pattern) {
   return paths;
 }
 
+namespace {
+
+constexpr const char* kRocmVariables[] = {"ROCM_PATH", "HIP_PATH"};
+constexpr const char* kLibraryFolders[] = {"/lib", "/lib64"};
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+std::string unused_rocm(const std::vector<std::string>& libraries) {
+  std::string text;
+  for (const char* name : kRocmVariables) {
+    const auto root = environment_variable(name);
+    if (!root) continue;
+    for (const char* folder : kLibraryFolders)
+      for (const std::string& library : libraries)
+        if (exists(*root + folder + "/" + library)) return {};
+    text += (text.empty() ? "" : "; ") + std::string(name) + " is '" + *root + "', which " +
+            (exists(*root) ? "has no lib/" + libraries.front() + " nor an earlier one" : std::string("does not exist"));
+  }
+  return text;
+}
+
 std::vector<std::string> rocm_library_names(const std::string& library) {
   std::vector<std::string> names;
   for (const int release : {7, 6, 5, 10, 9, 8}) names.push_back(library + ".so." + std::to_string(release));
@@ -37,9 +61,9 @@ std::vector<std::vector<std::string>> rocm_chosen_folders() {
   std::istringstream list(environment_variable("LD_LIBRARY_PATH").value_or(""));
   for (std::string folder; std::getline(list, folder, ':');)
     if (!folder.empty()) groups[0].push_back(folder);
-  for (const char* name : {"ROCM_PATH", "HIP_PATH"})
+  for (const char* name : kRocmVariables)
     if (const auto root = environment_variable(name))
-      for (const char* part : {"/lib", "/lib64"}) groups[1].push_back(*root + part);
+      for (const char* folder : kLibraryFolders) groups[1].push_back(*root + folder);
   return groups;
 }
 
@@ -48,7 +72,7 @@ std::vector<std::string> rocm_roots() {
   const auto add = [&](std::string root) {
     if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(std::move(root));
   };
-  for (const char* name : {"ROCM_PATH", "HIP_PATH"})
+  for (const char* name : kRocmVariables)
     if (auto value = environment_variable(name)) add(std::move(*value));
   add("/opt/rocm");
   // Newer releases lie below it (core-7.14), earlier ones beside it.

@@ -21,6 +21,10 @@ std::vector<std::string> rocm_library_names(const std::string& library);
 /// The user's own: the folders of LD_LIBRARY_PATH, then those of libraries below ROCM_PATH and HIP_PATH, which go before all others.
 std::vector<std::vector<std::string>> rocm_chosen_folders();
 
+/// Why none of these libraries is taken from the ROCm that the user names: "ROCM_PATH is '/x', which does not exist"; empty where one is, or where
+/// no variable names a ROCm.
+std::string unused_rocm(const std::vector<std::string>& libraries);
+
 /// Where a ROCm may be: ROCM_PATH, HIP_PATH, /opt/rocm, the versions below and beside it from the newest on; each once.
 std::vector<std::string> rocm_roots();
 

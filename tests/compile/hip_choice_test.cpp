@@ -14,8 +14,10 @@
 #include "compile/clang_search.hpp"
 #include "compile/hip_options.hpp"
 #include "compile/hip_version.hpp"
+#include "compile/library_search.hpp"
 #include "support/environment.hpp"
 #include "support/expect.hpp"
+#include "support/installations.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -97,6 +99,47 @@ TEST_CASE("the newest numbered clang that knows the arch goes first, each with t
   fs::create_symlink(place.scratch / "llvm/bin/clang-20", place.scratch / "bin/clang-20");
   CHECK(find_hip_clang("gfx1151").clang == place.scratch / "bin/clang-20");
   CHECK(find_hip_clang("gfx1151").lld == place.scratch / "llvm/bin/ld.lld");
+}
+
+TEST_CASE("the oldest clang that knows a gfx11 is taken where it is the only one, the one before it is not looked at") {
+  if (kRocmHere) return;
+  const Place place;
+  place.program("bin/clang-14");
+  place.program("bin/ld.lld-14");
+  CHECK_FALSE(find_hip_clang("gfx90a").present());
+  place.program("bin/clang-15");
+  place.program("bin/ld.lld-15");
+  for (const char* arch : {"gfx1100", "gfx90a"}) {
+    CHECK(find_hip_clang(arch).clang == place.scratch / "bin/clang-15");
+    CHECK(find_hip_clang(arch).lld == place.scratch / "bin/ld.lld-15");
+  }
+  CHECK_FALSE(find_hip_clang("gfx1201").present());  // since 18
+}
+
+TEST_CASE("hiprtc that is asked for and not there: the error says how else, and what the user's own ROCm lacks") {
+  const Place place;
+  const Error missing = error_of([&] { tj::compile::make_hip({"hiprtc", "gfx1100"}, place.hiprtc())->version(); });
+  CHECK(missing.code == Code::not_found);
+  for (const std::string& words : {std::string("set ROCM_PATH to its folder"), "ROCM_PATH is '" + (place.scratch / "rocm") + "', which does not exist"}) CHECK_MESSAGE(has(missing.message, words), missing.message);
+  if (!kRocmHere) CHECK_MESSAGE(!has(missing.message, "TJ_HIP_COMPILER=auto"), missing.message);
+  place.program("bin/clang-19");
+  place.program("bin/ld.lld-19");
+  const Error with_clang = error_of([&] { tj::compile::make_hip({"hiprtc", "gfx1100"}, place.hiprtc())->version(); });
+  CHECK_MESSAGE(has(with_clang.message, "TJ_HIP_COMPILER=auto, which takes " + (place.scratch / "bin/clang-19")), with_clang.message);
+}
+
+TEST_CASE("a ROCm that the user names and nothing is taken from is named, with what it lacks") {
+  const Place place;
+  const std::vector<std::string> names = {"libamdhip64.so.7", "libamdhip64.so.6"};
+  const std::string rocm = place.scratch / "rocm";
+  CHECK(tj::support::unused_rocm(names) == "ROCM_PATH is '" + rocm + "', which does not exist; HIP_PATH is '" + rocm + "', which does not exist");
+  fs::create_directories(rocm + "/lib");
+  CHECK(has(tj::support::unused_rocm(names), "ROCM_PATH is '" + rocm + "', which has no lib/libamdhip64.so.7 nor an earlier one"));
+  CHECK(has(tj::compile::unused_rocm_remark(), "; ROCM_PATH is '" + rocm + "'"));
+  const Error old = error_of([] { tj::compile::refuse_aborting_arch({5, 2}, "gfx1100", "/x/libamdhip64.so.5"); });
+  CHECK_MESSAGE(has(old.message, "ROCM_PATH is '" + rocm + "'"), old.message);
+  place.program("rocm/lib64/libamdhip64.so.6");
+  CHECK(tj::support::unused_rocm(names) == "");
 }
 
 TEST_CASE("ROCm's clang goes after numbered ones and before the one without a number; a compiler cache is none") {

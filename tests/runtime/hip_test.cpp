@@ -80,6 +80,22 @@ TEST_CASE("the default device is the AMD GPU where there is no other, and a targ
   CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cpu);
 }
 
+TEST_CASE("a ROCM_PATH that nothing is taken from is said once, where another runtime serves") {
+  Machine machine;
+  ::setenv("ROCM_PATH", "/does/not/exist", 1);
+  {
+    Runtime runtime(machine.options());
+    CHECK(runtime.default_device() == kGpu);
+    CHECK(runtime.default_device() == kGpu);
+  }
+  ::unsetenv("ROCM_PATH");
+  REQUIRE(machine.warnings.size() == 1);
+  CHECK_MESSAGE(has(machine.warnings.front(), "ROCM_PATH is '/does/not/exist', which does not exist; "), machine.warnings.front());
+  CHECK_MESSAGE(has(machine.warnings.front(), "libamdhip64.so.6 is used instead"), machine.warnings.front());
+  CHECK(Runtime(machine.options()).default_device() == kGpu);
+  CHECK(machine.warnings.size() == 1);
+}
+
 TEST_CASE("a processor's own graphics are passed over for the card that is served, or that a target asks for") {
   Machine machine;
   machine.hip.set_devices(3);
