@@ -68,12 +68,14 @@ const char* to_string(Verdict verdict) {
   return "?";
 }
 
+std::string mutant_text(const Site& site, bool weakened) { return cat("site ", site.id, weakened ? " weakened: " : " off: ", site.text); }
+
 std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
   std::vector<Mutant> mutants;
   for (const Kernel* kernel : subject.kernels) {
     for (const Site& site : kernel->sites) {
-      mutants.push_back({kernel, cat("site ", site.id, " off: ", site.text), site.id, 0, {}});
-      if (can_be_weakened(site)) mutants.push_back({kernel, cat("site ", site.id, " weakened: ", site.text), 0, site.id, {}});
+      mutants.push_back({kernel, mutant_text(site, false), site.id, 0, {}});
+      if (can_be_weakened(site)) mutants.push_back({kernel, mutant_text(site, true), 0, site.id, {}});
     }
     for (RingText& ring : ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->notes_text()))) mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
   }

@@ -27,6 +27,9 @@ struct Mutant {
 /// Sites off, sites weakened where their kind can be, ring depths.
 std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels);
 
+/// "site 12 off: role load, steady: wait ring k empty", or "weakened".
+std::string mutant_text(const Site& site, bool weakened);
+
 enum class Verdict { caught, equivalent, survived };
 const char* to_string(Verdict verdict);
 

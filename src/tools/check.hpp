@@ -81,6 +81,14 @@ int check_program(const CheckSettings& settings, CheckProgress& progress, std::o
 struct CheckFound {
   std::string subject, command;
   std::vector<check::Finding> findings;
+  /// Sites off or weakened that are known to change nothing.
+  struct Excused {
+    std::string kernel, mutant;
+    const check::Equivalent* equivalent = nullptr;
+  };
+  std::vector<Excused> excused = {};
+  bool all_excused = false;  ///< every site that was asked for is one of them
+  bool equivalent() const { return findings.empty() && all_excused; }
 };
 /// A line of one that is done.
 void print_ended(const CheckFound& found, std::ostream& out);

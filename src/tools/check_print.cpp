@@ -69,6 +69,20 @@ std::vector<check::Change> changes_of(const CheckSettings& settings, const check
   return changes;
 }
 
+/// Those of the changes that are known equivalents.
+void add_excused(const std::vector<check::Change>& changes, CheckFound& found) {
+  std::size_t sites = 0;
+  for (const check::Change& change : changes)
+    for (const bool weakened : {false, true})
+      for (const int id : weakened ? change.weakened : change.disabled) {
+        ++sites;
+        const auto site = std::find_if(change.kernel->sites.begin(), change.kernel->sites.end(), [&](const check::Site& each) { return each.id == id; });
+        std::string mutant = check::mutant_text(*site, weakened);
+        if (const check::Equivalent* known = check::equivalent_of(change.kernel->name, mutant)) found.excused.push_back({change.kernel->name, std::move(mutant), known});
+      }
+  found.all_excused = sites > 0 && found.excused.size() == sites;
+}
+
 std::string name_of(const CheckCase& each) { return cat(each.subject.own().name, " on ", each.subject.target, ", ", each.subject.trial.name); }
 
 }  // namespace
@@ -93,7 +107,10 @@ int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out
 
 void print_ended(const CheckFound& found, std::ostream& out) {
   const std::size_t count = found.findings.size();
-  out << (count == 0 ? "clean" : cat(count, count == 1 ? " finding" : " findings")) << ": " << found.subject << '\n';
+  out << (found.equivalent() ? "equivalent" : count == 0 ? "clean" : cat(count, count == 1 ? " finding" : " findings")) << ": " << found.subject << '\n';
+  if (count == 0)
+    for (const CheckFound::Excused& each : found.excused)
+      out << "  " << each.kernel << ", " << each.mutant << ": known to change nothing, as " << each.equivalent->argument << '\n';
   require_written(out);
 }
 
@@ -114,13 +131,18 @@ int print_findings(const CheckSettings& settings, const std::vector<CheckFound>&
       print_indented(finding.fault.log, out);
       out << "at " << finding.seeds << " of " << seeds_text(settings.seeds) << (settings.seeds.count == 1 ? "" : cat(", first at ", finding.first_seed)) << "; again:\n  " << command << "\n\n";
     }
-    if (settings.json) cases.push_back({{"subject", each.subject}, {"command", each.command}, {"findings", std::move(list)}});
+    if (!settings.json) continue;
+    cases.push_back({{"subject", each.subject}, {"command", each.command}, {"findings", std::move(list)}});
+    if (each.excused.empty() || !each.findings.empty()) continue;
+    Json excused = Json::array();
+    for (const CheckFound::Excused& site : each.excused) excused.push_back({{"kernel", site.kernel}, {"mutant", site.mutant}, {"argument", site.equivalent->argument}});
+    cases.back()["equivalent"] = std::move(excused);
   }
   if (settings.json)
     print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"findings", total}, {"cases", std::move(cases)}}, out);
   else
     out << found.size() << (found.size() == 1 ? " problem, " : " problems, ") << seeds_text(settings.seeds) << (settings.program.empty() ? cat(", values of seed ", settings.seeds.data) : "") << ": "
-        << (total == 0 ? "clean" : cat(total, total == 1 ? " finding" : " findings")) << '\n';
+        << (std::all_of(found.begin(), found.end(), [](const CheckFound& each) { return each.equivalent(); }) ? "equivalent" : total == 0 ? "clean" : cat(total, total == 1 ? " finding" : " findings")) << '\n';
   return total == 0 ? kExitOk : kExitFailures;
 }
 
@@ -132,6 +154,7 @@ int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cas
     const CheckCase& each = cases[i];
     progress.begin(name_of(each), settings.seeds.count);
     found.push_back({name_of(each), each.command, check::try_seeds(each.subject, settings.seeds, changes[i], [&] { progress.step(); })});
+    add_excused(changes[i], found.back());
     progress.end();
     if (!settings.json) print_ended(found.back(), out);
   }

@@ -144,6 +144,32 @@ TEST_CASE("--json prints one document, whatever was found") {
   for (const char* field : {"kernel", "code", "message", "log", "first_seed", "seeds", "command"}) CHECK(document["cases"][0]["findings"][0].contains(field));
 }
 
+TEST_CASE("a site that is known to change nothing is told with its reason, not as clean; with another one beside it the kernel is judged as ever") {
+  // Whichever of these kernels has such a fence: that is for the schedule to say.
+  std::string fmha, listed;
+  for (const char* form : {"--head-dim 128 --causal false", "--head-dim 128 --causal true", "--head-dim 64 --causal false", "--head-dim 64 --causal true"}) {
+    fmha = std::string("--op fmha --dtype f16 --batch 1 --heads 1 --kv-heads 1 --seq-q 130 --seq-k 600 --target model:sm_90a ") + form + " ";
+    listed = run(fmha + "--list-sites").out;
+    if (has(listed, "steady: fence before pv.0\n")) break;
+  }
+  const std::string fence = site_with(listed, {"steady: fence before pv.0"}), other = site_with(listed, {"release ring k"});
+  const Done known = run(fmha + "--seeds 2 --disable-site " + fence);
+  CHECK(known.code == tools::kExitOk);
+  CHECK_MESSAGE(has(known.out, "equivalent: fmha_f16_d"), known.out);
+  CHECK_MESSAGE(has(known.out, "site " + fence + " off: "), known.out);
+  CHECK_MESSAGE(has(known.out, "steady: fence before pv.0: known to change nothing, as the fence before the product in front of it covers"), known.out);
+  CHECK_MESSAGE(has(known.out, "values of seed 1: equivalent\n"), known.out);
+  CHECK_FALSE(has(known.out, "clean"));
+  const auto document = nlohmann::json::parse(run(fmha + "--seeds 1 --json --disable-site " + fence).out);
+  CHECK(document["findings"] == 0);
+  REQUIRE(document["cases"][0]["equivalent"].size() == 1);
+  for (const char* field : {"kernel", "mutant", "argument"}) CHECK(document["cases"][0]["equivalent"][0].contains(field));
+  const Done both = run(fmha + "--seeds 1 --disable-site " + fence + "," + other);
+  CHECK(both.code == tools::kExitFailures);
+  CHECK_FALSE(has(both.out, "equivalent"));
+  CHECK_FALSE(nlohmann::json::parse(run(fmha + "--seeds 1 --json").out)["cases"][0].contains("equivalent"));
+}
+
 TEST_CASE("the kernels of a call that is served in steps are named, and their sites with them") {
   const std::string parts = "--op gemm --dtype f16 --tile 64x64x128 --parts true --target model:sm_90a ";
   CHECK(run(parts + "--seeds 1").code == tools::kExitOk);
