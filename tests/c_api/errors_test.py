@@ -106,6 +106,23 @@ class BadArguments(Case):
         self.refused(tj.INVALID_ARGUMENT, "q.size is 8", change=set_size)
         self.refused(tj.INVALID_ARGUMENT, "q.size", change=set_large)
 
+    def test_sizes_of_a_report(self):
+        config = tj.KernelConfig(op=b"fmha", dtype=tj.F16, head_dim=80)  # refused as well, behind the report
+        calls = [lambda report: LIBRARY.c.tj_prepare(self.runtime.handle, ctypes.byref(config), CPU0, report),
+                 lambda report: LIBRARY.c.tj_warm(self.runtime.handle, ctypes.byref(config), b"model:sm_90a", report)]
+        known = ctypes.sizeof(tj.KernelReport)
+        for call in calls:
+            for size in (0, 8, known - 1, 4097, 1 << 40):
+                report = tj.KernelReport()
+                report.size = size
+                self.assertEqual(call(ctypes.byref(report)), tj.INVALID_ARGUMENT)
+                self.assertIn(b"report.size is %d" % size, LIBRARY.c.tj_last_error())
+            for size in (known, 4096):
+                report = tj.KernelReport()
+                report.size = size
+                self.assertEqual(call(ctypes.byref(report)), tj.UNSUPPORTED)
+                self.assertIn(b"80", LIBRARY.c.tj_last_error())
+
     def test_a_newer_caller_may_leave_new_fields_zero(self):
         class Newer(ctypes.Structure):
             _fields_ = [("known", tj.KernelConfig), ("news", ctypes.c_int64)]

@@ -1,7 +1,13 @@
 // Protects the model as a driver: memory, loading, launch limits, and the arithmetic that a unit does by itself.
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <thread>
@@ -141,6 +147,24 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   CHECK(launch({{1, 1, 1}, 64, 300000}, sizeof(params)) == "nothing was thrown");
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}}) CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
   CHECK_NOTHROW(driver->load(0, unit().bytes(), "blocks", 1048576));
+}
+
+TEST_CASE("a unit that memory has no room for is an error that says so, not a library that is cut off") {
+  const std::string& bytes = unit().bytes();
+  REQUIRE(bytes.size() > 4096);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};  // of files, be they in memory or on disk
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Error e = error_of([&] { tj::launch::open_model()->load(0, bytes, "blocks", 0); });
+    ::_exit(contains(e.log, "memfd_create: ") && contains(e.log.substr(0, e.log.find('\n')), "File too large") ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("a number that no site has is refused: 0 is what all primitives without one bear") {

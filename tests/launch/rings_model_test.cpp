@@ -203,6 +203,47 @@ TEST_CASE("what a slot's own barrier tells is all that was done to the slot, tho
   CHECK(says(12) == "");  // a second one, of which y's barrier has no need
 }
 
+/// The log of the deadlock when nobody hands back slots of x, at the first order of events that has these words in it.
+std::string deadlock_of(const std::string& text, unsigned blocks, const std::string& words) {
+  tj::testing::ModelUnit unit(text);
+  std::string log;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    unit.options({seed, {7}, 1, {}});
+    std::vector<int> out(32, -1);
+    const tj::Error e = error_of([&] { unit.run("kernel", Params{3, out.data()}, 64, 65536, blocks, blocks); });
+    if (e.code == Code::deadlock && contains(e.log, words)) return e.log;
+    log = e.message;  // of a pair, one block may be reported for something else first
+  }
+  return log;
+}
+
+TEST_CASE("a deadlock says who waits for whom, and the way round") {
+  const std::string log = deadlock_of(kUnit, 1, "cycle");
+  CHECK_MESSAGE(contains(log, "role fill waits for role use: empty barrier 0x608 of ring x, slot 0"), log);
+  CHECK_MESSAGE(contains(log, "role use waits for role fill: full barrier 0x600 of ring x, slot 0"), log);
+  CHECK_MESSAGE(contains(log, "  cycle: fill -> use -> fill\n"), log);
+}
+
+TEST_CASE("in a pair of blocks it says of which block, and whose arrivals the barriers of both count") {
+  // As where the first block's thread asks the matrix units of both: it alone hands back, and both fill.
+  std::string text = kUnit;
+  const std::string ring = R"({"value": "x", )", site = R"("sites": [])";
+  text.replace(text.find(ring), ring.size(), R"({"value": "x", "of_pair": "full", )");
+  text.replace(text.find(site), site.size(), R"("sites": [{"id": 7, "kind": "arrive", "text": "role use: release ring x", "role": [1], "ring": 0}, {"id": 3, "kind": "arrive", "text": "role fill: publish ring x", "role": [0], "ring": 0}])");
+  const std::string log = deadlock_of(text, 2, "role fill waits for role use of block 0");
+  const std::size_t second = log.find("who waits for whom in block 1");
+  REQUIRE_MESSAGE(second != std::string::npos, log);
+  const std::string of_first = log.substr(0, second), of_second = log.substr(second);
+  CHECK_MESSAGE(contains(of_first, "role fill waits for role use: empty barrier 0x608"), log);
+  CHECK_MESSAGE(contains(of_second, "role fill waits for role use of block 0: empty barrier 0x608"), log);
+  for (const std::string& each : {of_first, of_second}) {
+    CHECK_MESSAGE(contains(each, "role use waits for role fill of both blocks of the pair: full barrier 0x600"), log);
+    CHECK_MESSAGE(contains(each, "arrives by site 7: role use: release ring x, switched off"), log);
+    CHECK_MESSAGE(contains(each, "arrives by site 3: role fill: publish ring x, executed 1 times by all threads"), log);
+    CHECK_MESSAGE(!contains(each, "cycle: "), log);
+  }
+}
+
 TEST_CASE("in tensor memory who waits for each slot's own barriers is right") {
   for (const bool stores : {false, true}) CHECK(says_of_tensor(0, stores) == "");
 }

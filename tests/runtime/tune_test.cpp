@@ -88,6 +88,27 @@ struct Record {
   tj::cache::Key key;
 };
 
+TEST_CASE("operands are filled to their end and no further, also where they are no multiple of the values that are drawn") {
+  TuneMachine machine;
+  Runtime runtime(machine.options());
+  CHECK(tune(runtime, "1504", 1).variants.size() >= 1);
+  constexpr long kBytes = 1504L * 1504 * 2, kPatternBytes = 2L << 21;
+  long allocated = 0, copied = 0, most = 0;
+  std::istringstream lines(machine.cuda.log());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string call;
+    long bytes = 0;
+    words >> call >> bytes;
+    if (call == "cuMemAlloc") allocated += bytes;
+    if (call == "cuMemcpyHtoD") copied += bytes, most = std::max(most, bytes);
+  }
+  CHECK(kBytes > kPatternBytes);
+  CHECK(allocated == 3 * kBytes);  // a, b and d
+  CHECK(copied == allocated);
+  CHECK(most == kPatternBytes);
+}
+
 TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that problem alone") {
   TuneMachine machine;
   Runtime runtime(machine.options());
