@@ -13,10 +13,11 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "layout"))
 import rules  # noqa: E402
 
-USUAL_COST_S = {"unit": 0.5, "model": 10.0, "compile": 20.0}
+USUAL_COST_S = {"unit": 0.5, "model": 4.0, "compile": 15.0}
 OWN_TESTS = {"": ("runtime", "c_api", "custom")}   # of src/*.cpp
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
-SAME_NAME, SAME_FOLDER = 8.0, 3.0  # how much more a test of that kind may cost for its turn
+SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
+NO_WORDS = {"model", "compile", "gpu", "test"}  # of tests: labels
 
 
 class Test(NamedTuple):
@@ -40,11 +41,19 @@ def targets_of(command, environment, folder):
     if command and command[0].startswith(prefix):
         return (command[0][len(prefix):],)
     script = next((Path(word) for word in command if word.endswith(".py")), None)
-    text = script.read_text() if script and script.is_file() else ""
-    found = [value.split("=", 1)[1][len(prefix):] for value in environment if value.startswith("TJ_TEST_LIBRARY=" + prefix)]
+    text = text_of(script) if script and script.is_file() else ""
+    found = [value.split("=", 1)[1][len(prefix):] for value in environment
+             if "TJ_TEST_LIBRARY" in text and value.startswith("TJ_TEST_LIBRARY=" + prefix)]
     if "TJ_TEST_BUILD_DIR" in text:
         found += sorted(str(path.relative_to(folder)) for path in (folder / "bin").glob("tj-*"))
     return tuple(found)
+
+
+def text_of(script):
+    """A script's text and that of the modules beside it that it imports."""
+    text = script.read_text()
+    beside = [script.parent / f"{name}.py" for name in re.findall(r"^(?:import|from)\s+(\w+)", text, re.M)]
+    return text + "".join(path.read_text() for path in beside if path.is_file())
 
 
 def not_built(folder):
@@ -96,20 +105,24 @@ def usual_cost(test):
 
 
 def chosen(path, listed, cost, limit_s):
-    """Tests for a mutant of a file, in order, until their cost is more than the limit; and how many were left out for it."""
+    """Tests for a mutant of a file, in order, of at most that cost together; and how many were left out for it.
+
+    Those of its own name and folder are taken before others, and what was taken is run by what it costs for its worth.
+    """
     own, others = folders_for(folder_of(path))
-    stem = set(Path(path).stem.split("_"))
+    stem = set(Path(path).stem.split("_")) - {own[0]}
     ranked = []
     for test in listed:
         folder, _, name = test.name.partition(".")
         if not test.targets or not set(test.labels) & set(USUAL_COST_S) or folder not in own + others:
             continue
-        weight = (SAME_FOLDER if folder in own else 1.0) * (SAME_NAME if stem & set(name.split("_")) else 1.0)
+        common = len(stem & (set(name.split("_")) - NO_WORDS))
+        worth = (SAME_FOLDER if folder in own else 1.0) * SAME_WORD ** common
         seconds = cost.get(test.name, usual_cost(test))
-        ranked.append(((seconds + 0.2) / weight, test.name, seconds, test))
+        ranked.append(((folder not in own, -common, seconds, test.name), (seconds + 0.2) / worth, test))
     taken, spent = [], 0.0
-    for _, _, seconds, test in sorted(ranked, key=lambda each: each[:2]):
-        if spent + seconds <= limit_s:
-            taken.append(test)
-            spent += seconds
-    return taken, len(ranked) - len(taken)
+    for first, turn, test in sorted(ranked, key=lambda each: each[0]):
+        if spent + first[2] <= limit_s:
+            taken.append((turn, test.name, test))
+            spent += first[2]
+    return [test for _, _, test in sorted(taken, key=lambda each: each[:2])], len(ranked) - len(taken)
