@@ -79,6 +79,13 @@ class Program(unittest.TestCase):
             self.assertIn("node body: 3 is no type", done.stdout)
         self.assertEqual(self.check("--seeds", "1", program=("sh", "-c", "kill -SEGV $$")).returncode, 1)
 
+    def test_a_line_that_was_cut_off_is_passed_over(self):
+        """A program may end while it writes its report."""
+        words = "printf '{\"kernel\": \"ha\\n{\"finding\"\\n' >> \"$TJ_MODEL_REPORT\"; exec " + " ".join([PROGRAM, *SIZES])
+        done = self.check("--seeds", "1", program=("sh", "-c", words))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stderr, "")
+
     def test_a_site_that_no_kernel_has_is_refused(self):
         listed = self.check("--list-sites").stdout.splitlines()
         wait = next(line.split("\t")[0] for line in listed if line.split("\t")[1] == "wait")
