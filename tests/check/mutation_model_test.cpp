@@ -1,9 +1,12 @@
 // Protects the promise that no barrier can be left out unnoticed: of one kernel of each kind of matrix instruction, every site off or
-// weakened and every ring of another depth is reported by the model, or is no fault for a reason that is written down. The full set is
-// tj-check --all --mutate.
+// weakened and every ring of another depth is reported by the model, or is no fault for a reason that is written down. Then sites alone, of many
+// kernels with short rings: a sample of them, all with TJ_TEST_FULL=1. The full set of mutants is tj-check --all --mutate.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +16,8 @@
 #include "check/kernels.hpp"
 #include "check/mutants.hpp"
 #include "support/environment.hpp"
+#include "tests/check/short_rings.hpp"
+#include "tests/support/full_run.hpp"
 #include "tests/support/scratch.hpp"
 
 using namespace tj;
@@ -23,12 +28,20 @@ struct Score {
   std::size_t mutants = 0, equivalent = 0;
 };
 
-Score judge_all(const char* op_name, const char* target, const char* flags, bool sites_alone = false) {
+/// So many of them, in their order, the same in each run.
+std::vector<check::Mutant> sample_of(std::vector<check::Mutant> mutants, std::size_t count) {
+  std::vector<check::Mutant> sample;
+  std::mt19937 random(1);
+  std::sample(std::make_move_iterator(mutants.begin()), std::make_move_iterator(mutants.end()), std::back_inserter(sample), static_cast<std::ptrdiff_t>(count), random);
+  return sample;
+}
+
+/// most: 0 judges all mutants.
+Score judge_some(const ops::Op& op, const char* target, const char* flags, bool sites_alone, std::size_t most) {
   const testing::Scratch scratch;
   Options options;
   options.cache_dir = scratch.path();
   check::Kernels kernels(support::resolve_settings(options), arch::parse_target(target), support::Log(LogLevel::off, {}));
-  const ops::Op& op = *ops::find(op_name);
   std::vector<check::Subject> subjects;
   for (ops::Trial& trial : op.trials(check::flags_of(flags), *kernels.target().arch)) subjects.push_back(check::make_subject(op, std::move(trial), kernels));
   std::vector<const check::Subject*> problems;
@@ -38,14 +51,48 @@ Score judge_all(const char* op_name, const char* target, const char* flags, bool
   Score score;
   std::vector<check::Mutant> mutants = check::mutants_of(subjects.front(), kernels);
   if (sites_alone) mutants.erase(std::remove_if(mutants.begin(), mutants.end(), [](const check::Mutant& mutant) { return !mutant.text.empty(); }), mutants.end());
+  if (most != 0) mutants = sample_of(std::move(mutants), most);
   for (const check::Judged& judged : check::judge(problems, kernels, std::move(mutants), seeds)) {
     ++score.mutants;
     score.equivalent += judged.verdict == check::Verdict::equivalent;
+    CAPTURE(target);
     CAPTURE(judged.mutant.kernel->name);
     CAPTURE(judged.mutant.what);
     CHECK(judged.verdict != check::Verdict::survived);
   }
   return score;
+}
+
+Score judge_all(const char* op_name, const char* target, const char* flags, bool sites_alone = false) {
+  return judge_some(*ops::find(op_name), target, flags, sites_alone, 0);
+}
+
+constexpr bool kSampled = true, kFullOnly = false;
+constexpr std::size_t kSample = 8;  // sites of a kernel
+
+/// A kernel whose sites are judged.
+struct Row {
+  bool sampled;  ///< else in a full run alone
+  const char* op;
+  const char* target;
+  const char* flags;  ///< of one kernel
+  int slots = 2;
+  bool walking = true;  ///< with one tile a block, rings of what is filled once a tile would never come round
+  testing::Shape shape = testing::Shape::any;
+};
+
+void judge_rows(const std::vector<Row>& rows) {
+  const bool full = testing::full_run();
+  for (const Row& row : rows) {
+    if (!full && !row.sampled) continue;
+    const testing::ShortRings op(*ops::find(row.op), row.slots, row.walking, row.shape);
+    const Score score = judge_some(op, row.target, row.flags, true, full ? 0 : kSample);
+    CAPTURE(row.target);
+    CAPTURE(row.flags);
+    CHECK(score.mutants > 0);
+    CHECK(score.equivalent * 4 <= score.mutants + 8);  // an excuse is the exception
+    if (full) MESSAGE(row.op, " on ", row.target, ' ', row.flags, ": ", score.mutants, " sites, ", score.equivalent, " equivalent");
+  }
 }
 
 }  // namespace
@@ -85,4 +132,57 @@ TEST_CASE("a warp's: every mutant of a product is caught") {
 TEST_CASE("a wave's: every mutant of attention and of a product is caught") {
   CHECK(judge_all("fmha", "model:gfx1100", "--head-dim 64 --causal true").equivalent == 0);
   CHECK(judge_all("gemm", "model:gfx90a", "--dtype f16").equivalent == 0);
+}
+
+TEST_CASE("sites of attention with short rings, on a warpgroup's products") {
+  judge_rows({{kSampled, "fmha", "model:sm_90a", "--head-dim 64 --causal true"}, {kFullOnly, "fmha", "model:sm_90a", "--head-dim 64 --causal false"}});
+}
+
+TEST_CASE("sites of attention with rings of one slot, on a warp's products: copies by threads, by the copy engine") {
+  judge_rows({{kSampled, "fmha", "model:sm_80", "--head-dim 128 --causal true", 1, false, testing::Shape::last},
+              {kFullOnly, "fmha", "model:sm_80", "--head-dim 64 --causal false", 1, false, testing::Shape::last},
+              {kFullOnly, "fmha", "model:sm_120a", "--head-dim 128 --causal true", 1, false, testing::Shape::last},
+              {kSampled, "fmha", "model:sm_120a", "--head-dim 64 --causal false", 1, false, testing::Shape::last}});
+}
+
+TEST_CASE("sites of attention on a wave's products") {
+  judge_rows({{kFullOnly, "fmha", "model:gfx1100", "--head-dim 128 --causal true", 0, false},
+              {kFullOnly, "fmha", "model:gfx1100", "--head-dim 64 --causal false", 0, false},
+              {kSampled, "fmha", "model:gfx90a", "--head-dim 128 --causal true", 0, false},
+              {kFullOnly, "fmha", "model:gfx90a", "--head-dim 64 --causal false", 0, false}});
+}
+
+TEST_CASE("sites of chunk output with short rings, on a warpgroup's products and in tensor memory") {
+  judge_rows({{kFullOnly, "chunk_o", "model:sm_90a", "--head-ratio 1"},
+              {kSampled, "chunk_o", "model:sm_90a", "--head-ratio 2"},
+              {kFullOnly, "chunk_o", "model:sm_90a", "--head-ratio 3"},
+              {kFullOnly, "chunk_o", "model:sm_100a", "--head-ratio 1"},
+              {kSampled, "chunk_o", "model:sm_100a", "--head-ratio 2"}});
+}
+
+TEST_CASE("sites of products with short rings: two consumer roles; one; clusters that share b, a, and both; sums that are promoted") {
+  judge_rows({{kSampled, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64"},
+              {kFullOnly, "gemm", "model:sm_90a", "--dtype f16 --tile 64x32x128"},
+              {kFullOnly, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64c2x1"},
+              {kFullOnly, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64c1x2"},
+              {kSampled, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64c2x2"},
+              {kSampled, "gemm", "model:sm_90a", "--dtype e4m3 --out bf16 --tile 128x128x128"},
+              {kFullOnly, "gemm", "model:sm_90a", "--dtype e4m3 --out bf16 --tile 64x64x256"}});
+}
+
+TEST_CASE("sites of rungs of one role: stores by all warps; copies by one thread, one slot and two") {
+  judge_rows({{kFullOnly, "gemm", "model:sm_90a", "--rung v3", 0}, {kSampled, "gemm", "model:sm_90a", "--rung v4", 0}, {kFullOnly, "gemm", "model:sm_90a", "--rung v5", 0}});
+}
+
+TEST_CASE("sites of products of warps with short rings: copies by threads and by the copy engine, by a role of their own and by the one that multiplies") {
+  std::vector<Row> rows;
+  for (const char* tile : {"--dtype f16 --tile 64x64x128", "--dtype f16 --tile 64x128x64"}) {
+    const bool sampled = rows.empty();
+    rows.push_back({kFullOnly, "gemm", "model:sm_80", tile, 2, true, testing::Shape::last});
+    rows.push_back({sampled, "gemm", "model:sm_80", tile, 2, true, testing::Shape::first});
+    rows.push_back({sampled, "gemm", "model:sm_90", tile, 2, true, testing::Shape::first});
+    rows.push_back({kFullOnly, "gemm", "model:sm_90", tile, 2, true, testing::Shape::last});
+    rows.push_back({kFullOnly, "gemm", "model:sm_120a", tile, 2, true, testing::Shape::last});
+  }
+  judge_rows(rows);
 }
