@@ -17,7 +17,7 @@
 #include "check/mutants.hpp"
 #include "support/environment.hpp"
 #include "tests/check/short_rings.hpp"
-#include "tests/support/full_run.hpp"
+#include "tests/support/full.hpp"
 #include "tests/support/scratch.hpp"
 
 using namespace tj;

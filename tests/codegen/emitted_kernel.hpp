@@ -18,12 +18,6 @@
 
 namespace tj::test {
 
-/// A site that may go unnoticed.
-struct Excuse {
-  const char* what;  ///< part of the site's name
-  const char* reason;
-};
-
 class EmittedKernel {
  public:
   EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}

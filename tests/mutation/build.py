@@ -102,6 +102,11 @@ class Build:
         if source.resolve() == mutated:
             words[words.index("-c") + 1] = str(tree / path)
             extra = (*extra, "-iquote", str(source.parent))
+        elif f'"{mutated}"' in source.read_text():  # several sources in one, which names them by their whole paths
+            several = tree / f"several_{source.name}"
+            several.write_text(source.read_text().replace(f'"{mutated}"', f'"{tree / path}"'))
+            words[words.index("-c") + 1] = str(several)
+            extra = (*extra, "-iquote", str(mutated.parent))
         words[words.index("-o") + 1] = str(output)
         first = [f"-I{tree / folder}" for folder in ("include", "src", ".", "kernel_templates")]
         if precompiled:
