@@ -43,7 +43,7 @@ def targets_of(command, environment, folder):
     script = next((Path(word) for word in command if word.endswith(".py")), None)
     text = text_of(script) if script and script.is_file() else ""
     found = [value.split("=", 1)[1][len(prefix):] for value in environment
-             if "TJ_TEST_LIBRARY" in text and value.startswith("TJ_TEST_LIBRARY=" + prefix)]
+             if re.search("TJ_TEST_(LIBRARY|BUILD_DIR)", text) and value.startswith("TJ_TEST_LIBRARY=" + prefix)]
     if "TJ_TEST_BUILD_DIR" in text:
         found += sorted(str(path.relative_to(folder)) for path in (folder / "bin").glob("tj-*"))
     return tuple(found)
