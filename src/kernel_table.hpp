@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,11 @@ struct LoadedKernel {
   bool waits_itself = false;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names
   KernelReport report;
+
+  /// A launch of so many blocks. memory: what it may touch, for a driver that checks accesses.
+  launch::LaunchConfig config(unsigned blocks, std::span<const support::MemoryRange> memory = {}) const {
+    return {{blocks, 1, 1}, threads, smem_bytes, waits_itself, cluster, memory};
+  }
 };
 
 struct HotKey {

@@ -5,7 +5,6 @@
 #include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -26,6 +25,7 @@
 #include "ops/gemm_steps.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
+#include "prepared.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/log.hpp"
@@ -108,15 +108,9 @@ struct Runtime::Impl {
 
   void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
     ops::LaunchPlan plan;
-    plan.sm_count = kernel.sm_count;
-    plan.blocks_per_sm = kernel.blocks_per_sm;
-    op.plan(args, kernel.geometry, plan);
-    std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
-    for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
-    if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
+    plan_launch(op, args, kernel, plan);
     const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
-    const launch::LaunchConfig config{{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster, memory.ranges()};
-    kernel.driver->launch(kernel.device, *kernel.kernel, config, plan.params.data(), plan.params_bytes, stream);
+    kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(), plan.params_bytes, stream);
   }
 
   // ---- kernels of users' own: the caller is the op -------------------------------------------------------------------
@@ -138,7 +132,7 @@ struct Runtime::Impl {
       fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
     if (what.blocks % kernel->cluster != 0) [[unlikely]]
       fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ", kernel->cluster, ", the blocks of a cluster"));
-    kernel->driver->launch(kernel->device, *kernel->kernel, {{what.blocks, 1, 1}, kernel->threads, kernel->smem_bytes, kernel->waits_itself, kernel->cluster}, what.params, what.bytes, stream);
+    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes, stream);
   }
 
   /// Without a lock once the kernel is loaded there.
@@ -163,20 +157,7 @@ struct Runtime::Impl {
     if (how != nullptr) *how = artifact.report;
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
-    auto kernel = std::make_unique<LoadedKernel>();
-    kernel->driver = driver;
-    kernel->kernel = load_binary(op, request, target, *driver, device.index, artifact);
-    kernel->device = device.index;
-    kernel->sm_count = static_cast<unsigned>(driver->device_info(device.index).sm_count);
-    kernel->threads = artifact.threads;
-    kernel->cluster = artifact.cluster;
-    kernel->blocks_per_sm = artifact.cluster > 1 ? 1 : artifact.blocks_per_sm;  // of clusters the driver tells all blocks that fit
-    kernel->smem_bytes = artifact.smem_bytes;
-    kernel->waits_itself = target.arch->overlapped_launch;  // every emitted unit does
-    if (kernel->cluster > 1)
-      kernel->sm_count = kernel->cluster * driver->resident_clusters(device.index, *kernel->kernel, {{kernel->cluster, 1, 1}, kernel->threads, kernel->smem_bytes, kernel->waits_itself, kernel->cluster});
-    for (const auto& [name, value] : artifact.geometry) kernel->geometry.push_back(value);
-    kernel->report = artifact.report;
+    auto kernel = loaded_kernel(driver, device.index, load_binary(op, request, target, *driver, device.index, artifact), *target.arch, artifact);
     kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (how != nullptr) *how = kernel->report;
     return *table.insert(key, std::move(kernel));

@@ -15,6 +15,7 @@
 #include "compile/hip_version.hpp"
 #include "compile/host_process.hpp"
 #include "compile/library_search.hpp"
+#include "compile/phases.hpp"
 #include "support/fail.hpp"
 
 namespace tj::compile {
@@ -41,6 +42,11 @@ std::string tool_folder(const PrivateDirectory& directory, const std::string& ll
   std::filesystem::create_symlink(lld, folder + "/ld.lld", failed);
   if (failed) fail(Stage::compile, Code::io, cat("cannot make ", folder, "/ld.lld: ", failed.message(), "; set TMPDIR to a directory that can hold links"));
   return folder;
+}
+
+/// Up to the types, up to the optimised bitcode, up to the machine's code as text: an object would be linked.
+std::vector<ShorterRun> shorter_runs(const PrivateDirectory& directory) {
+  return {{kFrontEnd, {"-fsyntax-only"}}, {kOptimiser, {"-emit-llvm", "-c", "-o", directory.path() + "/unit.bc"}}, {"code generation", {"-S", "-o", directory.path() + "/unit.s"}}};
 }
 
 class Clang final : public Compiler {
@@ -74,14 +80,17 @@ class Clang final : public Compiler {
     std::vector<std::string> argv = {found.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", kObjectVersion, "-B", tools};
     for (std::string& option : hip_options(job.arch)) argv.push_back(std::move(option));
     argv.insert(argv.end(), job.options.begin(), job.options.end());
-    argv.insert(argv.end(), {"-I", directory.path() + "/include", unit, "-o", object});
-    const ProcessResult result = run_process(argv, directory, tools);
+    argv.insert(argv.end(), {"-I", directory.path() + "/include", unit});
+    std::vector<std::string> whole = argv;
+    whole.insert(whole.end(), {"-o", object});
+    const ProcessResult result = run_process(whole, directory, tools);
 
     Binary binary;
     binary.log = result.output;
     if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(found, job, result);
     read_code_object_use(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (job.time_phases) binary.phases = phases_by_shorter_runs(argv, shorter_runs(directory), directory, tools, binary.milliseconds, "assembler and linker");
     return binary;
   }
 

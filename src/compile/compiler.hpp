@@ -23,12 +23,20 @@ struct Job {
   std::vector<Header> headers;    ///< every include that the text can reach
   std::string arch;               ///< "sm_90a"; the host compiler ignores it
   std::vector<std::string> options;  ///< beyond the backend's own; part of the cache key
+  bool time_phases = false;          ///< Binary::phases is wanted, which may take further runs of the compiler
+};
+
+/// A part of a compile, under one of the names of phases.hpp or the compiler's own.
+struct Phase {
+  std::string name;
+  double milliseconds = 0;
 };
 
 struct Binary {
   std::string bytes;   ///< cubin, code object or shared object
   std::string log;     ///< warnings and resource use
-  double milliseconds = 0;
+  double milliseconds = 0;  ///< of the one compile that made the bytes
+  std::vector<Phase> phases; ///< in order, where the job asks for them and the compiler tells them apart; else empty
   int registers = 0;   ///< a thread; 0 when unknown
   int spill_bytes = 0; ///< stores + loads
   std::vector<std::string> warnings;  ///< lines of the log that cost speed: spills, serialised matrix instructions

@@ -9,6 +9,7 @@
 #include "compile/compile_log.hpp"
 #include "compile/host_process.hpp"
 #include "compile/library_search.hpp"
+#include "compile/phases.hpp"
 #include "compile/program_search.hpp"
 #include "support/fail.hpp"
 
@@ -64,13 +65,18 @@ class HostCompiler final : public Compiler {
     std::vector<std::string> argv = {path};
     for (std::string& option : base_options(job.arch)) argv.push_back(std::move(option));
     argv.insert(argv.end(), job.options.begin(), job.options.end());
-    argv.insert(argv.end(), {"-I", directory.path() + "/include", "-x", "c++", unit, "-o", object});
-    const ProcessResult result = run_process(argv, directory);
+    argv.insert(argv.end(), {"-I", directory.path() + "/include", "-x", "c++", unit});
+    std::vector<std::string> whole = argv;
+    whole.insert(whole.end(), {"-o", object});
+    const ProcessResult result = run_process(whole, directory);
 
     Binary binary;
     binary.log = result.output;
     if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(path, job, result);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (job.time_phases)
+      binary.phases = phases_by_shorter_runs(argv, {{kFrontEnd, {"-fsyntax-only"}}, {"optimiser and code generation", {"-S", "-o", directory.path() + "/unit.s"}}}, directory, {},
+                                             binary.milliseconds, "assembler and linker");
     return binary;
   }
 

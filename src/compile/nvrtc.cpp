@@ -16,6 +16,7 @@
 #include "compile/backends.hpp"
 #include "compile/compile_log.hpp"
 #include "compile/library_search.hpp"
+#include "compile/phases.hpp"
 #include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
@@ -45,6 +46,11 @@ struct Api {
   decltype(&nvrtcGetProgramLog) log = nullptr;
 
   std::string name() const { return cat("NVRTC ", major, ".", minor); }
+  /// Whether it takes --time: those that do have an error for a time file that cannot be written, which early ones of 12 do not know.
+  bool times_phases() const {
+    constexpr auto kTimeFileWriteFailed = static_cast<nvrtcResult>(12);
+    return std::string_view(error_string(kTimeFileWriteFailed)).find("TIME_FILE") != std::string_view::npos;
+  }
 
   void check(nvrtcResult result, const char* call) const {
     if (result == NVRTC_SUCCESS) return;
@@ -136,11 +142,13 @@ class Nvrtc final : public Compiler {
     // Since 12.9 NVRTC keeps a disk cache of its own: it would make cold timings untrue and keep a second copy of what
     // tilejit's cache holds. The option does not change the output, so it is no part of the base options.
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.emplace_back("--no-cache");
+    if (job.time_phases && api.times_phases()) options.emplace_back("--time=-");  // into the log
     options.insert(options.end(), job.options.begin(), job.options.end());
     RtcProgram<Api> program(api, job);
     const nvrtcResult result = program.compile(options);
     Binary binary;
     binary.log = program.log();
+    take_nvrtc_times(binary);
     if (result != NVRTC_SUCCESS) refuse(api, job, result, binary.log);
     binary.bytes = program.code();
     if (binary.bytes.empty())

@@ -3,7 +3,6 @@
 // Decides the life of the handle and how texts go in and out. Knows no options. Invariant: the handle dies with the object.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -43,7 +42,7 @@ class RtcProgram {
 
   std::string log() const {
     std::string text = fetch(api_.log_size, api_.log, "GetProgramLog");
-    text.resize(std::min(text.find('\0'), text.size()));
+    std::erase(text, '\0');  // at its end, and in NVRTC's also before the table of --time
     return text;
   }
 

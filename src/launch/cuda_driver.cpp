@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launch/bare_launch.hpp"
 #include "launch/cuda_api.hpp"
 #include "launch/cuda_context.hpp"
 #include "launch/cuda_graph.hpp"
@@ -184,6 +185,14 @@ class CudaDriver final : public Driver {
     api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
   }
 
+  void launch_bare(const Kernel& kernel, const LaunchConfig& config, const void* params, Stream stream, int times) {
+    const auto& loaded = static_cast<const CudaKernel&>(kernel);
+    void* arguments[] = {const_cast<void*>(params)};
+    const LaunchDescription description(config, stream);
+    const ContextScope scope(api_, loaded.context(), Stage::launch);
+    for (int i = 0; i < times; ++i) api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
+  }
+
   unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) override {
     const LaunchDescription description(config, {});
     int count = 0;
@@ -290,6 +299,11 @@ class CudaDriver final : public Driver {
 };
 
 }  // namespace
+
+void launch_bare(Driver& driver, int device, const Kernel& kernel, const LaunchConfig& config, std::span<const std::byte> params, Stream stream, int times) {
+  if (auto* cuda = dynamic_cast<CudaDriver*>(&driver)) return cuda->launch_bare(kernel, config, params.data(), stream, times);
+  for (int i = 0; i < times; ++i) driver.launch(device, kernel, config, params.data(), params.size(), stream);
+}
 
 std::shared_ptr<Driver> open_cuda(std::string* reason) {
   std::string ignored;

@@ -6,6 +6,7 @@
 #include "ops/op_flags.hpp"
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
+#include "ops/workloads.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -89,6 +90,22 @@ class ChunkO final : public Op {
 const Op& chunk_o_op() {
   static const ChunkO op;
   return op;
+}
+
+std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch&) {
+  Flags kernels = flags;
+  const Sizes sizes("chunk_o", kernels, {{"heads", 16}});
+  const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {8192});
+  std::vector<Workload> list;
+  for (const ChunkOKernel& kernel : combinations<ChunkOKernel>("chunk_o", kernels, first_of_each(choices()), set)) list.push_back({chunk_o_trial(kernel, sizes.at("heads"), lengths), 0});
+  return list;
+}
+
+std::vector<TileCount> chunk_o_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks) {
+  const auto& of = *static_cast<const ChunkOArgs*>(args);
+  // A block walks its share of items as one tile. How many chunks the lists have is read on the device: as many as there is room for.
+  const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / geometry[0]), walkers = std::max<std::int64_t>(blocks, 1);
+  return {{std::min(items, walkers), (items + walkers - 1) / walkers}};
 }
 
 int chunk_o_divisor(std::int64_t heads) { return (heads % 2 == 0 ? 2 : 1) * (heads % 3 == 0 ? 3 : 1); }

@@ -11,6 +11,7 @@
 #include "ops/op_flags.hpp"
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
+#include "ops/workloads.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -81,19 +82,30 @@ std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
   support::fail(Stage::argument, Code::internal, "fmha: a graph without kRowsPerBlock");
 }
 
-Trial trial_of(const FmhaConfig& config, const Sizes& sizes) {
+/// Keys that the queries of one head see, all together.
+double visible_keys(std::int64_t queries, std::int64_t keys, bool causal) {
+  if (!causal) return static_cast<double>(queries) * static_cast<double>(keys);
+  double sum = 0;
+  for (std::int64_t row = 0; row < queries; ++row) sum += static_cast<double>(std::clamp<std::int64_t>(row + 1 + keys - queries, 0, keys));
+  return sum;
+}
+
+/// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
+Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false) {
   const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"), queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = kernel_flags(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}), dense("k", config.dtype, {batch, kv, keys, width}), dense("v", config.dtype, {batch, kv, keys, width}),
-                   dense("o", config.dtype, {batch, heads, queries, width}, true), dense("lse", DType::f32, {batch, heads, queries}, true)};
-  trial.with_args = [config, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+                   dense("o", config.dtype, {batch, heads, queries, width}, true)};
+  if (!usual) trial.tensors.push_back(dense("lse", DType::f32, {batch, heads, queries}, true));
+  trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
-    FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), {}, config.causal, config.step};
+    FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), {}, {}, config.causal, config.step};
+    if (!usual) args.lse = tensor(4);
     // With it, maxima move so far from block to block that outputs are corrected.
-    args.scale = config.general_scale ? -1.5f : 1.0f;
+    if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
     use(&args);
   };
   return trial;
@@ -173,6 +185,30 @@ class Fmha final : public Op {
 const Op& fmha_op() {
   static const Fmha op;
   return op;
+}
+
+std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
+  Flags kernels = flags;
+  Sizes sizes("fmha", kernels, {{"batch", 4}, {"heads", 32}, {"kv-heads", 0}, {"seq-q", 4096}, {"seq-k", 0}});
+  sizes.set_default("kv-heads", sizes.at("heads"));
+  sizes.set_default("seq-k", sizes.at("seq-q"));
+  std::vector<Workload> list;
+  for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+    const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
+    list.push_back({trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
+  }
+  return list;
+}
+
+std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned) {
+  const auto& of = *static_cast<const FmhaArgs*>(args);
+  const std::int64_t block_n = geometry[0], rows = geometry[1], queries = of.q.shape[2], keys = of.k.shape[2];
+  std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that its last row sees
+  for (std::int64_t first = 0; first < queries; first += rows) {
+    const std::int64_t seen = of.causal ? std::clamp<std::int64_t>(std::min(first + rows, queries) + keys - queries, 0, keys) : keys;
+    list.push_back({of.q.shape[0] * of.q.shape[1], (seen + block_n - 1) / block_n});
+  }
+  return list;
 }
 
 // Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need a

@@ -6,6 +6,7 @@
 
 #include "ops/gemm.hpp"
 #include "ops/trial.hpp"
+#include "ops/workloads.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
@@ -133,7 +134,50 @@ std::vector<std::string> take_switch(Flags& flags, const char* name, bool usual)
   return values;
 }
 
+/// A tile that was asked for and does not serve the sizes would leave some of d out.
+void require_served(const GemmSizes& sizes, GemmKernel kernel, const GemmChoice& choice, const arch::Arch& arch) {
+  set_dense(kernel, sizes);
+  std::string known;
+  for (const RankedGemm& ranked : rank_gemm(sizes, kernel, arch)) {
+    if (ranked.choice.tile == choice.tile) return;
+    if (ranked.choice.parts == 1) known += cat(known.empty() ? "" : ", ", gemm_choice_name(ranked.choice));
+  }
+  support::fail(Stage::argument, Code::invalid_argument,
+                cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]), "', which does not serve ", sizes.m, "x", sizes.n, "x", sizes.k, " on ", arch.name,
+                    "; allowed there: ", known.empty() ? "none" : known));
+}
+
 }  // namespace
+
+std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch) {
+  Flags own = flags;
+  const Sizes given("gemm", own, {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"batch", 1}});
+  const GemmSizes sizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")};
+  gemm_op().requests(own);  // refuses what does not go together
+  const std::vector<std::string> in_parts = take_switch(own, "parts", false);
+  const bool tile_given = own.count("tile") > 0;
+  const double flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
+  std::vector<Workload> list;
+  for (const GemmKernel& kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
+    for (const std::string& parts : in_parts) {
+      GemmChoice choice = tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1} : predicted_gemm(sizes, kernel, arch);
+      if (parts == "true") choice.parts = std::max(kParts, choice.parts);
+      if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
+      list.push_back({trial_of(kernel, choice, given), flops});
+      if (!tile_given && parts != "true") list.back().trial.choice = kNoChoice;  // a call's own, which may have been measured
+    }
+  return list;
+}
+
+double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arch) {
+  const auto& of = *static_cast<const GemmArgs*>(args);
+  if (of.rung != kNoGemmRung) return 0;
+  for (const auto& [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch))
+    if (ranked.number() == choice) return cycles;
+  return 0;
+}
+
+std::string gemm_choice_text(int choice) { return gemm_choice_name(GemmChoice::of(choice)); }
 
 std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
   Flags own = flags;

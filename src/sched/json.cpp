@@ -25,6 +25,19 @@ Json names(const graph::Graph& graph, const std::vector<int>& nodes) {
   return list;
 }
 
+/// With the cycles that an iteration holds each of them.
+Json units(const graph::Graph& graph) {
+  Json list = Json::array();
+  for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
+    std::int64_t cycles = 0;
+    for (const graph::Node& node : graph.nodes)
+      for (const graph::Reservation& use : node.reservations)
+        if (node.scope == graph::Scope::iteration && at(use.unit) == u) cycles += std::int64_t{use.cycles} * use.count;
+    list.push_back({{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
@@ -43,17 +56,11 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   if (graph.pairs) out["pairs"] = true;
   out["blocks_per_sm"] = graph.blocks_per_sm;
   out["persistent"] = graph.persistent;
+  out["overhead_cycles"] = graph.overhead_cycles;
   if (graph.most_iterations > 0) out["most_iterations"] = graph.most_iterations;
   out["search_nodes"] = schedule.search_nodes;
   out["solve_ms"] = schedule.solve_ms;
-  out["units"] = Json::array();
-  for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
-    std::int64_t cycles = 0;
-    for (const graph::Node& node : graph.nodes)
-      for (const graph::Reservation& use : node.reservations)
-        if (node.scope == graph::Scope::iteration && at(use.unit) == u) cycles += std::int64_t{use.cycles} * use.count;
-    out["units"].push_back({{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
-  }
+  out["units"] = units(graph);
   out["nodes"] = Json::array();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const int node = static_cast<int>(i);

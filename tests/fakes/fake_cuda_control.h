@@ -13,7 +13,7 @@ void fake_cuda_reset(void);
 void fake_cuda_fail(const char* call, int nth, int result);
 /* Every call since the reset, one a line, launches with their shape. Valid until the next use on this thread. */
 const char* fake_cuda_log(void);
-/* Off: calls are neither logged nor counted, and allocate nothing. */
+/* Off: calls are neither logged nor counted, and allocate nothing. A process that begins with FAKE_CUDA_RECORD=0 begins so. */
 void fake_cuda_record(int on);
 /* What is still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack; empty when nothing is. */
 const char* fake_cuda_leaks(void);

@@ -25,6 +25,7 @@ class FakeNvrtc {
     find(handle, reset, "fake_nvrtc_reset");
     find(handle, compiles, "fake_nvrtc_compiles");
     find(handle, refuse, "fake_nvrtc_refuse");
+    find(handle, know_times, "fake_nvrtc_know_times");
     reset();
     std::filesystem::create_symlink(TJ_FAKES_DIR "/libnvrtc.so.1", folder_ / "libnvrtc.so.13");
     const char* path = std::getenv("LD_LIBRARY_PATH");
@@ -38,6 +39,7 @@ class FakeNvrtc {
   decltype(&fake_nvrtc_reset) reset;
   decltype(&fake_nvrtc_compiles) compiles;
   decltype(&fake_nvrtc_refuse) refuse;
+  decltype(&fake_nvrtc_know_times) know_times;
 
  private:
   template <class Function>

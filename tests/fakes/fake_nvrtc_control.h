@@ -12,6 +12,9 @@ int fake_nvrtc_compiles(void);
 /* From now on every program is refused with this log; null: none is. */
 void fake_nvrtc_refuse(const char* log);
 
+/* Whether it has the option --time (default: it has). */
+void fake_nvrtc_know_times(int known);
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,7 +18,7 @@ namespace {
 struct State {
   std::mutex mutex;
   int compiles = 0;
-  bool refuse = false;
+  bool refuse = false, knows_times = true;
   std::string refusal;
 };
 State& state() {
@@ -51,10 +51,15 @@ void fake_nvrtc_reset(void) {
   const std::lock_guard lock(state().mutex);
   state().compiles = 0;
   state().refuse = false;
+  state().knows_times = true;
 }
 int fake_nvrtc_compiles(void) {
   const std::lock_guard lock(state().mutex);
   return state().compiles;
+}
+void fake_nvrtc_know_times(int known) {
+  const std::lock_guard lock(state().mutex);
+  state().knows_times = known != 0;
 }
 void fake_nvrtc_refuse(const char* log) {
   const std::lock_guard lock(state().mutex);
@@ -62,7 +67,11 @@ void fake_nvrtc_refuse(const char* log) {
   state().refusal = log != nullptr ? log : "";
 }
 
-const char* nvrtcGetErrorString(nvrtcResult result) { return result == NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR_OF_THE_FAKE"; }
+const char* nvrtcGetErrorString(nvrtcResult result) {
+  if (result == NVRTC_SUCCESS) return "NVRTC_SUCCESS";
+  const std::lock_guard lock(state().mutex);
+  return static_cast<int>(result) == 12 && state().knows_times ? "NVRTC_ERROR_TIME_FILE_WRITE_FAILED" : "NVRTC_ERROR_OF_THE_FAKE";
+}
 
 nvrtcResult nvrtcVersion(int* major, int* minor) {
   *major = 13;
@@ -90,8 +99,11 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
   const std::lock_guard lock(state().mutex);
   ++state().compiles;
+  bool timed = false;
   for (int i = 0; i < count; ++i) {
     const std::string option = options[i], key = "--gpu-architecture=";
+    timed = timed || option == "--time=-";
+    if (option == "--time=-" && !state().knows_times) return NVRTC_ERROR_INVALID_OPTION;
     if (option.compare(0, key.size(), key) == 0 && !knows(option.substr(key.size()))) {
       program->log = "nvrtc: error: invalid value for " + option + "\n";
       return NVRTC_ERROR_INVALID_OPTION;
@@ -102,6 +114,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
     return NVRTC_ERROR_COMPILATION;
   }
   program->log = "ptxas info    : Used 168 registers, used 9 barriers\n";
+  if (timed) program->log += std::string(1, '\0') + "File name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 5, ms\nunit.cu, NVVM Optimizer, 14, ms\nunit.cu, PTX Translation, 3, ms\n";
   program->code = "\177ELF" + std::string(60, '\0') + program->text;
   return NVRTC_SUCCESS;
 }

@@ -1,0 +1,87 @@
+// A call made ready and not launched: its kernels, their parameters, the driver beneath. For tools that look under a call.
+//
+// Decides how a loaded kernel's launch is put together, as hot calls do it too. Decides neither kernels (pipeline.hpp) nor choices (ops,
+// tunings.hpp). Invariant: launching a prepared call is the launches of the call, with nothing before or between them.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tilejit/runtime.hpp>
+
+#include "backends.hpp"
+#include "kernel_table.hpp"
+#include "launch/bare_launch.hpp"
+#include "ops/op.hpp"
+#include "pipeline.hpp"
+#include "tunings.hpp"
+
+namespace tj {
+
+/// What calls look up of an artifact whose binary the driver has loaded.
+std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device, std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
+                                            const Artifact& artifact);
+
+/// Parameters and grid of one launch, tensor maps encoded. On the hot path: allocates nothing.
+inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  plan.sm_count = kernel.sm_count;
+  plan.blocks_per_sm = kernel.blocks_per_sm;
+  op.plan(args, kernel.geometry, plan);
+  std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
+  for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
+  if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
+}
+
+struct PreparedLaunch {
+  const LoadedKernel* kernel = nullptr;
+  ops::LaunchPlan plan;
+
+  void launch(Stream stream) const { kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan.blocks), plan.params.data(), plan.params_bytes, stream); }
+  /// So many times, by the driver's own call alone.
+  void launch_bare(Stream stream, int times) const {
+    launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan.blocks), {plan.params.data(), plan.params_bytes}, stream, times);
+  }
+};
+
+/// Dies before who prepared it and before the tensors that it was made for.
+struct PreparedCall {
+  Device device{};
+  int choice = ops::kNoChoice;  ///< of an op that has some
+  std::shared_ptr<void> scratch;
+  std::vector<PreparedLaunch> launches;
+
+  void launch(Stream stream) const {
+    for (const PreparedLaunch& each : launches) each.launch(stream);
+  }
+};
+
+/// Makes the kernels of calls, or finds them on disk, where a runtime with these settings would look. Not thread safe.
+class CallPreparer {
+ public:
+  /// Opens nothing yet.
+  CallPreparer(const support::Settings& settings, support::Log log);
+
+  Backends& backends() { return backends_; }
+  /// choice: one of an op that has some, kNoChoice for what a call takes. Throws tj::Error as the call does.
+  PreparedCall prepare(const ops::Op& op, const void* args, int choice);
+
+ private:
+  const LoadedKernel& kernel_of(const ops::Op& op, const ops::Request& request, Device device);
+
+  const support::Settings settings_;
+  const support::Log log_;
+  Backends backends_;
+  std::unique_ptr<cache::Store> store_;  ///< null: the disk is not wanted
+  Tunings tunings_;
+  struct Kept {
+    std::string name;
+    Device device;
+    std::unique_ptr<LoadedKernel> kernel;
+  };
+  std::deque<Kept> kernels_;
+};
+
+}  // namespace tj

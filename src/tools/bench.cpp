@@ -1,0 +1,178 @@
+// tj-bench: options, and which way of working they ask for.
+//
+// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op, which names what it
+// allows. So a new op needs no change in this file. A way of working is a line of kModes.
+#include "tools/bench.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <utility>
+
+#include <tilejit/error.hpp>
+
+#include "support/atomic_file.hpp"
+#include "support/dynamic_library.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "tools/check.hpp"
+#include "tools/options.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+
+/// A way of working. Calls are timed where no flag names one.
+struct Mode {
+  const char* flag;
+  const char* help;
+  int (*run)(const BenchArguments&);
+};
+constexpr Mode kModes[] = {
+    {"--dispatch", "time what the host pays for a hot call, beside the bare launch beneath it. Needs a GPU's driver, or one that does nothing (--driver)", run_dispatch},
+    {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU", run_compile},
+};
+
+/// A way with a command line of its own: it is handed all words but its flag, and keeps to what bench() promises.
+struct OwnMode {
+  const char* flag;
+  const char* help;
+  int (*run)(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
+};
+const std::vector<OwnMode>& own_modes() {
+  static const std::vector<OwnMode> all = {};
+  return all;
+}
+
+constexpr const char* kFooter =
+    "With --op alone calls are timed on the device at hand, in two ways: single calls with the caches flushed, and calls replayed from a graph\n"
+    "(back to back where there are none). Operands hold normal random values. A call that leaves some of its output unwritten is a failure.\n"
+    "Further flags select kernels and sizes and belong to the op, as with tj-warm and tj-check; several values are separated by commas, and all\n"
+    "combinations are timed. Of a flag that is left out the op's first value is taken, of a size one that keeps a device busy.\n"
+    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; seq-k: as seq-q)\n"
+    "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile what a call takes\n"
+    "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"
+    "  chunk_indices: --lengths   copy_rows: --batch --rows --columns   sum_parts: --out --m --n --parts\n"
+    "Examples:\n"
+    "  tj-bench --op gemm --m 4096 --n 4096 --k 4096 --dtype bf16 --json gemm.json\n"
+    "  tj-bench --op fmha --batch 4 --heads 32 --seq-q 4096 --head-dim 128 --dtype bf16 --causal true\n"
+    "  tj-bench --dispatch                          every op, small problems\n"
+    "  tj-bench --dispatch --driver build/release/tests/fakes      without a GPU, on the tests' driver (FAKE_CUDA_RECORD=0: without its books)\n"
+    "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
+    "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
+    "Exit codes: 0 done, 1 something could not be timed or gave no result, 2 bad use or an output that cannot be written.";
+
+void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std::size(kModes)>& modes) {
+  app.set_version_flag("--version", cat("tj-bench ", version(), " (", build_id(), ")"), "print the version and the library's build id");
+  app.add_option("--op", arguments.ops, "fmha, gemm, chunk_o, ...")->delimiter(',')->check(no_flag);
+  app.add_option("--target", arguments.targets, "sm_90a, model:sm_90a, gfx1100, ... (default: TJ_TARGET, else the device at hand); --compile takes several, and all")->delimiter(',')->check(no_flag);
+  app.add_option("--cache-dir", arguments.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
+  app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")->check(no_flag);
+  app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);
+  app.add_option("--rounds", arguments.rounds, "how often each thing is timed")->check(CLI::Range(1, 100000));
+  app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)")->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  CLI::Option* before = nullptr;
+  for (std::size_t i = 0; i < std::size(kModes); ++i) {
+    CLI::Option* flag = app.add_flag(kModes[i].flag, modes[i], kModes[i].help);
+    if (before != nullptr) flag->excludes(before);
+    before = flag;
+  }
+  for (const OwnMode& mode : own_modes()) app.add_flag(mode.flag, cat(mode.help, "; ", mode.flag, " --help has its options"));
+  app.allow_extras();
+  app.footer(kFooter);
+}
+
+/// Fills arguments and mode, null where no flag names one; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& arguments, const Mode*& mode) {
+  CLI::App app("Times calls of the library, what lies beneath them, and how kernels are made.", "tj-bench");
+  std::array<bool, std::size(kModes)> modes{};
+  add_options(app, arguments, modes);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, *arguments.out, *arguments.err) == 0 ? kExitOk : kExitBadUse;
+  }
+  for (const OpFlag& flag : read_op_flags(app.remaining())) {
+    auto& values = arguments.op_flags[flag.name];
+    if (flag.values.empty()) values.emplace_back("true");
+    values.insert(values.end(), flag.values.begin(), flag.values.end());
+  }
+  if (arguments.ops.empty() && !arguments.op_flags.empty())
+    bad_use(cat("--", arguments.op_flags.begin()->first, " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)"));
+  for (const std::string& name : arguments.ops) find_op(name);
+  for (std::size_t i = 0; i < std::size(kModes); ++i)
+    if (modes[i]) mode = &kModes[i];
+  return std::nullopt;
+}
+
+/// From now on who asks for "libcuda.so.1" gets what the process already has.
+void take_driver(const std::string& given) {
+  if (given.empty()) return;
+  std::string searched;
+  auto library = support::DynamicLibrary::open_first({given + "/libcuda.so.1", given}, &searched);
+  if (library == nullptr || library->symbol("cuInit") == nullptr)
+    bad_use(cat("--driver is '", given, "'; allowed: a libcuda.so.1, or the folder that has it", library == nullptr ? "; tried " + searched : "; cuInit is not in there"));
+  support::keep_open(std::move(library));
+}
+
+int run(const std::vector<std::string>& words, BenchArguments& arguments) {
+  const Mode* mode = nullptr;  // of kModes
+  if (const std::optional<int> done = parse(words, arguments, mode)) return *done;
+  take_driver(arguments.driver);
+  return mode != nullptr ? mode->run(arguments) : run_calls(arguments);
+}
+
+}  // namespace
+
+Options bench_options(const BenchArguments& arguments) {
+  Options options;
+  if (!arguments.cache_dir.empty()) options.cache_dir = arguments.cache_dir;
+  if (!arguments.targets.empty()) options.target = arguments.targets.front();
+  options.log_sink = [err = arguments.err](LogLevel, std::string_view text) { *err << cat("tj-bench: ", text, "\n") << std::flush; };
+  return options;
+}
+
+support::Log bench_log(const BenchArguments& arguments) {
+  const Options options = bench_options(arguments);
+  return support::Log(support::resolve_settings(options).log_level, options.log_sink);
+}
+
+void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& document) {
+  if (arguments.json.empty()) return;
+  std::string problem;
+  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (!support::write_file_atomically(arguments.json, text, 0644, &problem))
+    bad_use(cat("--json is '", arguments.json, "': ", problem, "; allowed: a file in a directory that exists and may be written"));
+}
+
+int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, std::function<std::uint64_t()> allocations) {
+  for (const OwnMode& mode : own_modes())
+    if (const auto flag = std::find(words.begin(), words.end(), mode.flag); flag != words.end()) {
+      std::vector<std::string> others(words.begin(), flag);
+      others.insert(others.end(), flag + 1, words.end());
+      return mode.run(others, out, err);
+    }
+  try {
+    BenchArguments arguments;
+    arguments.out = &out;
+    arguments.err = &err;
+    arguments.allocations = std::move(allocations);
+    const int code = run(words, arguments);
+    require_written(out);
+    return code;
+  } catch (const Error& error) {
+    err << "tj-bench: " << error.what() << '\n' << error.log;
+    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
+  } catch (const std::exception& error) {
+    err << "tj-bench: " << error.what() << '\n';
+    return kExitFailures;
+  }
+}
+
+}  // namespace tj::tools

@@ -1,0 +1,211 @@
+// tj-bench --dispatch: what the host pays for a hot call, beside the bare launches beneath it.
+//
+// Decides how host time is taken and what it is compared with. The driver is the one that the process finds: a GPU's, or one that does
+// nothing (--driver), whose own time is then in both numbers. Invariant: all that is compared is measured in turns in one run, with the
+// same parameters; the device is idle when a sample begins, and its queue is never full.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include <tilejit/tilejit.hpp>
+
+#include "ops/workloads.hpp"
+#include "prepared.hpp"
+#include "support/fail.hpp"
+#include "tools/bench.hpp"
+#include "tools/bench_memory.hpp"
+#include "tools/bench_numbers.hpp"
+#include "tools/options.hpp"
+
+namespace tj::tools {
+namespace {
+
+using support::cat;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kUsualRounds = 200;
+constexpr int kCallsInSample = 64;  // far fewer than a queue holds, far more than reading the clock costs
+constexpr int kDiskHits = 10;
+
+/// Of one problem, in nanoseconds for a call.
+struct Dispatch {
+  std::string name, kernels;
+  int launches = 0;
+  std::vector<double> call, layer, bare, difference;  ///< with the device's context current, as in a program that uses the device
+  std::vector<double> alone;                           ///< a call without
+  std::vector<double> prepare, disk_us;
+  std::int64_t allocations = -1;                       ///< of a call; -1: nobody counts
+};
+
+double ns_of(int calls, const std::function<void()>& work) {
+  const Clock::time_point start = Clock::now();
+  work();
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count() / calls;
+}
+
+template <class Call>
+double sample(Runtime& runtime, Device device, const Call& call) {
+  const double ns = ns_of(kCallsInSample, [&] {
+    for (int i = 0; i < kCallsInSample; ++i) call();
+  });
+  runtime.synchronize(device);
+  return ns;
+}
+
+/// Of the calls after the first, which may make room for later ones.
+std::int64_t allocations_of(const BenchArguments& arguments, const std::function<void()>& call) {
+  if (!arguments.allocations) return -1;
+  const std::uint64_t before = arguments.allocations();
+  call();
+  return static_cast<std::int64_t>(arguments.allocations() - before);
+}
+
+/// tj::prepare() by an op's name; false for those that are steps of others and have none.
+bool prepare(Runtime& runtime, std::string_view op, const void* args, KernelReport& report) {
+  if (op == "fmha") report = runtime.prepare(*static_cast<const FmhaArgs*>(args));
+  else if (op == "gemm") report = runtime.prepare(*static_cast<const GemmArgs*>(args));
+  else if (op == "chunk_indices") report = runtime.prepare(*static_cast<const ChunkIndicesArgs*>(args));
+  else if (op == "chunk_o") report = runtime.prepare(*static_cast<const ChunkOArgs*>(args));
+  else return false;
+  return true;
+}
+
+void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer& preparer, const ops::Op& op, const void* args, Dispatch& result) {
+  const PreparedCall prepared = preparer.prepare(op, args, ops::kNoChoice);
+  const Device device = prepared.device;
+  for (const PreparedLaunch& launch : prepared.launches) result.kernels += cat(result.kernels.empty() ? "" : ", ", launch.kernel->report.name);
+  result.launches = static_cast<int>(prepared.launches.size());
+  const auto call = [&] { runtime.run_op(op.name(), args); };
+  const auto layer = [&] { prepared.launch({}); };
+  const auto bare = [&] {
+    const double ns = ns_of(kCallsInSample, [&] {
+      for (const PreparedLaunch& launch : prepared.launches) launch.launch_bare({}, kCallsInSample);
+    });
+    runtime.synchronize(device);
+    return ns;
+  };
+  call();
+  layer();
+  runtime.synchronize(device);
+  result.allocations = allocations_of(arguments, call);
+  const int rounds = arguments.rounds > 0 ? arguments.rounds : kUsualRounds;
+  preparer.backends().driver(device)->time_ms(device.index, [&] {  // whose context is current meanwhile
+    for (int round = 0; round < rounds; ++round) {
+      result.call.push_back(sample(runtime, device, call));
+      result.bare.push_back(bare());
+      result.layer.push_back(sample(runtime, device, layer));
+      result.difference.push_back(result.call.back() - result.bare.back());
+    }
+  });
+  for (int round = 0; round < rounds; ++round) result.alone.push_back(sample(runtime, device, call));
+  KernelReport report;
+  for (int round = 0; round < rounds && prepare(runtime, op.name(), args, report); ++round)
+    result.prepare.push_back(sample(runtime, device, [&] { prepare(runtime, op.name(), args, report); }));
+}
+
+/// A runtime that has its driver and nothing else, again and again. No time where the disk did not have the kernel.
+void time_disk_hits(const BenchArguments& arguments, Device device, const ops::Op& op, const void* args, Dispatch& result) {
+  for (int i = 0; i < kDiskHits; ++i) {
+    Runtime runtime(bench_options(arguments));
+    runtime.target_of(device);  // opens the driver
+    KernelReport report;
+    const double ns = ns_of(1, [&] { prepare(runtime, op.name(), args, report); });
+    if (report.origin == KernelOrigin::disk) result.disk_us.push_back(ns * 1e-3);
+  }
+}
+
+struct Problem {
+  const ops::Op* op = nullptr;
+  ops::Trial trial;
+};
+/// Small ones where no flags name them: what the device does meanwhile is not what is timed.
+std::vector<Problem> problems_of(const BenchArguments& arguments, const arch::Arch& arch) {
+  std::vector<const ops::Op*> chosen;
+  for (const std::string& name : arguments.ops) chosen.push_back(&find_op(name));
+  if (chosen.empty()) chosen = ops::all();
+  std::vector<Problem> problems;
+  for (const ops::Op* op : chosen) {
+    try {
+      if (arguments.op_flags.empty()) {
+        problems.push_back({op, op->trials({}, arch).front()});
+        continue;
+      }
+      for (ops::Workload& workload : ops::workloads(*op, arguments.op_flags, arch)) problems.push_back({op, std::move(workload.trial)});
+    } catch (const Error& e) {  // nobody named an op that the target does not serve
+      if (e.code != Code::unsupported || !arguments.ops.empty()) throw;
+    }
+  }
+  return problems;
+}
+
+std::string median_text(const std::vector<double>& samples, int digits) { return samples.empty() ? "-" : number_text(spread_of(samples).median, digits); }
+
+void print(const std::vector<Dispatch>& results, const std::string& where, int rounds, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows = {{"problem", "launches", "call ns", "p10", "p90", "bare launch ns", "call minus bare", "launch layer ns", "no context ns", "allocations", "prepare ns", "disk hit us"}};
+  for (const Dispatch& result : results) {
+    const Spread call = spread_of(result.call);
+    rows.push_back({result.name, cat(result.launches), number_text(call.median, 0), number_text(call.p10, 0), number_text(call.p90, 0), median_text(result.bare, 0), median_text(result.difference, 0),
+                    median_text(result.layer, 0), median_text(result.alone, 0), result.allocations < 0 ? "-" : cat(result.allocations), median_text(result.prepare, 0), median_text(result.disk_us, 1)});
+  }
+  print_table(rows, out);
+  out << "on " << where << "; medians of " << rounds << " samples of " << kCallsInSample << " calls, taken in turns. 'bare launch': the driver's own call with the same parameters;\n"
+      << "'launch layer': the library's, without arguments that are checked, kernels that are looked up and tensor maps; 'no context': a call\n"
+      << "where the device's context is not current. 'prepare': of what is in memory; 'disk hit': in a runtime that has only its driver\n";
+}
+
+Json to_json(const Dispatch& result) {
+  Json json = {{"problem", result.name}, {"kernels", result.kernels}, {"launches", result.launches}};
+  const auto add = [&](const char* name, const std::vector<double>& samples) { json[name] = samples.empty() ? Json(nullptr) : to_json(spread_of(samples)); };
+  add("call_ns", result.call);
+  add("bare_ns", result.bare);
+  add("call_minus_bare_ns", result.difference);
+  add("layer_ns", result.layer);
+  add("no_context_ns", result.alone);
+  add("prepare_ns", result.prepare);
+  add("disk_hit_us", result.disk_us);
+  json["allocations"] = result.allocations < 0 ? Json(nullptr) : Json(result.allocations);
+  return json;
+}
+
+}  // namespace
+
+int run_dispatch(const BenchArguments& arguments) {
+  if (arguments.targets.size() > 1) bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
+  Runtime runtime(bench_options(arguments));
+  const Device device = runtime.default_device();
+  if (device.kind == DeviceKind::cpu)
+    support::fail(Stage::launch, Code::unsupported,
+                  cat("calls on ", runtime.target_of(device), " run on the CPU, where there is no launch to compare with; give a GPU, or --driver with a libcuda.so.1 that does nothing"));
+  const arch::Target target = arch::parse_target(runtime.target_of(device));
+  CallPreparer preparer(support::resolve_settings(bench_options(arguments)), bench_log(arguments));
+  const auto driver = preparer.backends().driver(device);
+  const std::string where = cat(driver->device_info(device.index).name, " (", target.name(), ")");
+  std::vector<Dispatch> results;
+  for (const Problem& problem : problems_of(arguments, *target.arch)) {
+    Dispatch result;
+    result.name = cat(problem.op->name(), ' ', problem.trial.name);
+    const WorkloadMemory memory(problem.trial, *driver, device, arguments.seed);
+    try {
+      memory.with_args([&](const void* args) {
+        time_calls(arguments, runtime, preparer, *problem.op, args, result);
+        time_disk_hits(arguments, device, *problem.op, args, result);
+      });
+      results.push_back(std::move(result));
+    } catch (const Error& e) {
+      if (e.code != Code::unsupported || !arguments.ops.empty()) throw;
+      *arguments.err << "left out, as " << target.name() << " does not serve it: " << result.name << '\n';
+    }
+  }
+  const int rounds = arguments.rounds > 0 ? arguments.rounds : kUsualRounds;
+  print(results, where, rounds, *arguments.out);
+  Json problems = Json::array();
+  for (const Dispatch& result : results) problems.push_back(to_json(result));
+  write_json(arguments, {{"mode", "dispatch"}, {"device", where}, {"rounds", rounds}, {"calls_in_sample", kCallsInSample}, {"problems", std::move(problems)}});
+  return kExitOk;
+}
+
+}  // namespace tj::tools

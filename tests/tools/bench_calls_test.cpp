@@ -1,0 +1,156 @@
+// Protects tj-bench --op on a machine of fakes: single calls are timed without what flushes the caches, replays are counted right, operands
+// hold random values and outputs none, what a call leaves unwritten is a failure, and without a device nothing is timed.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "bench_fixture.hpp"
+#include "launch/driver.hpp"
+#include "support/expect.hpp"
+#include "tools/bench_memory.hpp"
+
+namespace {
+
+using namespace tj::test;
+namespace tools = tj::tools;
+
+int blocks_of(const BenchMachine& machine, int nth_launch) {
+  std::istringstream lines(machine.cuda.log());
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind("cuLaunchKernelEx grid ", 0) == 0 && --nth_launch == 0) return std::stoi(line.substr(22));
+  return 0;
+}
+
+TEST_CASE("both ways measure the call and nothing else, as often as they say") {
+  BenchMachine machine;
+  constexpr int kRounds = 2, kSingles = 2 + 3 * kRounds;
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--rounds", std::to_string(kRounds)});
+  CHECK(result.code == tools::kExitFailures);  // kernels of the fake write nothing
+  CHECK_MESSAGE(has(result.err, "1048576 of 1048576 elements of d were not written"), result.err);
+  REQUIRE(result.json["problems"].size() == 1);
+  const auto& problem = result.json["problems"][0];
+  CHECK(problem["ok"] == false);
+  CHECK(problem["flops"] == 2.0 * 1024 * 1024 * 1024);
+  CHECK(problem["bytes"] == 3.0 * 1024 * 1024 * 2);
+  CHECK(has(problem["kernels"].get<std::string>(), problem["tile"].get<std::string>()));
+  CHECK(problem["predicted_us"].get<double>() > 1);
+  const int calls = problem["replayed"]["calls"];
+  CHECK(problem["replayed"]["graph"] == true);
+  // The first launch is the call whose output is looked at; a block takes a microsecond.
+  const double us = blocks_of(machine, 1);
+  CHECK(us > 1);
+  for (const char* way : {"single", "replayed"}) {
+    CAPTURE(way);
+    const auto& times = problem[way]["us"];
+    CHECK(times["median"].get<double>() == doctest::Approx(us));
+    CHECK(times["p10"].get<double>() == doctest::Approx(us));
+    CHECK(times["samples"] == 3 * kRounds);
+    CHECK(problem[way]["tflops"].get<double>() == doctest::Approx(2.0 * 1024 * 1024 * 1024 / us * 1e-6));
+    CHECK(problem[way]["gb_per_s"].get<double>() == doctest::Approx(3.0 * 1024 * 1024 * 2 / us * 1e-3));
+  }
+  CHECK(count_calls(machine.cuda, "cuGraphLaunch") == kRounds * (1 + 3 + 2));
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1 + (1 + kSingles) + kSingles + calls);  // call, flushes, single calls, what was recorded
+  for (const char* part : {"on Fake H200 (sm_90a)", "kernels: gemm_f16_kk_", "predicted", "single, caches flushed", "TFLOP/s", "x predicted"}) CHECK_MESSAGE(has(result.out, part), result.out);
+  CHECK_FALSE(has(result.out, "SM clock"));  // nobody tells
+  CHECK(std::string(machine.cuda.leaks()).find("memory") == std::string::npos);
+}
+
+TEST_CASE("a tile that is named is the one that is timed, and one that does not serve the sizes is refused") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "f16", "--tile", "64x128x64,128x128x64", "--rounds", "1"});
+  REQUIRE_MESSAGE(result.json["problems"].size() == 2, result.err);
+  CHECK(result.json["problems"][0]["tile"] == "64x128x64");
+  CHECK(result.json["problems"][1]["tile"] == "128x128x64");
+  CHECK(has(result.json["problems"][1]["kernels"].get<std::string>(), "128x128x64"));
+  machine.refused({"--op", "gemm", "--m", "17", "--n", "64", "--k", "64", "--dtype", "f16", "--tile", "16x32x128"}, "--tile is '16x32x128', which does not serve 17x64x64 on sm_90a; allowed there: ");
+}
+
+TEST_CASE("a product in parts names all of its kernels") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "64", "--n", "64", "--k", "16384", "--dtype", "f16", "--rounds", "1"});
+  REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
+  const std::string kernels = result.json["problems"][0]["kernels"];
+  CHECK_MESSAGE(has(kernels, "_parts"), kernels);
+  CHECK_MESSAGE(has(kernels, ", sum_parts"), kernels);
+}
+
+TEST_CASE("attention is predicted from its schedule, with as many heads of keys as of queries and keys as queries unless told") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--op", "fmha", "--batch", "1", "--heads", "4", "--seq-q", "512", "--head-dim", "128", "--causal", "true,false", "--rounds", "1"});
+  REQUIRE_MESSAGE(result.json["problems"].size() == 2, result.err);
+  const auto &causal = result.json["problems"][0], &full = result.json["problems"][1];
+  CHECK(full["flops"] == 4.0 * 4 * 128 * 512 * 512);
+  CHECK(causal["flops"] == 4.0 * 4 * 128 * (512 * 513 / 2));
+  CHECK(full["bytes"] == 4.0 * 4 * 512 * 128 * 2);
+  CHECK(full["predicted_us"].get<double>() > causal["predicted_us"].get<double>());
+  CHECK(causal["predicted_us"].get<double>() > 0);
+  CHECK(has(full["problem"].get<std::string>(), "--kv-heads 4"));
+  CHECK(has(full["problem"].get<std::string>(), "--seq-k 512"));
+}
+
+TEST_CASE("operands hold random values and outputs bytes that no result has, until something is written") {
+  BenchMachine machine;
+  const auto driver = tj::launch::open_cuda(nullptr);
+  REQUIRE(driver != nullptr);
+  tj::ops::Trial trial;
+  trial.tensors = {tj::ops::dense("a", tj::DType::f32, {3000, 1000}), tj::ops::list_of("ends", {3}, {0, 5, 9}), tj::ops::dense("d", tj::DType::f16, {3, 5}, true)};
+  std::vector<void*> seen;
+  trial.with_args = [&](tj::Device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    seen.assign(places.begin(), places.end());
+    use(nullptr);
+  };
+  const tools::WorkloadMemory memory(trial, *driver, {tj::DeviceKind::cuda, 0}, 1);
+  memory.with_args([](const void*) {});
+  REQUIRE(seen.size() == 3);
+  const float* a = static_cast<const float*>(seen[0]);  // the fake's memory is the host's
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 3000 * 1000; ++i) {
+    sum += a[i];
+    squares += static_cast<double>(a[i]) * a[i];
+  }
+  CHECK(std::abs(sum / 3e6) < 0.01);
+  CHECK(squares / 3e6 == doctest::Approx(1).epsilon(0.01));
+  CHECK(static_cast<const std::int32_t*>(seen[1])[2] == 9);
+  CHECK(memory.bytes() == 3e6 * 4 + 3 * 4 + 15 * 2);
+  CHECK(memory.unwritten() == "15 of 15 elements of d were not written");
+  auto* d = static_cast<std::uint16_t*>(seen[2]);
+  for (int i = 0; i < 14; ++i) d[i] = 0;
+  CHECK(memory.unwritten() == "1 of 15 elements of d were not written");
+  d[14] = 0;
+  CHECK(memory.unwritten().empty());
+}
+
+TEST_CASE("without a device, or on the model, each problem is named as one that is not timed") {
+  BenchMachine machine;
+  const auto untimed = [&](const std::string& target) {
+    const BenchRun result = machine.run({"--op", "gemm,chunk_o", "--m", "64"});
+    CHECK(result.code == tools::kExitBadUse);  // --m is gemm's alone
+    const BenchRun named = machine.run({"--op", "fmha", "--seq-q", "64", "--head-dim", "64,128"});
+    CHECK(named.code == tools::kExitFailures);
+    CHECK_MESSAGE(has(named.err, "not timed: fmha --dtype f16 --head-dim 64 "), named.err);
+    CHECK_MESSAGE(has(named.err, "not timed: fmha --dtype f16 --head-dim 128 "), named.err);
+    CHECK_MESSAGE(has(named.err, "the CPU model (" + target + ")"), named.err);
+    REQUIRE(named.json["problems"].size() == 2);
+    for (const auto& problem : named.json["problems"]) CHECK_FALSE(problem.contains("single"));
+    CHECK(named.out.empty());
+  };
+  ::setenv("TJ_TARGET", "model:sm_90", 1);
+  untimed("model:sm_90");
+  ::unsetenv("TJ_TARGET");
+  machine.cuda.set_devices(0);
+  untimed("model:sm_90a");
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 0);
+}
+
+TEST_CASE("a driver that fails is told with its reason, and the other problems are still timed") {
+  BenchMachine machine;
+  machine.cuda.fail("cuGraphInstantiateWithFlags", 1, 719);
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "256", "--n", "256", "--k", "256", "--dtype", "f16,bf16", "--rounds", "1"});
+  CHECK(result.code == tools::kExitFailures);
+  CHECK_MESSAGE(has(result.err, "cuGraphInstantiateWithFlags failed with"), result.err);
+  REQUIRE(result.json["problems"].size() == 2);
+  CHECK_FALSE(result.json["problems"][0].contains("single"));
+  CHECK(result.json["problems"][1].contains("single"));
+}
+
+}  // namespace

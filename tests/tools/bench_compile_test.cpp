@@ -1,0 +1,78 @@
+// Protects tj-bench --compile on a machine of fakes: which kernels are made for which targets, each step once a round, phases under their
+// names, and that neither a missing device nor a refused source goes unsaid.
+#include <doctest/doctest.h>
+
+#include "bench_fixture.hpp"
+#include "support/expect.hpp"
+
+namespace {
+
+using namespace tj::test;
+namespace tools = tj::tools;
+
+TEST_CASE("each step of making a kernel has its time, for each target") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices,fmha", "--target", "sm_90a,sm_100a", "--rounds", "3"});
+  CHECK_MESSAGE(result.code == tools::kExitOk, result.err);
+  CHECK(machine.nvrtc.compiles() == 4 * 3);
+  REQUIRE(result.json["kernels"].size() == 4);
+  CHECK(result.json["rounds"] == 3);
+  CHECK(result.json["opening_ms"].contains("nvrtc"));
+  for (const auto& kernel : result.json["kernels"]) {
+    CAPTURE(kernel.dump());
+    CHECK(kernel["ok"] == true);
+    for (const char* step : {"schedule", "source", "compiler"}) CHECK(kernel["ms"][step]["samples"] == 3);
+    CHECK(kernel["ms"]["front end"]["median"] == 5);
+    CHECK(kernel["ms"]["optimiser"]["median"] == 14);
+    CHECK(kernel["ms"]["ptxas"]["median"] == 3);
+    const bool here = kernel["target"] == "sm_90a";
+    CHECK(kernel["ms"].contains("load") == here);
+    CHECK(kernel.contains("not_loaded") == !here);
+    if (!here) CHECK(kernel["not_loaded"] == "the device at hand runs sm_90a");
+    CHECK(kernel["registers"] == 168);
+  }
+  for (const char* part : {"schedule", "source", "front end", "optimiser", "ptxas", "load", "opening nvrtc", "4 kernels, 3 rounds"}) CHECK_MESSAGE(has(result.out, part), result.out);
+  CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
+}
+
+TEST_CASE("flags name kernels; without them the first of each op is made") {
+  BenchMachine machine;
+  const BenchRun named = machine.run({"--compile", "--op", "fmha", "--target", "sm_90a", "--dtype", "bf16", "--head-dim", "64,128", "--causal", "true"});
+  REQUIRE_MESSAGE(named.json["kernels"].size() == 2, named.err);
+  CHECK(named.json["kernels"][0]["name"] == "fmha_bf16_d64_causal");
+  CHECK(named.json["kernels"][1]["name"] == "fmha_bf16_d128_causal");
+  const BenchRun all = machine.run({"--compile"});  // the target is the device's
+  CHECK(all.json["kernels"].size() == tj::ops::all().size());
+}
+
+TEST_CASE("an op that a target does not serve is left out in words, and a use when nothing is left") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_o", "--target", "sm_90a,sm_80"});
+  CHECK_MESSAGE(result.code == tools::kExitOk, result.err);
+  REQUIRE(result.json["left_out"].size() == 1);
+  CHECK(result.json["left_out"][0] == "chunk_o on sm_80");
+  CHECK(has(result.out, "left out, as the target does not serve it: chunk_o on sm_80"));
+  machine.refused({"--compile", "--op", "chunk_o", "--target", "sm_80"}, "no target that was asked for serves any op");
+}
+
+TEST_CASE("a kernel that cannot be made is a failure with its log, beside those that can") {
+  BenchMachine machine;
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices", "--target", "sm_80,sm_90a"});  // the fake compiler knows no sm_80
+  CHECK(result.code == tools::kExitFailures);
+  CHECK_MESSAGE(has(result.err, "failed: chunk_indices for sm_80"), result.err);
+  REQUIRE(result.json["kernels"].size() == 2);
+  CHECK(result.json["kernels"][0]["ok"] == false);
+  CHECK(has(result.json["kernels"][0]["error"].get<std::string>(), "sm_80"));
+  CHECK(result.json["kernels"][1]["ok"] == true);
+}
+
+TEST_CASE("an NVRTC without the option gives the whole, and no phases") {
+  BenchMachine machine;
+  machine.nvrtc.know_times(0);
+  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices", "--target", "sm_90a"});
+  CHECK_MESSAGE(result.code == tools::kExitOk, result.err);
+  CHECK(result.json["kernels"][0]["ms"].contains("compiler"));
+  CHECK_FALSE(result.json["kernels"][0]["ms"].contains("front end"));
+}
+
+}  // namespace
