@@ -44,9 +44,9 @@ std::string tool_folder(const PrivateDirectory& directory, const std::string& ll
   return folder;
 }
 
-/// Up to the types, up to the optimised bitcode, up to the machine's code as text: an object would be linked.
+/// Up to the types, up to the optimised bitcode. The linker makes machine code of that: it links bitcode.
 std::vector<ShorterRun> shorter_runs(const PrivateDirectory& directory) {
-  return {{kFrontEnd, {"-fsyntax-only"}}, {kOptimiser, {"-emit-llvm", "-c", "-o", directory.path() + "/unit.bc"}}, {"code generation", {"-S", "-o", directory.path() + "/unit.s"}}};
+  return {{kFrontEnd, {"-fsyntax-only"}}, {kOptimiser, {"-emit-llvm", "-c", "-o", directory.path() + "/unit.bc"}}};
 }
 
 class Clang final : public Compiler {
@@ -90,7 +90,7 @@ class Clang final : public Compiler {
     if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(found, job, result);
     read_code_object_use(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (job.time_phases) binary.phases = phases_by_shorter_runs(argv, shorter_runs(directory), directory, tools, binary.milliseconds, "assembler and linker");
+    if (job.time_phases) binary.phases = phases_by_shorter_runs(argv, shorter_runs(directory), directory, tools, binary.milliseconds, "code generation and linker");
     return binary;
   }
 
