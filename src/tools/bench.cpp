@@ -83,7 +83,10 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
     if (before != nullptr) flag->excludes(before);
     before = flag;
   }
-  for (const OwnMode& mode : own_modes()) app.add_flag(mode.flag, cat(mode.help, "; ", mode.flag, " --help has its options"));
+  for (const OwnMode& mode : own_modes()) {
+    const std::string help = cat(mode.help, "; ", mode.flag, " --help has its options");
+    app.add_flag(mode.flag, help);
+  }
   app.allow_extras();
   app.footer(kFooter);
 }
