@@ -28,7 +28,7 @@ std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driv
 CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
     : settings_(settings),
       log_(std::move(log)),
-      backends_(settings_),
+      backends_(settings_, log_),
       store_(!settings_.use_disk_cache ? nullptr
                                        : std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes,
                                                                         [this](LogLevel level, std::string_view text) { log_(level, text); })),
@@ -37,7 +37,7 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
 const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Request& request, Device device) {
   for (const Kept& kept : kernels_)
     if (kept.name == request.name && kept.device == device) return *kept.kernel;
-  const arch::Target target = backends_.target(device);
+  const arch::Target target = backends_.target(device, op);
   const auto driver = backends_.driver(device);
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
@@ -58,17 +58,16 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, int choi
   call.device = op.device_of(args);
   op.validate(args, backends_.on_model(call.device));
   call.choice = choice;
-  const arch::Arch& arch = *backends_.target(call.device).arch;
   if (choice == ops::kNoChoice && op.tunable() != nullptr) {
     tunings_.refresh(call.device);
     const int tuned = tunings_.choice(op, args, call.device);
-    call.choice = tuned != kNotTuned ? tuned : op.tunable()->predicted(args, arch);
+    call.choice = tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends_.arch(call.device, op));
   }
   if (const std::size_t bytes = op.scratch_bytes(args, call.choice); bytes > 0) call.scratch = backends_.driver(call.device)->allocate(call.device.index, bytes);
   op.steps(args, call.choice, call.scratch.get(), [&](const ops::Op& step, const void* step_args) {
     step.validate(step_args, backends_.on_model(call.device));
     const bool own = &step == &op && call.choice != ops::kNoChoice;
-    const LoadedKernel& kernel = kernel_of(step, own ? op.tunable()->request_of(step_args, call.choice) : step.request_of(step_args, arch), call.device);
+    const LoadedKernel& kernel = kernel_of(step, own ? op.tunable()->request_of(step_args, call.choice) : step.request_of(step_args, backends_.arch(call.device, step)), call.device);
     PreparedLaunch& launch = call.launches.emplace_back();
     launch.kernel = &kernel;
     plan_launch(step, step_args, kernel, launch.plan);

@@ -39,7 +39,6 @@ struct Bench {
   Runtime runtime;
   CallPreparer preparer;
   Device device;
-  arch::Target target;
   std::shared_ptr<launch::Driver> driver;
   std::string device_name;
 
@@ -48,14 +47,15 @@ struct Bench {
         runtime(bench_options(of)),
         preparer(support::resolve_settings(bench_options(of)), bench_log(of)),
         device(runtime.default_device()),
-        target(arch::parse_target(runtime.target_of(device))),
         driver(preparer.backends().driver(device)),
         device_name(driver->device_info(device.index).name) {}
+  /// An op that the device's usual target does not serve may have another.
+  arch::Target target(const ops::Op& op) { return preparer.backends().target(device, op); }
 };
 
 /// What was measured of a problem.
 struct Timed {
-  std::string name, kernels, choice, unwritten;
+  std::string name, target, kernels, choice, unwritten;
   double flops = 0, bytes = 0, predicted_us = 0;
   int calls = 0;          ///< of a replay, or that follow each other
   bool recorded = false;  ///< replayed, and not enqueued one after the other
@@ -133,6 +133,7 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
   const ops::Trial& trial = workload.trial;
   Timed timed;
   timed.name = name_of(op, trial);
+  timed.target = bench.target(op).name();
   timed.flops = workload.flops;
   const WorkloadMemory memory(trial, *bench.driver, bench.device, bench.arguments.seed);
   timed.bytes = memory.bytes();
@@ -141,7 +142,7 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
     const PreparedCall& prepared = call.prepared();
     for (const PreparedLaunch& launch : prepared.launches) timed.kernels += cat(timed.kernels.empty() ? "" : ", ", launch.kernel->report.name);
     timed.choice = ops::choice_text(op, prepared.choice);
-    timed.predicted_us = predicted_us(op, args, prepared, *bench.target.arch);
+    timed.predicted_us = predicted_us(op, args, prepared, *bench.target(op).arch);
     call({});
     bench.driver->synchronize(bench.device.index, {});
     timed.unwritten = memory.unwritten();
@@ -165,7 +166,7 @@ std::vector<std::string> row_of(const Timed& timed, const std::string& name, con
 std::string replayed_text(const Timed& timed) { return cat(timed.recorded ? "graph of " : "back to back, ", timed.calls, " calls"); }
 
 void print(const Bench& bench, const Timed& timed, std::ostream& out) {
-  out << timed.name << " on " << bench.device_name << " (" << bench.target.name() << ")\n  kernels: " << timed.kernels << '\n';
+  out << timed.name << " on " << bench.device_name << " (" << timed.target << ")\n  kernels: " << timed.kernels << '\n';
   if (!timed.choice.empty()) out << "  tile: " << timed.choice << '\n';
   std::vector<std::vector<std::string>> rows = {{"", "median us", "p10", "p90", "TFLOP/s", "GB/s", "x predicted"}};
   if (std::isfinite(timed.predicted_us)) {
@@ -191,7 +192,7 @@ Json way_json(const Timed& timed, const std::vector<double>& samples) {
 }
 
 Json to_json(const Timed& timed) {
-  Json json = {{"problem", timed.name}, {"ok", timed.unwritten.empty()}, {"kernels", timed.kernels}};
+  Json json = {{"problem", timed.name}, {"target", timed.target}, {"ok", timed.unwritten.empty()}, {"kernels", timed.kernels}};
   if (!timed.choice.empty()) json["tile"] = timed.choice;
   if (!timed.unwritten.empty()) json["error"] = timed.unwritten;
   json.update({{"flops", timed.flops}, {"bytes", timed.bytes}});
@@ -207,13 +208,14 @@ Json to_json(const Timed& timed) {
 /// No device, no time: says of what.
 int name_untimed(Bench& bench, const Work& work) {
   Json problems = Json::array();
-  const std::string why = cat("the CPU model (", bench.target.name(), ") has no time of its own; give a GPU, or take --compile and --dispatch, which need none");
+  const std::string target = bench.runtime.target_of(bench.device);
+  const std::string why = cat("the CPU model (", target, ") has no time of its own; give a GPU, or take --compile and --dispatch, which need none");
   for (const auto& [op, workload] : work) {
     const std::string name = name_of(*op, workload.trial);
     *bench.arguments.err << "not timed: " << name << ": " << why << '\n';
     problems.push_back({{"problem", name}, {"ok", false}, {"error", why}});
   }
-  write_json(bench.arguments, {{"mode", "op"}, {"target", bench.target.name()}, {"problems", std::move(problems)}});
+  write_json(bench.arguments, {{"mode", "op"}, {"target", target}, {"problems", std::move(problems)}});
   return kExitFailures;
 }
 
@@ -225,7 +227,7 @@ int run_calls(const BenchArguments& arguments) {
   Bench bench(arguments);
   Work work;
   for (const std::string& name : arguments.ops)
-    for (ops::Workload& workload : ops::workloads(find_op(name), arguments.op_flags, *bench.target.arch)) work.emplace_back(&find_op(name), std::move(workload));
+    for (ops::Workload& workload : ops::workloads(find_op(name), arguments.op_flags, *bench.target(find_op(name)).arch)) work.emplace_back(&find_op(name), std::move(workload));
   if (bench.device.kind == DeviceKind::cpu) return name_untimed(bench, work);
   Json problems = Json::array();
   int failures = 0;
@@ -242,7 +244,7 @@ int run_calls(const BenchArguments& arguments) {
     }
     ++failures;
   }
-  write_json(arguments, {{"mode", "op"}, {"device", bench.device_name}, {"target", bench.target.name()}, {"seed", arguments.seed}, {"problems", std::move(problems)}});
+  write_json(arguments, {{"mode", "op"}, {"device", bench.device_name}, {"seed", arguments.seed}, {"problems", std::move(problems)}});
   return failures > 0 ? kExitFailures : kExitOk;
 }
 

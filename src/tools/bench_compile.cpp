@@ -212,7 +212,8 @@ int run_compile(const BenchArguments& arguments) {
   options.target = "";
   const support::Settings settings = support::resolve_settings(options);
   Work work = find_work(arguments, runtime);
-  Backends backends(settings);
+  const support::Log log = bench_log(own);
+  Backends backends(settings, log);
   const std::map<std::string, double> opened = open_compilers(work, backends);
   const int rounds = arguments.rounds > 0 ? arguments.rounds : 1;
   int failures = 0;

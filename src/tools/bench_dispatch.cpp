@@ -123,12 +123,13 @@ struct Problem {
   ops::Trial trial;
 };
 /// Small ones where no flags name them: what the device does meanwhile is not what is timed.
-std::vector<Problem> problems_of(const BenchArguments& arguments, const arch::Arch& arch) {
+std::vector<Problem> problems_of(const BenchArguments& arguments, Backends& backends, Device device) {
   std::vector<const ops::Op*> chosen;
   for (const std::string& name : arguments.ops) chosen.push_back(&find_op(name));
   if (chosen.empty()) chosen = ops::all();
   std::vector<Problem> problems;
   for (const ops::Op* op : chosen) {
+    const arch::Arch& arch = *backends.target(device, *op).arch;
     try {
       if (arguments.op_flags.empty()) {
         problems.push_back({op, op->trials({}, arch).front()});
@@ -185,7 +186,7 @@ int run_dispatch(const BenchArguments& arguments) {
   const auto driver = preparer.backends().driver(device);
   const std::string where = cat(driver->device_info(device.index).name, " (", target.name(), ")");
   std::vector<Dispatch> results;
-  for (const Problem& problem : problems_of(arguments, *target.arch)) {
+  for (const Problem& problem : problems_of(arguments, preparer.backends(), device)) {
     Dispatch result;
     result.name = cat(problem.op->name(), ' ', problem.trial.name);
     const WorkloadMemory memory(problem.trial, *driver, device, arguments.seed);
