@@ -21,7 +21,7 @@
 
 namespace tj {
 
-/// What calls look up of an artifact whose binary the driver has loaded.
+/// An artifact whose binary the driver has loaded, as calls look it up.
 std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device, std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
                                             const Artifact& artifact);
 

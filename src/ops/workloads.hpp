@@ -25,17 +25,17 @@ struct TileCount {
   std::int64_t tiles = 0, iterations = 0;
 };
 
-/// Of each kernel that flags name, one of sizes that keep a device busy where flags name none; the op's trials where it says nothing of its
+/// One for each kernel that flags name, of sizes that keep a device busy where flags name none; the op's trials where it says nothing of its
 /// own. Throws tj::Error(argument) as Op::trials does.
 std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Arch& arch);
-/// What one launch of the op for args, of so many blocks, walks; empty where nobody says.
+/// The tiles that one launch of the op for args, of so many blocks, walks; empty where nobody says.
 std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
 /// Cycles of a call that is served so; 0 where nobody predicts it but its tiles and its schedule.
 double predicted_cycles(const Op& op, const void* args, int choice, const arch::Arch& arch);
 /// "128x256x64"; empty for an op without choices.
 std::string choice_text(const Op& op, int choice);
 
-// Of the ops that say more, each in a file of the op's.
+// The ops that say more, each in a file of its own.
 std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch& arch);
 std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
 /// Throws tj::Error(argument) for a tile that does not serve the sizes.

@@ -54,7 +54,7 @@ constexpr const char* kFooter =
     "With --op alone calls are timed on the device at hand, in two ways: single calls with the caches flushed, and calls replayed from a graph\n"
     "(back to back where there are none). Operands hold normal random values. A call that leaves some of its output unwritten is a failure.\n"
     "Further flags select kernels and sizes and belong to the op, as with tj-warm and tj-check; several values are separated by commas, and all\n"
-    "combinations are timed. Of a flag that is left out the op's first value is taken, of a size one that keeps a device busy.\n"
+    "combinations are timed. A flag that is left out has the op's first value, a size one that keeps a device busy.\n"
     "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; seq-k: as seq-q)\n"
     "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile what a call takes\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"

@@ -1,6 +1,6 @@
 // tj-bench: times calls, what lies beneath them, and how kernels are made.
 //
-// Decides the command line, which way of working it asks for and what the ways share. What is timed, and how, is each way's own:
+// Decides the command line, which way of working it asks for and what the ways share. Each way decides what it times, and how:
 // bench_calls.cpp, bench_dispatch.cpp, bench_compile.cpp. Knows no other library: a comparison of several reads what this prints.
 // Invariant: a number is measured here and now or is not there; what cannot be timed is named.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tj::tools {
 
-/// What a command line asks for.
+/// A command line, read.
 struct BenchArguments {
   std::vector<std::string> ops;      ///< names; empty: the way's own choice
   ops::Flags op_flags;               ///< those that belong to the op

@@ -53,7 +53,7 @@ struct Bench {
   arch::Target target(const ops::Op& op) { return preparer.backends().target(device, op); }
 };
 
-/// What was measured of a problem.
+/// A problem and its measured times.
 struct Timed {
   std::string name, target, kernels, choice, unwritten;
   double flops = 0, bytes = 0, predicted_us = 0;

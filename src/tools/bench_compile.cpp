@@ -90,7 +90,7 @@ std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runt
   return {arch::parse_target(runtime.target_of(device))};
 }
 
-/// Of each op the first kernel of its defaults, or all that its flags name.
+/// The first kernel of each op's defaults, or all that flags name.
 Work find_work(const BenchArguments& arguments, const Runtime& runtime) {
   std::vector<const ops::Op*> chosen;
   for (const std::string& name : arguments.ops) chosen.push_back(&find_op(name));

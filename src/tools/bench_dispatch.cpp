@@ -31,7 +31,7 @@ constexpr int kUsualRounds = 200;
 constexpr int kCallsInSample = 64;  // far fewer than a queue holds, far more than reading the clock costs
 constexpr int kDiskHits = 10;
 
-/// Of one problem, in nanoseconds for a call.
+/// One problem's times, in nanoseconds for a call.
 struct Dispatch {
   std::string name, kernels;
   int launches = 0;
@@ -56,7 +56,7 @@ double sample(Runtime& runtime, Device device, const Call& call) {
   return ns;
 }
 
-/// Of the calls after the first, which may make room for later ones.
+/// Counts in one call. The first of all calls may make room for later ones: it is not this one.
 std::int64_t allocations_of(const BenchArguments& arguments, const std::function<void()>& call) {
   if (!arguments.allocations) return -1;
   const std::uint64_t before = arguments.allocations();

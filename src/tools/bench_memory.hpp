@@ -24,7 +24,7 @@ class WorkloadMemory {
   /// "4096 of 4096 elements of d were not written": what still holds the bytes of before; empty when all was written. Elements of a tensor
   /// with gaps count with them.
   std::string unwritten() const;
-  /// Of all tensors, each once.
+  /// All tensors together, each once.
   double bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a call is expected to take, from its kernels' schedules.
+// The time that a call is expected to take, from its kernels' schedules.
 //
 // Decides how tiles are dealt to a device. Does not decide what a tile takes (sched) nor which tiles there are (ops).
 // Invariant: no prediction is better than a made-up one: it is NaN where an op does not say what its launches walk.

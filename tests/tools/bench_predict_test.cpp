@@ -12,7 +12,7 @@ namespace {
 
 using namespace tj::test;
 
-/// Of attention whose head dim is 64, with a block of 128 rows and 64 keys on a device that runs so many blocks.
+/// Cycles of attention whose head dim is 64, with a block of 128 rows and 64 keys on a device that runs so many blocks.
 double predicted(int queries, int heads, unsigned sms, unsigned beside, bool causal = false) {
   const tj::arch::Arch& arch = *tj::arch::find("sm_90a");
   const auto list = tj::ops::workloads(*tj::ops::find("fmha"),
