@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "ops/gemm.hpp"
+#include "ops/gemm_amd.hpp"
 #include "ops/gemm_params.cuh"
 #include "ops/gemm_tensor.hpp"
 #include "ops/sum_parts.hpp"
@@ -65,6 +66,7 @@ struct Rates {
   double cache_bytes = 0;
   double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
   double copy_latency_cycles = 0, next_launch_cycles = 0;
+  bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
   std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
   std::array<int, kTileCount> beside{};                              ///< blocks that share an SM; 0: the arch does not serve the tile
   std::array<bool, kTileCount> stores_beside{};                      ///< a block stores a tile under the next one's loop
@@ -97,6 +99,7 @@ Rates rates_by_warps(const arch::Arch& arch) {
   rates.sustained_bytes_per_cycle = arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
   rates.copy_latency_cycles = copies.latency_cycles;
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  rates.own_share = gemm_through_registers(arch);  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
   for (std::size_t t = 0; t < kTileCount; ++t) {
     rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
     if (rates.beside[t] == 0) continue;
@@ -209,7 +212,8 @@ class Prediction {
     };
     // Each operand read once, the result written once; or the sums of each part.
     const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
-    const double by_memory = compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
+    const double idle = rates_.own_share ? waves * places_ / (clusters_ * parts) : 1;  // of the SMs' time, over that in which they have a tile
+    const double by_memory = idle * compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
     const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
     const double product = static_cast<double>(ends.start) + std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts}) + end;
     return parts == 1 ? product : product + sum_cycles(parts);
