@@ -30,6 +30,21 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
   }
 }
 
+/// At which row of the sums stands what is at place `place` of K below: of four neighbours the inner two change places. So the rows of two
+/// places whose bits do not meet add up to that of their sum.
+TJ_DEVICE constexpr u32 row_at(u32 place) { return (place & ~3u) | (place & 1u) << 1 | (place >> 1 & 1u); }
+/// The same with K as the sums come, where whoever makes the other operand goes by row_at: no word is put together anew.
+template <class Tag>
+TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
+  const bool odd = lane_index() >= 16u;
+#pragma unroll
+  for (int w = 0; w < kSums / 2; ++w) {
+    const u32 mine = pack(tag, sums[2 * w], sums[2 * w + 1]), theirs = shuffle_xor<16>(mine);
+    words[2 * w] = odd ? theirs : mine;
+    words[2 * w + 1] = odd ? mine : theirs;
+  }
+}
+
 /// Of an operand, a part that no other lane has: words of K from own_k() on.
 inline constexpr int kOwnWords = kOperandWords / kCopies;
 TJ_DEVICE u32 own_k() { return lane_index() / 16u * 8u; }

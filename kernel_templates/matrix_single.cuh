@@ -25,6 +25,14 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
   for (int w = 0; w < kOperandWords; ++w) words[w] = pack(tag, sums[2 * w], sums[2 * w + 1]);
 }
 
+/// At which row of the sums stands what is at place `place` of K below: the sums are in order.
+TJ_DEVICE constexpr u32 row_at(u32 place) { return place; }
+/// The same with K as the sums come, where whoever makes the other operand goes by row_at.
+template <class Tag>
+TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
+  sums_as_operand(tag, sums, words);
+}
+
 /// Of an operand, the part that no other lane has: words of K from own_k() on.
 inline constexpr int kOwnWords = kOperandWords;
 TJ_DEVICE u32 own_k() { return operand_k(); }

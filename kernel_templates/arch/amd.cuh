@@ -48,6 +48,9 @@ struct F16 {};
 struct Bf16 {};
 struct E4m3 {};
 struct F32 {};
+/// Values of that type that are numbers, never NaN: some types round them with less work.
+template <class Tag>
+struct Numbers {};
 template <class Tag>
 inline constexpr int kElementBytes = 2;
 template <>
@@ -262,10 +265,11 @@ TJ_DEVICE float shuffle_from(float value, int lane) { return detail::number(shuf
 /// The value of the lane whose index differs by `mask`.
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return shuffle_from(value, static_cast<int>(lane_index()) ^ mask); }
 TJ_DEVICE float shuffle_xor(float value, int mask) { return detail::number(shuffle_xor(detail::bits(value), mask)); }
-/// The same of a mask that is known, the first half of 32 lanes for the second without a way through shared memory.
+/// The same of a mask that is known, the first half of 32 lanes for the second without a way through shared memory. All lanes take part, so
+/// none that is off is ever read: that it might be (`true`) spares the move of what a lane would keep then.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {
-  if constexpr (kWave == 32 && Mask == 16) return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+  if constexpr (kWave == 32 && Mask == 16) return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, true, false);
   else return shuffle_xor(value, Mask);
 }
 template <int Mask>
@@ -298,10 +302,11 @@ TJ_DEVICE u32 high_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(
 namespace detail {
 typedef _Float16 TwoHalves __attribute__((ext_vector_type(2)));
 /// Rounded to what the high half holds; what is in the low one then has no meaning.
-TJ_DEVICE u32 rounded_to_high(float value) {
+TJ_DEVICE u32 number_to_high(float value) {
   const u32 from = bits(value);
-  return value != value ? 0x7fff0000u : from + 0x7fffu + (from >> 16 & 1u);
+  return from + 0x7fffu + (from >> 16 & 1u);
 }
+TJ_DEVICE u32 rounded_to_high(float value) { return value != value ? 0x7fff0000u : number_to_high(value); }
 }  // namespace detail
 
 /// Two values rounded to nearest even, the first in the low half.
@@ -309,6 +314,9 @@ TJ_DEVICE u32 pack(F16, float low, float high) {
   return __builtin_bit_cast(u32, detail::TwoHalves{static_cast<_Float16>(low), static_cast<_Float16>(high)});
 }
 TJ_DEVICE u32 pack(Bf16, float low, float high) { return high_halves(detail::rounded_to_high(low), detail::rounded_to_high(high)); }
+/// The same of values that are numbers: a NaN may become anything.
+TJ_DEVICE u32 pack(Numbers<F16>, float low, float high) { return pack(F16{}, low, high); }
+TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) { return high_halves(detail::number_to_high(low), detail::number_to_high(high)); }
 /// The other way, exact: the low half first.
 TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
   low = __builtin_bit_cast(_Float16, static_cast<unsigned short>(packed));

@@ -6,7 +6,7 @@
  * Site ids: positive and unique in a unit; the library can switch each off. A call that finds misuse does not return. */
 #pragma once
 
-#define TJ_MODEL_ABI_VERSION 13u
+#define TJ_MODEL_ABI_VERSION 14u
 #define TJ_MODEL_SUFFIX "_model" /* symbol + this: the tj_model_kernel of an entry point */
 
 #ifdef __cplusplus
@@ -53,6 +53,7 @@ enum tj_model_wave_layout {
 typedef struct tj_model_wave_mma {
   enum tj_model_element element; /* never e4m3 */
   enum tj_model_wave_layout layout;
+  int flushes;       /* 1: subnormal elements and sums count as 0, in and out */
   float* d;          /* this lane's sums */
   const unsigned* a; /* its words of the left operand */
   const unsigned* b; /* and of the right one */

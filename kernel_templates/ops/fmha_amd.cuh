@@ -3,7 +3,8 @@
 // Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the emitted unit.
 // A block owns kRowsPerBlock query rows of one head, a wave kRowBlocks times sixteen of them. Both products are transposed: keys (and then
 // elements of the output) are rows, queries are columns. So a lane has one query of each sixteen, weights go on as an operand where they
-// are, and maxima and sums take one exchange or two. Keys lie in shared memory by rows, values by columns, which loaded rows become on their way.
+// are, and maxima and sums take one exchange or two. Keys lie in shared memory by rows, values by columns, which loaded rows become on their way;
+// their keys stand in the order in which sums become an operand (row_at).
 // Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
 #pragma once
 
@@ -77,8 +78,8 @@ TJ_DEVICE int first_key(const Tile& tile, int i) {
 TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 
 
-/// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows apart, of values they lie
-/// below each other.
+/// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows apart, of values they stand
+/// below each other in shared memory.
 template <class C>
 struct Share {
   static constexpr u32 kPieces = C::kHeadDim / kPiece;  ///< of a row
@@ -87,17 +88,26 @@ struct Share {
   TJ_DEVICE Share() : piece(dev::thread_index() % kPieces), key_row(dev::thread_index() / kPieces), value_row(key_row * kLoads<C>) {}
 };
 
-/// The block's pieces of a thread whose rows begin at `row` and are `Apart` apart; zeros of rows past the last, in whose place the block's
-/// first is read. What is the same for all threads is added first.
-template <class C, int Apart, class Variant>
+/// From a thread's first row of a block to that of its n-th piece.
+template <class C>
+struct KeyRows {
+  static TJ_DEVICE constexpr int beyond(int n) { return n * Share<C>::kRows; }
+};
+struct ValueRows {
+  static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
+};
+
+/// The block's pieces of a thread whose first row is `row`; zeros of rows past the last, in whose place the block's first is read. What is the
+/// same for all threads is added first.
+template <class C, class Rows, class Variant>
 TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece, u32 (&words)[kLoads<C>][4], Variant) {
   const int first = first_key<C>(tile, i);
   const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), first);
   const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;
 #pragma unroll
   for (int n = 0; n < kLoads<C>; ++n) {
-    const unsigned short* const from = block + n * Apart * source.stride_row + mine;
-    const bool there = Variant::kFast || first + static_cast<int>(row) + n * Apart < params.keys;
+    const unsigned short* const from = block + Rows::beyond(n) * source.stride_row + mine;
+    const bool there = Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys;
     dev::load_global(there ? from : block, words[n]);
 #pragma unroll
     for (int w = 0; w < 4; ++w) words[n][w] = there ? words[n][w] : 0u;
@@ -106,12 +116,13 @@ TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile
 template <class C, class Variant>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
   const Share<C> share;
-  load_block<C, Share<C>::kRows>(loader.params.k_rows, loader.params, tile, i, share.key_row, share.piece, loader.k, variant);
+  load_block<C, KeyRows<C>>(loader.params.k_rows, loader.params, tile, i, share.key_row, share.piece, loader.k, variant);
 }
 template <class C, class Variant>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
   const Share<C> share;
-  load_block<C, 1>(loader.params.v_rows, loader.params, tile, i, share.value_row, share.piece, loader.v, variant);
+  // A thread's places are as many as a power of two, from a multiple of that on: no bit of the first meets one of those beyond it.
+  load_block<C, ValueRows>(loader.params.v_rows, loader.params, tile, i, dev::row_at(share.value_row), share.piece, loader.v, variant);
 }
 
 template <class C>
@@ -257,11 +268,10 @@ TJ_DEVICE float largest_score(const Query<C>& query) {
   return largest_of_query(dev::maximum(chain[0], chain[1]));
 }
 
-/// Masks, and moves a query's reference for its exponents when its maximum grew by more than kSlack powers of two: until then results stay
+/// Masks, and moves a query's reference for its exponents when its maximum grew by more than C::kSlack powers of two: until then results stay
 /// exact, only larger, and earlier output needs no correction.
 template <class C, class Variant>
 TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
-  constexpr float kSlack = 8.0f;
   const Params& params = consumer.params;
   bool any = false;
 #pragma unroll
@@ -276,7 +286,7 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
     }
     if constexpr (!Variant::kFast) mask(query, params, tile, i, tile.row + consumer.row + r * kMatrix);
     const float largest = largest_score(query), before = query.reference;
-    const bool moves = (largest - before) * params.scale_log2 > kSlack;
+    const bool moves = (largest - before) * params.scale_log2 > static_cast<float>(C::kSlack);
     query.reference = moves ? largest : before;
     query.correction = moves ? PowersOfTwo::of(params, before - largest) : 1.0f;
     any = any || moves;
@@ -294,18 +304,21 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
   }
 }
 
-/// The weights of sixteen keys as the right operand of the next product, and their sum.
+/// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias, which the end of the tile
+/// divides by. A NaN reaches every output of its query by the sum, so that weights need not keep it.
 template <class C>
 TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[dev::kOperandWords]) {
-  const float reference = finite_reference(query.reference), offset = -reference * params.scale_log2;
+  constexpr float kBias = C::kWeightBias;
+  const float reference = finite_reference(query.reference), offset = kBias - reference * params.scale_log2;
   float weights[dev::kSums], sums[2] = {};
 #pragma unroll
   for (int s = 0; s < dev::kSums; ++s) {
-    weights[s] = PowersOfTwo::weight<C>(params, query.scores[n][s], reference, offset);
+    const float score = query.scores[n][s];
+    weights[s] = dev::exp2_approx(C::kGeneralScale ? dev::multiply_add(score - reference, params.scale_log2, kBias) : dev::multiply_add(score, params.scale_log2, offset));
     sums[s % 2] += weights[s];
   }
   query.sum += sums[0] + sums[1];
-  dev::sums_as_operand(typename C::Element{}, weights, words);
+  dev::sums_as_own_operand(dev::Numbers<typename C::Element>{}, weights, words);
 }
 
 /// output += v^T weights: rows are elements of the head dim, columns queries.
@@ -342,10 +355,10 @@ TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::k
   }
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// o = output / sum, lse = reference * scale + ln(sum without the weights' bias); a row without keys gives 0 and -inf, one with a NaN gives NaN.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
-  constexpr float kLn2 = 0.693147180559945f;
+  constexpr float kLn2 = 0.693147180559945f, kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
   const Params& params = consumer.params;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
@@ -367,7 +380,7 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
       dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head + row * params.lse_stride_row,
-                        any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());
+                        any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum * kUnbiased) : dev::minus_infinity());
   }
 }
 

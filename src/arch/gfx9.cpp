@@ -53,6 +53,8 @@ Arch make_gfx90a() {
   Arch a = gfx9("gfx90a");
   a.facts["matrix_flops_per_cycle"] = {1024, source};
   a.facts["matrix_issue_cycles"] = {32, "the same specifications: 16 x 16 x 16 x 2 flop at 256 a clock and SIMD"};
+  a.facts["matrix_flushes_subnormals"] = {1, "ROCm documentation, MIOpen, 'MI200 matrix fused multiply-add (MFMA) behavior specifics': inputs and outputs of f16 and bf16"};
+  a.primitives = "gfx90a";
   a.facts["memory_bytes_per_cycle"] = {963, source};
   a.facts["cache_bytes"] = {8.0 * 1024 * 1024, source};
   a.sm_count = 110;

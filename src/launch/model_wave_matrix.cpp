@@ -1,7 +1,9 @@
 // See model_wave_matrix.hpp.
 #include "launch/model_wave_matrix.hpp"
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "launch/model_block.hpp"
 #include "launch/model_matrix_math.hpp"
@@ -32,6 +34,7 @@ void check(Thread& last, const Requests& requests) {
   for (unsigned lane = 1; lane < layout.lanes; ++lane) {
     const tj_model_wave_mma& own = request_of(requests, lane);
     if (own.layout != first.layout) fault(lane_of(last, lane), "asks for another matrix instruction than lane 0 of its wave");
+    if (own.flushes != first.flushes) fault(lane_of(last, lane), "takes subnormal elements otherwise than lane 0 of its wave");
     if (own.element != first.element) fault(lane_of(last, lane), "multiplies elements of another type than lane 0 of its wave");
   }
 }
@@ -53,6 +56,13 @@ void gather(Thread& last, const Requests& requests, const unsigned* tj_model_wav
   }
 }
 
+/// Subnormal numbers become 0, of the same sign: an f16 below 2^-14, a bf16 or an f32 below 2^-126.
+void flush(float* values, unsigned count, tj_model_element element) {
+  const float least = element == TJ_MODEL_F16 ? 0x1p-14f : std::numeric_limits<float>::min();
+  for (unsigned i = 0; i < count; ++i)
+    if (std::fabs(values[i]) < least) values[i] = std::copysign(0.0f, values[i]);
+}
+
 unsigned row_of(const Layout& layout, unsigned lane, unsigned v) { return layout.interleaved ? 2 * v + lane / kSide : lane / kSide * layout.sums + v; }
 
 void multiply_all(Thread& last, const Requests& requests) {
@@ -65,11 +75,19 @@ void multiply_all(Thread& last, const Requests& requests) {
   gather(last, requests, &tj_model_wave_mma::b, "the right operand's column", b);
   to_floats(a, kSide * kSide, element, left);
   to_floats(b, kSide * kSide, element, right);
+  const bool flushes = request_of(requests, 0).flushes != 0;
+  const auto flush_if = [&](float* values, tj_model_element of) {
+    if (flushes) flush(values, kSide * kSide, of);
+  };
+  flush_if(left, element);
+  flush_if(right, element);
   for (unsigned k = 0; k < kSide; ++k)
     for (unsigned column = 0; column < kSide; ++column) transposed[k * kSide + column] = right[column * kSide + k];
   for (unsigned lane = 0; lane < layout.lanes; ++lane)
     for (unsigned v = 0; v < layout.sums; ++v) sums[row_of(layout, lane, v) * kSide + lane % kSide] = request_of(requests, lane).d[v];
+  flush_if(sums, TJ_MODEL_BF16);  // an f32 is subnormal where a bf16 is
   multiply_rows(left, transposed, sums, kSide, kSide);
+  flush_if(sums, TJ_MODEL_BF16);
   for (unsigned lane = 0; lane < layout.lanes; ++lane)
     for (unsigned v = 0; v < layout.sums; ++v) request_of(requests, lane).d[v] = sums[row_of(layout, lane, v) * kSide + lane % kSide];
 }

@@ -27,6 +27,23 @@ constexpr int kPieceBytes = 16;  // what a thread loads at once
 // block beyond the first. Found by what compiles without a spill (tests/ops/fmha_amd_compile_test.cpp).
 constexpr int kContextRegisters = 64, kRowBlockRegisters = 24;
 
+/// A weight is 2^(x + bias), x the distance of its score from the query's reference in powers of two, which grows to `slack` before the
+/// reference moves.
+struct Powers {
+  int slack, bias;
+};
+// Where subnormal elements are kept, an f16 weight may be as small as 2^-24: 16 powers below 2^-8, the least of a largest one.
+constexpr Powers kUsual{8, 0};
+// Where they count as 0, an f16 weight below 2^-14 vanishes from the output, while the sum of the weights has it. The largest is to be 2^15, half of
+// what f16 holds: one power is left for what rounding does to x. So slack + bias = 15. With a slack of 1, weights are kept down to 2^-28 of
+// the reference's (19 nats). A query's sum is at least the reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an
+// output by at most 2.5e-4 of the largest value, half of what rounding it to f16 may.
+constexpr Powers kWithoutSubnormals{1, 14};
+
+Powers powers_of(const FmhaConfig& config, const arch::Arch& arch) {
+  return config.dtype == DType::f16 && arch.has_fact("matrix_flushes_subnormals") ? kWithoutSubnormals : kUsual;
+}
+
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
@@ -38,6 +55,8 @@ class Builder : private FmhaBuilder {
     constant("kWarps", tile_.warps);
     constant("kRowBlocks", tile_.row_blocks);
     constant("kRowPadding", padding_);
+    constant("kSlack", powers_of(config_, arch_).slack);
+    constant("kWeightBias", powers_of(config_, arch_).bias);
     graph_.values.push_back({"k", tile_.block_n * (row_bytes() + padding_), kPieceBytes, Scope::iteration, 1, 2});
     graph_.values.push_back({"v", config_.head_dim * (std::int64_t{tile_.block_n} * kFmhaElementBytes + padding_), kPieceBytes, Scope::iteration, 1, 2});
     nodes();

@@ -11,6 +11,9 @@ import subprocess
 from dataclasses import dataclass, field
 
 LLVM_VERSIONS = range(22, 18, -1)
+# Their matrix instructions take subnormal elements and sums as 0: ROCm documentation, MIOpen, "MI200 matrix fused multiply-add (MFMA) behavior
+# specifics". Written down here apart from the library's own facts.
+FLUSHING = ("gfx90a",)
 
 
 def tool(name):
@@ -38,6 +41,7 @@ class Kernel:
     properties: int  # KERNEL_CODE_PROPERTIES
     instructions: list
     index_of: dict   # address -> place in instructions
+    flushes: bool    # the processor's matrix instructions take subnormal numbers as 0
 
 
 def split_operands(text):
@@ -121,4 +125,4 @@ def read_kernel(path, processor, name):
     instructions = read_instructions(path, processor, name)
     generation = 12 if processor.startswith("gfx12") else 11 if processor.startswith("gfx11") else 9
     return Kernel(generation, 32 if properties >> 10 & 1 else 64, lds, scratch, kernarg, resources, properties, instructions,
-                  {each.address: i for i, each in enumerate(instructions)})
+                  {each.address: i for i, each in enumerate(instructions)}, processor in FLUSHING)

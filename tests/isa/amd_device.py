@@ -19,12 +19,21 @@ class Launch(ctypes.Structure):
 
 class Device:
     """Made before the library opens a HIP runtime; one in a process."""
+    _only = None
+
+    @classmethod
+    def only(cls, processor):
+        """The one of this process, as this processor."""
+        cls._only = cls._only or cls(processor)
+        cls._only.processor = processor
+        return cls._only
 
     def __init__(self, processor):
         self.folder = tempfile.TemporaryDirectory()
         self.fake = ctypes.CDLL(str(Path(os.environ["TJ_TEST_BUILD_DIR"]) / "tests/fakes/libamdhip64.so.6"))
         self.fake.fake_hip_reset()
         self.memory, self.error, self.seed, self.launches = [], None, 1, 0
+        self.instead = None  # a code object that is run in the place of the library's own
         self.callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(Launch))(self.carry_out)
         self.fake.fake_hip_on_launch(self.callback)
         self.processor = processor
@@ -51,7 +60,7 @@ class Device:
             one = description.contents
             path = Path(self.folder.name) / f"{self.launches}.co"
             self.launches += 1
-            path.write_bytes(ctypes.string_at(one.image, one.image_bytes))
+            path.write_bytes(self.instead or ctypes.string_at(one.image, one.image_bytes))
             launch(str(path), self.processor, one.function.decode(), one.grid, one.threads, one.shared_bytes, ctypes.string_at(one.params, one.params_bytes),
                    self.memory + self.allocated(), self.seed)
         except Exception as error:  # ctypes would swallow it

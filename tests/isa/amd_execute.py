@@ -26,6 +26,10 @@ def half_value(words, place, bf16):
     return f32(bits << U(16)) if bf16 else bits.astype(np.uint16).view(np.float16).astype(np.float32)
 
 
+def without_subnormals(values, least):
+    return np.where(np.abs(values) < np.float32(least), np.copysign(np.float32(0), values), values)
+
+
 def gather(wave, words, bf16):
     """[line][k] of an operand; lines are rows of the left one and columns of the right one."""
     lanes, generation = np.arange(wave.lanes), wave.kernel.generation
@@ -38,7 +42,7 @@ def gather(wave, words, bf16):
         matrix[lanes % 16, k] = values
         if generation == 11 and (words[place // 2][:16] != words[place // 2][16:]).any():
             raise Fault("a matrix instruction whose operands differ between the halves of the wave")
-    return matrix
+    return without_subnormals(matrix, 2.0 ** (-126 if bf16 else -14)) if wave.kernel.flushes else matrix
 
 
 def multiply(wave, name, operands):
@@ -53,7 +57,9 @@ def multiply(wave, name, operands):
     for v in range(count):
         sums[rows[v], lanes % 16] = f32(wave.register(into[0], into[1] + v)) if into else f32(wave.words(operands[3]))
     left, right = (gather(wave, each, bf16).astype(np.float64) for each in registers)
+    sums = without_subnormals(sums, 2.0 ** -126) if wave.kernel.flushes else sums
     result = (sums.astype(np.float64) + left @ right.T).astype(np.float32)
+    result = without_subnormals(result, 2.0 ** -126) if wave.kernel.flushes else result
     file, place, _ = vector_name(operands[0])
     for v in range(count):
         wave.register(file, place + v)[:] = words_of(result[rows[v], lanes % 16])

@@ -114,6 +114,8 @@ def global_access(wave, name, operands, modifiers):
             wave.block.memory.write(address, stored_lane(wave, data, lane, size, half))
     if loads:
         wave.begin(wave.loads, [(data[0], data[1] + word) for word in range(max(1, size // 4))], GLOBAL_LOAD)
+    elif wave.kernel.generation == 9:  # one counter for loads and stores; later ones count stores apart
+        wave.begin(wave.loads, [], "store to global memory")
 
 
 def bpermute(wave, operands, modifiers):

@@ -2,6 +2,7 @@
 
 Decides nothing about an op. Importing it ends the process with exit status 77, a skipped test, where something is missing.
 """
+import subprocess
 import sys
 from pathlib import Path
 
@@ -76,6 +77,16 @@ class Tensor:
         clean = bool((self.space == 0xff).all())
         self.space[:], _ = kept, before
         return clean
+
+
+def compiled(source, processor, folder):
+    """The code object of a unit that the library has dumped, or of a changed one, by the library's own options."""
+    unit, code = Path(folder) / "unit.hip", Path(folder) / "unit.co"
+    unit.write_text(source)
+    mode = [] if processor.startswith("gfx9") else ["-mcumode"]
+    options = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-O3", "-std=c++17"]
+    subprocess.run([amd_code.tool("clang"), *options, *mode, f"--offload-arch={processor}", "-I", str(ROOT / "kernel_templates"), "-o", str(code), str(unit)], check=True)
+    return code.read_bytes()
 
 
 def normal(chance, dtype, shape, order=None):

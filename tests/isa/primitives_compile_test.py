@@ -25,7 +25,7 @@ import amd_code
 from amd_launch import launch
 from amd_wave import Fault
 
-ARCHS = {"gfx1100": "gfx11", "gfx1151": "gfx11", "gfx1201": "gfx12", "gfx90a": "gfx9", "gfx942": "gfx9"}
+ARCHS = {"gfx1100": "gfx11", "gfx1151": "gfx11", "gfx1201": "gfx12", "gfx90a": "gfx90a", "gfx942": "gfx9"}
 OPTIONS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-O3", "-std=c++17"]
 
 
@@ -56,7 +56,7 @@ class Primitives(unittest.TestCase):
         launch(code, arch, "kernel", 1, threads, shared_bytes, params, [(each.ctypes.data, each.nbytes) for each in arrays], seed)
 
     def wave(self, arch):
-        return 64 if ARCHS[arch] == "gfx9" else 32
+        return 64 if arch.startswith("gfx9") else 32
 
     def test_products(self):
         i = np.arange(256)
@@ -66,7 +66,7 @@ class Primitives(unittest.TestCase):
                 def bits(values):
                     values = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
                     return (values.view(np.uint32) >> np.uint32(16)).astype(np.uint16) if bf16 else values.astype(np.float16).view(np.uint16)
-                left, right, out, own = bits(a), bits(b), np.full((3, 16, 16), np.nan, np.float32), np.full(256, 0xffff, np.uint16)
+                left, right, out, own = bits(a), bits(b), np.full((4, 16, 16), np.nan, np.float32), np.full(256, 0xffff, np.uint16)
                 params = struct.pack("<QQQQiiii", left.ctypes.data, right.ctypes.data, out.ctypes.data, own.ctypes.data, int(bf16), -1, 0, 0)
                 with self.subTest(arch=arch, bf16=bf16):
                     self.run_text(arch, "Products", self.wave(arch), params, [left, right, out, own])
@@ -75,7 +75,20 @@ class Primitives(unittest.TestCase):
                     np.testing.assert_array_equal(out[0], product)
                     np.testing.assert_array_equal(out[1], rows @ product)
                     np.testing.assert_array_equal(out[2], product.T @ columns.T)
+                    np.testing.assert_array_equal(out[3], out[1])
                     np.testing.assert_array_equal(own, bits(product.T))
+
+    def test_subnormals(self):
+        """Elements below the least normal number count as 0 on gfx90a alone; the least normal one never does."""
+        for arch in ("gfx90a", "gfx942", "gfx1100", "gfx1201"):
+            for bf16, left, right, kept in ((0, 0x0400, 0x3c00, 2.0 ** -10), (0, 0x0200, 0x3c00, None), (0, 0x3c00, 0x8200, None), (1, 0x0080, 0x3f80, 2.0 ** -122), (1, 0x0040, 0x4f80, None)):
+                a, b = np.full(256, left, np.uint16), np.full(256, right, np.uint16)
+                out, own = np.full((4, 16, 16), np.nan, np.float32), np.full(256, 0xffff, np.uint16)
+                params = struct.pack("<QQQQiiii", a.ctypes.data, b.ctypes.data, out.ctypes.data, own.ctypes.data, bf16, -1, 0, 0)
+                with self.subTest(arch=arch, bf16=bf16, left=left):
+                    self.run_text(arch, "Products", self.wave(arch), params, [a, b, out, own])
+                    wanted = kept or (0.0 if arch == "gfx90a" else {0x0200: 2.0 ** -11, 0x3c00: -2.0 ** -11, 0x0040: 2.0 ** -91}[left])
+                    self.assertTrue((out[0] == np.float32(wanted)).all())
 
     def test_exchange(self):
         for arch in ARCHS:

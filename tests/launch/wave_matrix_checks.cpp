@@ -4,7 +4,8 @@
 namespace tj::testing {
 namespace {
 
-// d = left right for one tile; then d, rounded, as the right operand of left and as the left operand of right; and what each lane owns of it.
+// d = left right for one tile; then d, rounded, as the right operand of left and as the left operand of right; what each lane owns of it; and d
+// as the right operand once more, with K as sums come, of left in that order.
 constexpr const char* kProducts = R"(
 struct Params { const char* left; const char* right; float* out; unsigned short* own; int bf16, wrong_lane, wrong_element; };
 
@@ -16,15 +17,22 @@ TJ_DEVICE void load_operand(const char* from, u32 (&words)[kOperandWords]) {  //
 #pragma unroll
   for (u32 w = 0; w < kOperandWords; ++w) words[w] = load_global_u32(from + operand_row() * 32 + operand_k() * 2 + 4 * w);
 }
+TJ_DEVICE void load_as_sums_come(const char* from, u32 (&words)[kOperandWords]) {
+#pragma unroll
+  for (u32 w = 0; w < kOperandWords; ++w) {
+    const char* line = from + operand_row() * 32;
+    words[w] = load_global_u16(line + 2 * row_at(operand_k() + 2 * w)) | load_global_u16(line + 2 * row_at(operand_k() + 2 * w + 1)) << 16;
+  }
+}
 template <class Tag>
 TJ_DEVICE void products(const Params& p) {
-  u32 a[kOperandWords], b[kOperandWords], chained[kOperandWords], own[kOwnWords];
+  u32 a[kOperandWords], b[kOperandWords], chained[kOperandWords], own[kOwnWords], turned[kOperandWords];
   load_operand(p.left, a);
   load_operand(p.right, b);
 #pragma unroll
   for (int e = 0; e < 2 * kOperandWords; ++e)
     if (static_cast<int>(lane_index()) == p.wrong_lane && e == p.wrong_element) a[e / 2] ^= 0x0400u << (e % 2 * 16);
-  float d[kSums] = {}, from_right[kSums] = {}, from_left[kSums] = {};
+  float d[kSums] = {}, from_right[kSums] = {}, from_left[kSums] = {}, from_own[kSums] = {};
   mma_m16n16k16(Tag{}, d, a, b);
   store_sums(p.out, d);
   sums_as_operand(Tag{}, d, chained);
@@ -32,6 +40,11 @@ TJ_DEVICE void products(const Params& p) {
   mma_m16n16k16(Tag{}, from_left, chained, b);
   store_sums(p.out + 256, from_right);
   store_sums(p.out + 512, from_left);
+  load_as_sums_come(p.left, turned);
+  sums_as_own_operand(Numbers<Tag>{}, d, chained);
+  mma_m16n16k16(Tag{}, from_own, turned, chained);
+  store_sums(p.out + 768, from_own);
+  sums_as_operand(Numbers<Tag>{}, d, chained);
   own_part(chained, own);
 #pragma unroll
   for (u32 w = 0; w < kOwnWords; ++w) store_global(p.own + operand_row() * 16 + own_k() + 2 * w, own[w]);

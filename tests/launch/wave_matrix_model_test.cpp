@@ -2,11 +2,13 @@
 // operands on gfx11, that exchange and accesses work in waves of 32 and of 64 lanes, and that a missing sync shows.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "arch/arch.hpp"
 #include "launch/primitive_unit.hpp"
 
 namespace {
@@ -37,7 +39,7 @@ std::uint16_t bits_of(float value, bool bf16) {  // small integers, which both t
 
 struct Products {
   std::vector<std::uint16_t> left, right, own = std::vector<std::uint16_t>(256, 0xffff);
-  std::vector<float> a, b, out = std::vector<float>(768, NAN);
+  std::vector<float> a, b, out = std::vector<float>(1024, NAN);
 
   explicit Products(bool bf16) {
     for (std::size_t i = 0; i < 256; ++i) {
@@ -81,10 +83,33 @@ TEST_CASE("products over the maps are those of the matrices, and sums become ope
       CHECK(data.part(0) == d);
       CHECK(data.part(1) == Products::product(data.a, turned));
       CHECK(data.part(2) == Products::product(turned, data.b));
+      CHECK(data.part(3) == data.part(1));
       std::vector<std::uint16_t> rounded;
       for (const float value : turned) rounded.push_back(bits_of(value, bf16));
       CHECK(data.own == rounded);
     }
+  }
+}
+
+TEST_CASE("subnormal elements and sums count as 0 where the arch says that its matrix instructions flush them, and nowhere else") {
+  for (const char* name : {"gfx1100", "gfx1201", "gfx90a", "gfx942"}) {
+    CAPTURE(name);
+    const bool flushes = tj::arch::find(name)->has_fact("matrix_flushes_subnormals");
+    CHECK(flushes == (std::string(name) == "gfx90a"));
+    ModelUnit unit(tj::testing::wave_products_text(), name);
+    const auto first = [&](bool bf16, std::uint16_t left, std::uint16_t right) {
+      Products data(bf16);
+      std::fill(data.left.begin(), data.left.end(), left);
+      std::fill(data.right.begin(), data.right.end(), right);
+      unit.run("kernel", data.params(bf16), static_cast<unsigned>(tj::arch::find(name)->warp_size));
+      return data.out.front();
+    };
+    CHECK(first(false, 0x0400, 0x3c00) == 0x1p-10f);                               // 2^-14, the least normal f16, times 1
+    CHECK(first(false, 0x03ff, 0x3c00) == (flushes ? 0.0f : 16 * 0x3ffp-24f));     // the largest subnormal one
+    CHECK(first(false, 0x3c00, 0x8001) == (flushes ? 0.0f : -0x1p-20f));           // the right operand's
+    CHECK(first(true, 0x0080, 0x3f80) == 0x1p-122f);                               // 2^-126, the least normal bf16
+    CHECK(first(true, 0x0040, 0x4f80) == (flushes ? 0.0f : 0x1p-91f));             // 2^-127 times 2^32
+    CHECK(first(true, 0x0080, 0x3a80) == (flushes ? 0.0f : 0x1p-132f));            // a sum of f32 that is subnormal
   }
 }
 

@@ -19,4 +19,12 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
   }
 }
 
+TEST_CASE("a NaN or an infinity in a query makes its row NaN and no other, also where weights are rounded without a look at NaN") {
+  for (const char* target : kTargets) {
+    test::check_fmha_rows_without_number(target, 64, true, {}, DType::bf16);
+    test::check_fmha_rows_without_number(target, 128, false, -0.125f, DType::bf16);
+    test::check_fmha_rows_without_number(target, 64, true);
+  }
+}
+
 TEST_CASE("random shapes: both types, head dims, masks and layouts") { test::check_random_fmha(kTargets, 18); }

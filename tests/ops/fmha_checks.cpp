@@ -65,15 +65,16 @@ void check_fmha_huge_scales(const std::string& target) {
   }
 }
 
-void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale) {
+void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale, DType dtype) {
   CAPTURE(target);
   CAPTURE(head_dim);
   CAPTURE(causal);
-  FmhaProblem problem({1, 1, 1, 70, 300, head_dim, f16, causal, false, true}, 9300);
+  FmhaProblem problem({1, 1, 1, 70, 300, head_dim, dtype, causal, false, true}, 9300);
   problem.args.scale = scale;
   auto* q = static_cast<std::uint16_t*>(problem.args.q.data);
-  q[3 * head_dim + 5] = 0x7e00;   // NaN
-  q[68 * head_dim + 1] = 0x7c00;  // infinity
+  const int infinity = dtype == bf16 ? 0x7f80 : 0x7c00;
+  q[3 * head_dim + 5] = 0x7fff;  // NaN, of all bits
+  q[68 * head_dim + 1] = static_cast<std::uint16_t>(infinity);
   testing::model_runtime(target).fmha(problem.args);
   const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
   const auto* lse = static_cast<const float*>(problem.args.lse->data);
@@ -81,7 +82,7 @@ void check_fmha_rows_without_number(const std::string& target, int head_dim, boo
     CAPTURE(row);
     const bool poisoned = row == 3 || row == 68;
     CHECK(std::isnan(lse[row]) == poisoned);
-    CHECK(((o[row * head_dim] & 0x7fff) > 0x7c00) == poisoned);
+    CHECK(((o[row * head_dim] & 0x7fff) > infinity) == poisoned);
   }
 }
 

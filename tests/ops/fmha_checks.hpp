@@ -25,7 +25,7 @@ void check_fmha_scales(const std::string& target, const std::vector<float>& scal
 void check_fmha_huge_scales(const std::string& target);
 
 /// A NaN or an infinity in a query makes its row NaN, output and lse, and no other.
-void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale = {});
+void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale = {}, DType dtype = DType::f16);
 
 /// How large random problems are.
 struct FmhaLimits {

@@ -16,6 +16,19 @@ inline constexpr unsigned kSharedBarriers = 0;  ///< none
 
 namespace tj::dev {
 
+// ---- values that are numbers, never NaN ------------------------------------------------------------------------------
+template <class Tag>
+struct Numbers {};
+/// As `pack`, but a NaN may become anything: the device's arithmetic, bit by bit.
+TJ_DEVICE u32 pack(Numbers<F16>, float low, float high) { return pack(F16{}, low, high); }
+TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) {
+  const auto rounded = [](float value) {
+    const u32 from = __builtin_bit_cast(u32, value);
+    return (from + 0x7fffu + (from >> 16 & 1u)) >> 16;
+  };
+  return rounded(low) | rounded(high) << 16;
+}
+
 // ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more ----
 /// 1, 2, 4 or 8 words.
 template <int Count>
@@ -54,11 +67,11 @@ TJ_DEVICE u32 high_halves(u32 first, u32 second) { return first >> 16 | (second 
 
 namespace detail {
 
-/// d += a b on the matrix instruction of a wave; fragments as on the device. All lanes take part.
+/// d += a b on the matrix instruction of a wave; fragments as on the device. All lanes take part. `flushes`: 1 where it takes subnormal numbers as 0.
 template <class Tag>
-TJ_DEVICE void multiply(Tag tag, tj_model_wave_layout layout, float* d, const u32* a, const u32* b) {
+TJ_DEVICE void multiply(Tag tag, tj_model_wave_layout layout, float* d, const u32* a, const u32* b, int flushes = 0) {
   static_assert(kElementBytes<Tag> == 2, "elements of 16 bits");
-  const tj_model_wave_mma instruction = {element(tag), layout, d, a, b};
+  const tj_model_wave_mma instruction = {element(tag), layout, flushes, d, a, b};
   api.wave_mma(&instruction);
 }
 

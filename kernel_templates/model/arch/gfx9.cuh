@@ -1,7 +1,12 @@
 // Primitives of gfx9 (CDNA 2 to 4: gfx90a, gfx942, gfx950) on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
 //
-// Decides nothing: the library's model multiplies. Invariant: a unit that compiles for the device compiles here.
+// Decides nothing: the library's model multiplies. gfx90a.cuh, which includes this, says that subnormal elements count as 0.
+// Invariant: a unit that compiles for the device compiles here.
 #pragma once
+
+#ifndef TJ_MATRIX_FLUSHES_SUBNORMALS
+#define TJ_MATRIX_FLUSHES_SUBNORMALS 0
+#endif
 
 namespace tj::dev {
 
@@ -17,7 +22,7 @@ namespace tj::dev {
 /// d += a b, sums in f32: 16 rows, 16 columns, 16 of K.
 template <class Tag>
 TJ_DEVICE void mma_m16n16k16(Tag tag, float (&d)[kSums], const u32 (&a)[kOperandWords], const u32 (&b)[kOperandWords]) {
-  detail::multiply(tag, TJ_MODEL_GFX9, d, a, b);
+  detail::multiply(tag, TJ_MODEL_GFX9, d, a, b, TJ_MATRIX_FLUSHES_SUBNORMALS);
 }
 
 }  // namespace tj::dev
