@@ -2,6 +2,7 @@
 // arguments, for the work-group that was asked for, with the matrix instructions that the text says; what an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -177,6 +178,33 @@ TEST_CASE("what is loaded from global memory before a barrier is not waited for 
     CHECK(barriers == 2);
     CHECK(after_wait == 2);
   }
+}
+
+TEST_CASE("halves of a wave exchange by one instruction for a word: all lanes take part, so nothing is kept for those that are off") {
+  const auto compiler = hip_compiler("gfx1100", "clang");
+  if (!compiler) return;
+  const std::string text = "struct Params { u32* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  u32 x[4];\n  load_global(p.values + 4 * thread_index(), x);\n"
+                           "  store_global(p.values + 4 * thread_index(), shuffle_xor<16>(x[0]), shuffle_xor<16>(x[1]), shuffle_xor<16>(x[2]), shuffle_xor<16>(x[3]));\n}\n";
+  int exchanges = 0, moves = 0;
+  for (const std::uint32_t word : testing::code_words(compiler->compile(job_for("gfx1100", text)).bytes)) {
+    exchanges += (word & 0xffffff00u) == 0xd65c0800u;  // v_permlanex16_b32 with the bit for lanes that are off: AMD RDNA 3 ISA reference guide, VOP3
+    moves += (word & 0xfe01fe00u) == 0x7e000200u;      // v_mov_b32: the same guide, VOP1
+  }
+  CHECK(exchanges == 4);
+  CHECK(moves == 0);
+}
+
+TEST_CASE("weights of bf16 are rounded without a comparison; with one, a NaN stays one") {
+  const auto compiler = hip_compiler("gfx1100", "clang");
+  if (!compiler) return;
+  const auto comparisons = [&](const std::string& tag) {
+    const std::string text = "struct Params { float* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  float a, b;\n  load_global(p.values + 2 * thread_index(), a, b);\n"
+                             "  store_global(static_cast<void*>(p.values + 2 * thread_index()), pack(" + tag + ", a, b));\n}\n";
+    const std::vector<std::uint32_t> words = testing::code_words(compiler->compile(job_for("gfx1100", text)).bytes);
+    return std::count_if(words.begin(), words.end(), [](std::uint32_t word) { return word >> 25 == 0x3eu || word >> 24 == 0xd4u; });  // VOPC, in 32 and in 64 bits: the same guide
+  };
+  CHECK(comparisons("Numbers<Bf16>{}") == 0);
+  CHECK(comparisons("Bf16{}") == 2);
 }
 
 TEST_CASE("what AMD lacks is refused in words, where a body gets there") {
