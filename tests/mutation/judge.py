@@ -126,14 +126,15 @@ class Judge:
         return ""
 
     def _test(self, test, linked, folder):
-        _, _, seconds = self.baseline(test, folder)
+        _, busy_s, seconds = self.baseline(test, folder)
+        busy_s = HANG_FACTOR * busy_s + HANG_EXTRA_S
         limit_s = min(test.limit_s, HANG_FACTOR * seconds + HANG_EXTRA_S)
         first = test.targets[0]
         if test.command[0] == str(self.build.folder / first):
-            return sandbox.run(test, [str(linked[first]), *test.command[1:]], folder / "run", limit_s, sanitized=self.sanitized)
+            return sandbox.run(test, [str(linked[first]), *test.command[1:]], folder / "run", limit_s, None, self.sanitized, busy_s)
         other = sandbox.overlay(self.build.folder, folder / "build", linked)
         replaced = {str(self.build.folder): str(other)}
-        return sandbox.run(test, test.command, folder / "run", limit_s, replaced, self.sanitized)
+        return sandbox.run(test, test.command, folder / "run", limit_s, replaced, self.sanitized, busy_s)
 
     def _same_code(self, patch, tree, made, folder):
         """Whether an optimizing compiler makes the same of the file with and without the mutant."""

@@ -16,7 +16,8 @@ SKIPPED = 77
 MAX_MEMORY_KB = 16 * 1024 * 1024
 MAX_FILE_BLOCKS = 8 * 1024 * 1024   # of 512 bytes
 # A shell is the first process of the namespace: the test itself would not die of its own signals there.
-SHELL = ["sh", "-c", 'ulimit -c 0; ulimit -f "$1"; [ "$2" = 0 ] || ulimit -v "$2"; shift 2; "$@"; exit $?', "sh"]
+SHELL = ["sh", "-c", 'ulimit -c 0; ulimit -S -t "$1"; ulimit -f "$2"; [ "$3" = 0 ] || ulimit -v "$3"; shift 3; "$@"; exit $?', "sh"]
+OUT_OF_TIME = 128 + signal.SIGXCPU
 
 
 class Outcome(NamedTuple):
@@ -64,11 +65,12 @@ def environment_of(test, folder, replaced):
     return values
 
 
-def run(test, command, folder, limit_s, replaced=None, sanitized=False):
+def run(test, command, folder, limit_s, replaced=None, sanitized=False, busy_s=3600):
+    """Ends it after limit_s of the clock, or when one of its processes has computed for busy_s: a loop without end is seen on a busy machine too."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("cache", "tmp", "home"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    words = [*namespace(), *SHELL, str(MAX_FILE_BLOCKS), "0" if sanitized else str(MAX_MEMORY_KB), *command]
+    words = [*namespace(), *SHELL, str(int(busy_s) + 1), str(MAX_FILE_BLOCKS), "0" if sanitized else str(MAX_MEMORY_KB), *command]
     begin = time.monotonic()
     with open(folder / "output", "wb") as output:
         process = subprocess.Popen(words, cwd=test.folder, env=environment_of(test, folder, replaced or {}), stdin=subprocess.DEVNULL,
@@ -76,7 +78,7 @@ def run(test, command, folder, limit_s, replaced=None, sanitized=False):
         status, usage = wait(process, begin + limit_s)
     text = (folder / "output").read_bytes()[-20000:].decode(errors="replace")
     shutil.rmtree(folder, ignore_errors=True)
-    return Outcome(status, usage.ru_utime + usage.ru_stime, text)
+    return Outcome(None if status == OUT_OF_TIME else status, usage.ru_utime + usage.ru_stime, text)
 
 
 def wait(process, end):

@@ -178,10 +178,10 @@ class Suite(unittest.TestCase):
 
 
 class Runs(unittest.TestCase):
-    def outcome(self, script, limit_s=20.0):
+    def outcome(self, script, limit_s=20.0, busy_s=20):
         with tempfile.TemporaryDirectory() as folder:
             test = suite.Test("a.b", (), (), ("WHO=/old/place",), ("LIST=path_list_append:/old/more",), limit_s, folder, ())
-            return sandbox.run(test, ["sh", "-c", script], Path(folder) / "run", limit_s, {"/old": "/new"})
+            return sandbox.run(test, ["sh", "-c", script], Path(folder) / "run", limit_s, {"/old": "/new"}, busy_s=busy_s)
 
     def test_status_and_environment(self):
         self.assertEqual(0, self.outcome('[ "$WHO" = /new/place ] && [ -d "$TJ_CACHE_DIR" ] && [ -d "$TMPDIR" ]').status)
@@ -193,6 +193,12 @@ class Runs(unittest.TestCase):
         found = self.outcome("sleep 1000 & sleep 1000", 0.3)
         self.assertIsNone(found.status)
         self.assertTrue(found.failed)
+
+
+    def test_a_loop_without_end_is_ended_by_what_it_computes(self):
+        found = self.outcome("while :; do :; done", 120.0, 0)
+        self.assertIsNone(found.status)
+        self.assertLess(found.seconds, 30)
 
 
 class Memories(unittest.TestCase):
