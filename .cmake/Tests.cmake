@@ -28,11 +28,15 @@ target_compile_definitions(tj_test_main PUBLIC
   "TJ_REPO_DIR=\"${CMAKE_SOURCE_DIR}\"" "TJ_BUILD_DIR=\"${CMAKE_BINARY_DIR}\"" "TJ_BIN_DIR=\"${CMAKE_BINARY_DIR}/bin\""
   "TJ_FAKES_DIR=\"${CMAKE_BINARY_DIR}/tests/fakes\"" "TJ_LIBRARY=\"$<TARGET_FILE:tilejit>\"")
 
-# What is checked is the library: with the sanitizers' own checks, a test's text compiles three times as long. Threads' checks must
-# see all of it.
+# What is checked is the library: a test's own text is compiled fast, and what tests share, such as references, runs fast. With the sanitizers'
+# own checks a test's text compiles three times as long. Threads' checks must see all of it.
 set(tj_test_options $<$<NOT:$<CONFIG:Debug>>:-O1>)
+set(tj_runner_options $<$<NOT:$<CONFIG:Debug>>:-O0>)
 if(TJ_SANITIZE AND NOT TJ_SANITIZE MATCHES "thread")
   list(APPEND tj_test_options -fno-sanitize=all -DTJ_SANITIZED)  # by which tests that wait for the library do less
+endif()
+if(TJ_SANITIZE)
+  set(tj_runner_options ${tj_test_options})  # one precompiled header serves both
 endif()
 # Nothing but executables links it, and what is precompiled is for code of one kind.
 target_compile_options(tj_test_main PRIVATE ${tj_test_options} -fPIE)
@@ -59,10 +63,12 @@ function(tj_split_test_name file folder_out name_out label_out)
   set(${label_out} "${label}" PARENT_SCOPE)
 endfunction()
 
-# A cache of its own keeps the user's out of it. A toolkit's NVRTC is found by the library itself, one from wheels below
-# .deps/ through the loader's path.
+# A cache of its own keeps the user's out of it; builds of the same sources may share one, and then make each kernel once. A toolkit's NVRTC is
+# found by the library itself, one from wheels below .deps/ through the loader's path.
+set(TJ_TEST_CACHE "${CMAKE_BINARY_DIR}/tests/cache" CACHE PATH "Where tests keep the kernels that they make")
+mark_as_advanced(TJ_TEST_CACHE)
 function(tj_test_properties test label)
-  set(modify "TJ_CACHE_DIR=set:${CMAKE_BINARY_DIR}/tests/cache")
+  set(modify "TJ_CACHE_DIR=set:${TJ_TEST_CACHE}")
   if(TJ_NVRTC_DIR MATCHES "/\\.deps/")
     list(APPEND modify "LD_LIBRARY_PATH=path_list_append:${TJ_NVRTC_DIR}")
   endif()
@@ -154,7 +160,7 @@ foreach(folder IN LISTS test_folders)
     endif()
     target_link_libraries(${runner} PRIVATE tj_test_main ${parts})
   endif()
-  target_compile_options(${runner} PRIVATE ${tj_test_options})
+  target_compile_options(${runner} PRIVATE ${tj_runner_options})
   tj_precompile(${runner} REUSE_FROM tj_test_main)
   set_target_properties(${runner} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endforeach()

@@ -57,7 +57,8 @@ timed() { # stage, kind, command...: runs it, and notes what it took
 build() { # stage, compiler, target, cmake arguments...
   local stage="$1" compiler="$2" target="$3" log="build/$1.log" objects; shift 3
   tj_say "$stage: building with $compiler"
-  if timed "$stage" configure cmake -S . -B "build/$stage" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DTJ_WERROR=ON "$@" >"$log" 2>&1; then
+  if timed "$stage" configure cmake -S . -B "build/$stage" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DTJ_WERROR=ON \
+       -DTJ_TEST_CACHE="$tj_root/build/test_cache" "$@" >"$log" 2>&1; then
     # Objects first, so that the table tells compiling from linking; a ninja that cannot list them does both at once.
     objects="$(ninja -C "build/$stage" -t inputs "$target" 2>/dev/null | grep -E '\.o$')"
     # shellcheck disable=SC2086 -- a list of files
@@ -75,7 +76,7 @@ build() { # stage, compiler, target, cmake arguments...
 run_tests() { # stage, ctest arguments...
   local stage="$1" file="build/$1/results.xml"; shift
   tj_say "$stage: running tests"
-  rm -rf "build/$stage/tests/cache" "$file"
+  rm -f "$file"
   timed "$stage" run ctest --test-dir "build/$stage" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit results.xml "$@" >"build/$stage/ctest.log" 2>&1
   if [ ! -s "$file" ]; then
     tail -n 20 "build/$stage/ctest.log"
@@ -98,12 +99,25 @@ check_syntax() { # what clang++ says of everything that the sanitizers' builds l
   fail_stage clang "clang++ refuses something" "$log"
 }
 
+check_mutants() { # mutants of host code that a test is known to find
+  local log=build/mutants.log
+  tj_say "mutants: are known ones still found?"
+  if timed mutants run python3 tests/mutate.py --check >"$log" 2>&1; then
+    passed=$((passed + 1))
+    return
+  fi
+  tail -n 40 "$log"
+  fail_stage mutants "a mutant that was found is no more" "$log"
+}
+
 mkdir -p build
 tj_setup
 tj_setup_hip
 tj_setup_disassembler
 if gpu="$(tj_gpu)"; then tj_say "GPU: $gpu"; else tj_say "no GPU: tests labelled gpu are skipped"; fi
 
+# Each run makes its kernels anew, but once: the sanitizers' builds are of the same sources, and find there what release has made.
+rm -rf build/test_cache
 if build release g++ all --preset release; then run_tests release; fi
 
 if [ $quick = 0 ]; then
@@ -114,6 +128,7 @@ if [ $quick = 0 ]; then
     if build $sanitizer clang++ tj_tests --preset $sanitizer -DTJ_PCH=ON ${linker[@]+"${linker[@]}"}; then run_tests $sanitizer; fi
   done
   check_syntax
+  check_mutants
 fi
 
 python3 tests/summary.py --times "$spent" ${results[@]+"${results[@]}"}
