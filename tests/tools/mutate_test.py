@@ -130,9 +130,10 @@ class Patches(unittest.TestCase):
 
     def test_mutants_of_the_repository_apply(self):
         paths = sorted(ROOT.glob("src/**/*.cpp"))
-        for path in random.Random(0).sample(paths, 6):
+        for path in random.Random(0).sample(paths, 4):
             text, name = path.read_text(), str(path.relative_to(ROOT))
-            for mutant in random.Random(1).sample(kinds.mutants_of(name, text), 5):
+            found = kinds.mutants_of(name, text)
+            for mutant in random.Random(1).sample(found, min(5, len(found))):
                 self.assertNotEqual(text, patches.apply(mutant.patch, text))
 
 
