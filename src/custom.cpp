@@ -7,6 +7,7 @@
 #include "graph/code.hpp"
 #include "ops/machine.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 #include "support/hash.hpp"
 
 namespace tj {
@@ -28,7 +29,7 @@ void check_description(const custom::Description& description) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.'; };
   const std::string& name = description.name;
   if (name.empty() || name.size() > kMaxNameBytes || name.front() == '.' || !std::all_of(name.begin(), name.end(), plain))
-    refuse("name is '", name, "'; allowed are 1 to ", kMaxNameBytes, " letters, digits, '_', '-' and '.', not beginning with '.'");
+    refuse("name is '", support::shown(name), "'; allowed are 1 to ", kMaxNameBytes, " letters, digits, '_', '-' and '.', not beginning with '.'");
   if (description.max_stages < 0) refuse("max_stages is ", description.max_stages, "; it must be 0 (any) or more");
   if (description.max_slots < 0) refuse("max_slots is ", description.max_slots, "; it must be 0 (any) or more");
 }

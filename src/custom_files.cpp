@@ -12,6 +12,7 @@
 #include "codegen/templates.hpp"
 #include "custom.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using support::cat;
 using support::fail;
+using support::shown_path;
 
 constexpr std::size_t kMaxFiles = 256;
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
@@ -30,8 +32,8 @@ bool is_template(const fs::path& path) {
 
 std::vector<fs::path> find_files(const std::string& folder) {
   std::error_code problem;
-  if (folder.empty() || !fs::is_directory(folder, problem))
-    fail(Stage::argument, Code::not_found, cat("folder '", folder, "' is no folder that can be read; give the one with the node bodies"));
+  if (folder.empty() || folder.find('\0') != std::string::npos || !fs::is_directory(folder, problem))
+    fail(Stage::argument, Code::not_found, cat("folder '", shown_path(folder), "' is no folder that can be read; give the one with the node bodies"));
   std::vector<fs::path> paths;
   fs::recursive_directory_iterator at(folder, problem);
   for (; !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
@@ -41,9 +43,9 @@ std::vector<fs::path> find_files(const std::string& folder) {
     }
     std::error_code unreadable;
     if (is_template(at->path()) && at->is_regular_file(unreadable)) paths.push_back(at->path());
-    if (paths.size() > kMaxFiles) fail(Stage::argument, Code::unsupported, cat("folder '", folder, "' has more than ", kMaxFiles, " files; give one with the node bodies alone"));
+    if (paths.size() > kMaxFiles) fail(Stage::argument, Code::unsupported, cat("folder '", shown_path(folder), "' has more than ", kMaxFiles, " files; give one with the node bodies alone"));
   }
-  if (problem) fail(Stage::argument, Code::io, cat("folder '", folder, "' cannot be read: ", problem.message()));
+  if (problem) fail(Stage::argument, Code::io, cat("folder '", shown_path(folder), "' cannot be read: ", problem.message()));
   return paths;
 }
 
@@ -111,13 +113,13 @@ std::vector<ops::TemplateText> read_templates(const std::string& folder) {
   for (const fs::path& path : find_files(folder)) {
     std::ifstream file(path, std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (!file || file.bad()) fail(Stage::argument, Code::io, cat("'", path.string(), "' cannot be read"));
+    if (!file || file.bad()) fail(Stage::argument, Code::io, cat("'", shown_path(path.string()), "' cannot be read"));
     bytes += text.size();
-    if (bytes > kMaxBytes) fail(Stage::argument, Code::unsupported, cat("the files of folder '", folder, "' have more than ", kMaxBytes, " bytes; give one with the node bodies alone"));
+    if (bytes > kMaxBytes) fail(Stage::argument, Code::unsupported, cat("the files of folder '", shown_path(folder), "' have more than ", kMaxBytes, " bytes; give one with the node bodies alone"));
     files.push_back({path.lexically_relative(folder).generic_string(), std::move(text)});
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  if (files.empty()) fail(Stage::argument, Code::not_found, cat("folder '", folder, "' has no *.cuh, *.hpp or *.h file; put the node bodies there"));
+  if (files.empty()) fail(Stage::argument, Code::not_found, cat("folder '", shown_path(folder), "' has no *.cuh, *.hpp or *.h file; put the node bodies there"));
   return files;
 }
 
@@ -128,14 +130,14 @@ void check_templates(const graph::Graph& graph, const std::string& folder, const
     return std::any_of(library.begin(), library.end(), [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
   };
   for (const ops::TemplateText& file : files)
-    if (in_library(file.name)) fail(Stage::argument, Code::invalid_argument, cat("folder '", folder, "': '", file.name, "' is the name of a file of the library; rename it"));
+    if (in_library(file.name)) fail(Stage::argument, Code::invalid_argument, cat("folder '", shown_path(folder), "': '", file.name, "' is the name of a file of the library; rename it"));
   for (const std::string& include : graph.includes)
     if (!in_folder(include) && !in_library(include))
-      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' includes '", include, "', which neither folder '", folder, "' (", names_of(files), ") nor the library has"));
+      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' includes '", include, "', which neither folder '", shown_path(folder), "' (", names_of(files), ") nor the library has"));
   const std::vector<std::string> texts = readable_texts(graph, files);
   const auto need = [&](const std::string& word, const std::string& what) {
     if (std::none_of(texts.begin(), texts.end(), [&](const std::string& text) { return has_word(text, word); }))
-      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", folder, "' has: ", names_of(files)));
+      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", shown_path(folder), "' has: ", names_of(files)));
   };
   for (const char* word : {"Tile", "first_tile", "next_tile"}) need(word, "the name");
   for (const graph::Node& node : graph.nodes) {

@@ -12,6 +12,7 @@
 #include "launch/model.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 #include "support/file_descriptor.hpp"
 
 namespace tj {
@@ -51,7 +52,7 @@ class ReportingModel final : public launch::Driver {
     if (settings.report.empty()) return;
     file_ = support::FileDescriptor(::open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     if (!file_)
-      support::fail(Stage::argument, Code::invalid_argument, cat("TJ_MODEL_REPORT (Options::model_report) is '", settings.report, "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));
+      support::fail(Stage::argument, Code::invalid_argument, cat("TJ_MODEL_REPORT (Options::model_report) is '", support::shown_path(settings.report), "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));
   }
 
   std::shared_ptr<launch::Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {

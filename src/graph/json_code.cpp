@@ -1,5 +1,6 @@
 // See json_code.hpp.
 #include "graph/json_code.hpp"
+#include "support/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +11,7 @@ namespace tj::graph {
 namespace {
 
 using support::cat;
+using support::shown;
 
 constexpr std::size_t kMaxIncludes = 64;
 constexpr std::size_t kMaxConfig = 256;

@@ -1,5 +1,6 @@
 // See json_fields.hpp.
 #include "graph/json_fields.hpp"
+#include "support/text.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,6 +8,7 @@
 namespace tj::graph {
 
 using support::cat;
+using support::shown;
 
 namespace {
 

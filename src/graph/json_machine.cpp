@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "graph/examples.hpp"
+#include "support/text.hpp"
 
 namespace tj::graph {
 namespace {
 
 using support::cat;
+using support::shown;
 
 constexpr std::int64_t kMaxCapacity = 4096;
 constexpr std::int64_t kMaxGroupWarps = 32;

@@ -13,11 +13,13 @@
 #include "graph/json_fields.hpp"
 #include "graph/json_machine.hpp"
 #include "graph/json_tree.hpp"
+#include "support/text.hpp"
 
 namespace tj::graph {
 namespace {
 
 using support::cat;
+using support::shown;
 
 constexpr std::size_t kMaxReservations = 4096;  ///< of all nodes: conflicts are looked for between every two
 constexpr std::int64_t kMaxCopies = 64;

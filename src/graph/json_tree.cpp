@@ -7,11 +7,13 @@
 
 #include "graph/json_reader.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::graph {
 namespace {
 
 using support::cat;
+using support::shown;
 
 constexpr std::size_t kMaxDepth = 16;      ///< the format itself has 5 levels
 constexpr std::size_t kMaxKeys = 1024;     ///< of one object: looking a key up is linear
@@ -90,18 +92,6 @@ std::string reason(const std::exception& e) {
 }
 
 }  // namespace
-
-std::string shown(std::string_view text, std::size_t most) {
-  std::string result(text);
-  if (result.size() > most) {
-    std::size_t end = most;
-    while (end > 0 && (static_cast<unsigned char>(result[end]) & 0xC0U) == 0x80U) --end;
-    result = result.substr(0, end) + "...";
-  }
-  for (char& c : result)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return result;
-}
 
 Json parse_json(std::string_view text, const std::string& subject) {
   if (text.size() > kMaxTextBytes)

@@ -16,7 +16,4 @@ using Json = nlohmann::ordered_json;
 /// line and column.
 Json parse_json(std::string_view text, const std::string& subject);
 
-/// At most 60 bytes of a text, cut between characters, control characters replaced: fit for a message.
-std::string shown(std::string_view text, std::size_t most = 60);
-
 }  // namespace tj::graph

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::support {
 namespace {
@@ -25,14 +26,21 @@ constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{4} << 30;
 
 [[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& allowed) {
   fail(Stage::argument, Code::invalid_argument,
-       cat(name, " is '", value, "'; allowed: ", allowed, ". Correct it or leave it unset."));
+       cat(name, " is '", shown(value), "'; allowed: ", allowed, ". Correct it or leave it unset."));
+}
+
+/// What the system would cut at a NUL, or a shell should have replaced, is no path that was meant.
+const std::string& checked_path(const std::string& name, const std::string& path) {
+  if (path.find('\0') != std::string::npos) refuse(name, path, "a path without a NUL character");
+  if (path.front() == '~') refuse(name, path, "a whole path: '~' is replaced by shells only, and not within quotes (./~ is a folder of that name)");
+  return path;
 }
 
 /// Relative directories mean: relative to where the process is now, whatever it changes to later. No trailing slash:
 /// with one, the last component would be followed where it is a symbolic link.
-std::string absolute(const std::string& path) {
+std::string absolute(const std::string& name, const std::string& path) {
   std::error_code error;
-  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  const std::filesystem::path full = std::filesystem::absolute(checked_path(name, path), error);
   std::string text = (error ? std::filesystem::path(path) : full).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
@@ -56,14 +64,20 @@ std::string home_directory() {
 }
 
 std::string resolve_cache_dir(const Options& options) {
-  if (options.cache_dir) return options.cache_dir->empty() ? std::string() : absolute(*options.cache_dir);
-  if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute(*given);
+  if (options.cache_dir) return options.cache_dir->empty() ? std::string() : absolute("Options::cache_dir", *options.cache_dir);
+  if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute("TJ_CACHE_DIR", *given);
   // The XDG base directory specification: a relative value is to be ignored.
   if (const auto xdg = environment_variable("XDG_CACHE_HOME"); xdg && xdg->front() == '/') {
-    return absolute(*xdg + "/tilejit");
+    return absolute("XDG_CACHE_HOME", *xdg + "/tilejit");
   }
   const std::string home = home_directory();
-  return home.empty() ? home : absolute(home + "/.cache/tilejit");
+  return home.empty() ? home : absolute("HOME", home + "/.cache/tilejit");
+}
+
+/// Empty where neither says anything.
+std::string resolve_path(const std::optional<std::string>& option, const char* field, const char* variable) {
+  const std::string path = option ? *option : environment_variable(variable).value_or("");
+  return path.empty() ? path : absolute(option ? field : variable, path);
 }
 
 std::uint64_t parse_size(const std::string& name, const std::string& text) {
@@ -102,6 +116,11 @@ LogLevel parse_log_level(const std::string& name, const std::string& text) {
   refuse(name, text, "trace, debug, info, warn, error, off");
 }
 
+LogLevel checked_log_level(LogLevel level) {
+  if (level < LogLevel::trace || level > LogLevel::off) refuse("Options::log_level", cat(static_cast<int>(level)), "LogLevel::trace (0) to LogLevel::off (5)");
+  return level;
+}
+
 std::string checked_hip_compiler(const std::string& name, const std::string& text) {
   if (text == "auto" || text == "hiprtc" || text == "clang") return text;
   refuse(name, text, "auto, hiprtc, clang");
@@ -130,8 +149,7 @@ ModelSettings resolve_model(const Options& options) {
   };
   model.disabled = sites(options.model_disable, "Options::model_disable", "TJ_MODEL_DISABLE");
   model.weakened = sites(options.model_weaken, "Options::model_weaken", "TJ_MODEL_WEAKEN");
-  const std::string report = options.model_report ? *options.model_report : environment_variable("TJ_MODEL_REPORT").value_or("");
-  if (!report.empty()) model.report = absolute(report);
+  model.report = resolve_path(options.model_report, "Options::model_report", "TJ_MODEL_REPORT");
   return model;
 }
 
@@ -170,8 +188,7 @@ Settings resolve_settings(const Options& options) {
 
   settings.target = options.target ? *options.target : environment_variable("TJ_TARGET").value_or("");
 
-  const std::string dump = options.dump_dir ? *options.dump_dir : environment_variable("TJ_DUMP_DIR").value_or("");
-  if (!dump.empty()) settings.dump_dir = absolute(dump);
+  settings.dump_dir = resolve_path(options.dump_dir, "Options::dump_dir", "TJ_DUMP_DIR");
 
   if (options.use_tuning) {
     settings.use_tuning = *options.use_tuning;
@@ -180,7 +197,7 @@ Settings resolve_settings(const Options& options) {
   }
 
   if (options.log_level) {
-    settings.log_level = *options.log_level;
+    settings.log_level = checked_log_level(*options.log_level);
   } else if (const auto level = environment_variable("TJ_LOG_LEVEL")) {
     settings.log_level = parse_log_level("TJ_LOG_LEVEL", *level);
   }

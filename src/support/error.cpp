@@ -1,9 +1,11 @@
 // tj::Error and the names of stages and codes.
 //
-// Decides the wording of what(). Invariant: every enumerator has a name, and a value outside the enum does not crash.
+// Decides the wording of what(), and that a message is one line. Invariant: every enumerator has a name, and a value outside the enum does not crash.
 #include <tilejit/error.hpp>
 
 #include <utility>
+
+#include "support/text.hpp"
 
 namespace tj {
 namespace {
@@ -19,7 +21,7 @@ std::string compose(Stage stage, const std::string& message, const std::string& 
 Error::Error(Stage stage_of, Code code_of, std::string message_of, std::string log_of, std::string source_path_of)
     : stage(stage_of),
       code(code_of),
-      message(std::move(message_of)),
+      message(support::one_line(message_of)),
       log(std::move(log_of)),
       source_path(std::move(source_path_of)),
       what_(compose(stage, message, source_path)) {}

@@ -1,13 +1,16 @@
 // Logging through spdlog, or into the user's sink.
 //
-// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome.
+// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome; a message is one line.
 #include "support/log.hpp"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "support/text.hpp"
 
 namespace tj::support {
 namespace {
@@ -44,10 +47,11 @@ Log::Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
 void Log::operator()(LogLevel level, std::string_view message) const {
   if (level == LogLevel::off || !enabled(level)) return;
   try {
+    const std::string line = one_line(message);
     if (sink_) {
-      sink_(level, message);
+      sink_(level, line);
     } else {
-      default_logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+      default_logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
     }
   } catch (...) {  // a sink that throws must not turn a warning into a failed launch
   }

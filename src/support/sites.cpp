@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::support {
 
@@ -14,7 +15,7 @@ SiteName parse_site(std::string_view where, const std::string& text) {
   if (colon != std::string::npos) site.kernel = text.substr(0, colon);
   const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), site.id);
   if (error != std::errc() || end != text.data() + text.size() || site.id < 1 || (colon != std::string::npos && site.kernel.empty()))
-    fail(Stage::argument, Code::invalid_argument, cat(where, " is '", text, "'; allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)"));
+    fail(Stage::argument, Code::invalid_argument, cat(where, " is '", shown(text), "'; allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)"));
   return site;
 }
 

@@ -86,6 +86,38 @@ TEST_CASE("a relative directory is fixed where the process was") {
   CHECK(resolved.dump_dir == here + "/dumps");
 }
 
+TEST_CASE("a path that a shell should have written out, or that ends within a text, is refused") {
+  for (const char* name : {"TJ_CACHE_DIR", "TJ_DUMP_DIR", "TJ_MODEL_REPORT"})
+    for (const char* path : {"~", "~/x", "~user/x"}) {
+      const std::string message = refusal({{name, path}});
+      CAPTURE(message);
+      CHECK(message.find(std::string(name) + " is '" + path + "'; allowed: a whole path: '~' is replaced by shells only") == 0);
+    }
+  CHECK(settings({{"HOME", "/h"}, {"TJ_CACHE_DIR", "/x/~/y"}}).cache_dir == "/x/~/y");
+  CHECK(settings({{"TJ_CACHE_DIR", "./~"}}).cache_dir == std::filesystem::current_path().string() + "/~");
+  tj::Options options;
+  options.cache_dir = std::string("/tmp/a\0b", 8);
+  CHECK(refusal({}, options) == "Options::cache_dir is '/tmp/a\\x00b'; allowed: a path without a NUL character. Correct it or leave it unset.");
+  options.cache_dir.reset();
+  options.dump_dir = "~/dumps";
+  CHECK(refusal({}, options).find("Options::dump_dir is '~/dumps'") == 0);
+}
+
+TEST_CASE("a value stands in a message on one line, and not whole where it is long") {
+  CHECK(refusal({{"TJ_LOG_LEVEL", "warn\n[info] fake"}}).find("TJ_LOG_LEVEL is 'warn\\n[info] fake'; allowed: ") == 0);
+  const std::string large = refusal({{"TJ_LOG_LEVEL", std::string(100000, 'x')}});
+  CHECK(large.size() < 300);
+  CHECK(large.find("xxx... (100000 bytes)'") != std::string::npos);
+}
+
+TEST_CASE("a level that is none is refused") {
+  tj::Options options;
+  for (const int level : {99, -1, 6}) {
+    options.log_level = static_cast<tj::LogLevel>(level);
+    CHECK(refusal({}, options).find("Options::log_level is '" + std::to_string(level) + "'; allowed: LogLevel::trace (0) to LogLevel::off (5)") == 0);
+  }
+}
+
 TEST_CASE("the size bound takes suffixes and refuses the rest") {
   const auto bytes = [](const char* text) { return settings({{"TJ_CACHE_MAX_SIZE", text}}).cache_max_size_bytes; };
   CHECK(settings({}).cache_max_size_bytes == std::uint64_t{4} << 30);

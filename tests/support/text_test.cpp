@@ -1,0 +1,62 @@
+// Protects how users' texts stand in messages: on one line, of bounded length, whole characters; and which names are taken for misspelt.
+#include "support/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include <tilejit/error.hpp>
+
+#include "support/log.hpp"
+
+using namespace tj;
+using support::meant;
+using support::nearest;
+using support::one_line;
+using support::shown;
+
+TEST_CASE("control characters are written out, all else stays") {
+  CHECK(one_line("sm_90a\n[info] fake") == "sm_90a\\n[info] fake");
+  CHECK(one_line("\x1b[2J\r\t\x7f") == "\\x1b[2J\\r\\t\\x7f");
+  CHECK(one_line("a\xc2\x9b" "31m") == "a\\x9b31m");  // CSI of the C1 set, as UTF-8
+  CHECK(one_line(std::string("a\0b", 3)) == "a\\x00b");
+  CHECK(one_line("Grüße, \"x\" 'y' \\n") == "Grüße, \"x\" 'y' \\n");
+  CHECK(one_line("") == "");
+}
+
+TEST_CASE("a long text is cut between characters, and its length said") {
+  CHECK(shown(std::string(100, 'x')) == std::string(100, 'x'));
+  CHECK(shown(std::string(100000, 'x')) == std::string(100, 'x') + "... (100000 bytes)");
+  CHECK(shown("aüü", 2) == "a... (5 bytes)");
+  CHECK(shown("aüü", 3) == "aü... (5 bytes)");
+  CHECK(support::shown_path("/" + std::string(300, 'p')).size() == 301);
+}
+
+TEST_CASE("names with a few typing errors are found, others are not") {
+  const std::vector<std::string> names = {"sm_90a", "sm_90", "gfx1100", "graph", "graph-example", "op", "k", "chunk_indices"};
+  CHECK(nearest("sm90a", names) == "sm_90a");
+  CHECK(nearest("GFX1100", names) == "gfx1100");
+  CHECK(nearest("grpah", names) == "graph");
+  CHECK(nearest("ops", names) == "op");
+  CHECK(nearest("po", names) == "op");
+  CHECK(nearest("chunk_indeces", names) == "chunk_indices");
+  CHECK(nearest("chunkindxs", names).empty());
+  CHECK(nearest("conv", names).empty());
+  CHECK(nearest("gfx1030", names).empty());
+  CHECK(nearest("m", names).empty());
+  CHECK(nearest("", names).empty());
+  CHECK(nearest(std::string(100000, 'g'), names).empty());
+  CHECK(meant("grpah", names) == "; did you mean 'graph'?");
+  CHECK(meant("colour", names).empty());
+}
+
+TEST_CASE("an error's message and a line of the log are one line each") {
+  const Error error(Stage::argument, Code::invalid_argument, "TJ_TARGET is 'a\n[info] b'", "line 1\nline 2\n");
+  CHECK(error.message == "TJ_TARGET is 'a\\n[info] b'");
+  CHECK(std::string(error.what()).find('\n') == std::string::npos);
+  CHECK(error.log == "line 1\nline 2\n");
+  std::string said;
+  support::Log(LogLevel::warn, [&](LogLevel, std::string_view text) { said = text; })(LogLevel::warn, "folder 'a\nb'");
+  CHECK(said == "folder 'a\\nb'");
+}
