@@ -44,6 +44,9 @@ struct ListedEntry {
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
 
+/// In each message that says why what store() was given is not on disk: the first is a warning, the others go to level debug.
+inline constexpr std::string_view kNotKept = "kept in memory only";
+
 class Store {
  public:
   /// An empty directory or one that cannot be used: every load misses, every store is dropped, one warning.
@@ -62,7 +65,11 @@ class Store {
   /// locks do not work: two makers are acceptable. Blocks until free.
   std::shared_ptr<void> lock(const Key& key);
 
-  std::vector<ListedEntry> list() const;
+  /// Why nothing can be kept here now; empty when it can. Makes the directory, and for a moment a file in it.
+  std::string cannot_keep() const;
+
+  /// problem, where it is wanted: why this is not all that there is, or nothing at all.
+  std::vector<ListedEntry> list(std::string* problem = nullptr) const;
   const std::string& directory() const noexcept;
 
  private:

@@ -82,17 +82,22 @@ FileDescriptor open_directory(const std::string& path, WhenMissing when_missing,
   return problem->empty() ? std::move(directory) : FileDescriptor();
 }
 
-std::vector<std::string> list_names(int directory) {
+std::vector<std::string> list_names(int directory, std::string* problem) {
   std::vector<std::string> names;
+  const auto stopped = [&] {
+    if (problem != nullptr && errno != 0) *problem = "cannot read it: " + errno_text(errno);
+    return names;
+  };
   // A descriptor of its own: the read position belongs to the description, which threads and children share.
   FileDescriptor own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!own) return names;
+  if (!own) return stopped();
   DIR* const opened = ::fdopendir(own.get());
-  if (opened == nullptr) return names;
+  if (opened == nullptr) return stopped();
   own.release();
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, &::closedir);
+  errno = 0;  // the end is told apart from a failure by it alone
   while (const dirent* item = ::readdir(stream.get())) names.emplace_back(item->d_name);
-  return names;
+  return stopped();
 }
 
 bool file_info(int directory, const std::string& name, FileInfo* info) {
@@ -102,12 +107,27 @@ bool file_info(int directory, const std::string& name, FileInfo* info) {
   return true;
 }
 
+namespace {
+
+/// Network file systems say ESTALE of a file that was replaced just now, and a signal may interrupt them.
+FileDescriptor open_file(int directory, const std::string& name, int flags) {
+  constexpr int kTries = 4;
+  FileDescriptor file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    file = FileDescriptor(::openat(directory, name.c_str(), flags));
+    if (!file && errno != ESTALE && errno != EINTR) break;
+  }
+  return file;
+}
+
+}  // namespace
+
 std::optional<ReadFile> read_file(int directory, const std::string& name, std::string* problem) {
   problem->clear();
   // O_NONBLOCK: somebody may have put a pipe there. O_NOATIME keeps "last used" ours; only owners may ask for it.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  FileDescriptor file(::openat(directory, name.c_str(), kFlags | O_NOATIME));
-  if (!file && errno == EPERM) file = FileDescriptor(::openat(directory, name.c_str(), kFlags));
+  FileDescriptor file = open_file(directory, name, kFlags | O_NOATIME);
+  if (!file && errno == EPERM) file = open_file(directory, name, kFlags);
   if (!file) {
     if (errno != ENOENT) *problem = errno == ELOOP ? "it is a symbolic link" : errno_text(errno);
     return std::nullopt;

@@ -27,6 +27,8 @@ using support::FileDescriptor;
 constexpr const char* kMadeAgain = "The kernel is compiled again and the file replaced.";
 constexpr const char* kLeftOut = "It counts as absent; storing it anew replaces the file.";
 
+constexpr const char* kNoDirectory = "no directory (TJ_CACHE_DIR, XDG_CACHE_HOME and a home directory are all missing)";
+
 constexpr std::int64_t kStaleNs = std::int64_t{3600} * 1'000'000'000;
 
 std::int64_t now_ns() {
@@ -36,9 +38,9 @@ std::int64_t now_ns() {
 }
 
 /// All entry files, or those of one request.
-std::vector<FileInfo> entry_files(int directory, const std::string* request_hex) {
+std::vector<FileInfo> entry_files(int directory, const std::string* request_hex, std::string* problem = nullptr) {
   std::vector<FileInfo> files;
-  for (const std::string& name : list_names(directory)) {
+  for (const std::string& name : list_names(directory, problem)) {
     Key key;
     FileInfo info;
     if (!parse_file_name(name, &key) || (request_hex != nullptr && key.request_hex != *request_hex)) continue;
@@ -102,15 +104,14 @@ struct Store::Impl {
 
   FileDescriptor open(WhenMissing when_missing) {
     if (directory.empty()) {
-      warn_once("no directory (TJ_CACHE_DIR, XDG_CACHE_HOME and a home directory are all missing); "
-                "kernels are kept in memory only. Set TJ_CACHE_DIR.");
+      warn_once(cat(kNoDirectory, "; kernels are ", kNotKept, ". Set TJ_CACHE_DIR."));
       return {};
     }
     std::string problem;
     FileDescriptor opened = open_directory(directory, when_missing, &problem);
     if (!problem.empty()) {
       warn_once(cat("cannot use ", directory, ": ", problem,
-                    ". Kernels are kept in memory only; give TJ_CACHE_DIR a directory of your own."));
+                    ". Kernels are ", kNotKept, "; give TJ_CACHE_DIR a directory of your own."));
     }
     return opened;
   }
@@ -192,7 +193,7 @@ bool Store::store(const Key& key, const Entry& entry) {
   const std::uint64_t bound = impl_->max_size_bytes != 0 ? std::min(impl_->max_size_bytes, kMaxBytes) : kMaxBytes;
   if (bytes.size() > bound) {
     impl_->warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound,
-                         " bytes and is kept in memory only; raise TJ_CACHE_MAX_SIZE (at most 1G counts here)."));
+                         " bytes and is ", kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 1G counts here)."));
     return false;
   }
   {
@@ -202,7 +203,7 @@ bool Store::store(const Key& key, const Entry& entry) {
     file.commit();
     if (!file.ok()) {
       impl_->warn_once(cat("cannot write into ", impl_->directory, ": ", file.problem(),
-                           ". New kernels are kept in memory only."));
+                           ". New kernels are ", kNotKept, "."));
       return false;
     }
   }
@@ -220,14 +221,28 @@ std::shared_ptr<void> Store::lock(const Key& key) {
   return held;
 }
 
-std::vector<ListedEntry> Store::list() const {
-  std::vector<ListedEntry> listed;
+std::string Store::cannot_keep() const {
+  if (impl_->directory.empty()) return kNoDirectory;
   std::string problem;
+  const FileDescriptor opened = open_directory(impl_->directory, WhenMissing::make, &problem);
+  if (!opened) return problem;
+  support::AtomicFile file(opened.get(), "a first entry", 0600);  // never committed
+  file.write("a few bytes, as a full disk makes empty files too");
+  return file.problem();
+}
+
+std::vector<ListedEntry> Store::list(std::string* problem) const {
+  std::vector<ListedEntry> listed;
+  std::string reason = impl_->directory.empty() ? kNoDirectory : "";
   const FileDescriptor opened = impl_->directory.empty()
                                     ? FileDescriptor()
-                                    : open_directory(impl_->directory, WhenMissing::leave, &problem);
-  if (!opened) return listed;
-  for (const FileInfo& info : entry_files(opened.get(), nullptr)) {
+                                    : open_directory(impl_->directory, WhenMissing::leave, &reason);
+  if (!opened) {
+    if (problem != nullptr) *problem = reason.empty() ? "it does not exist" : reason;
+    return listed;
+  }
+  if (problem != nullptr) problem->clear();
+  for (const FileInfo& info : entry_files(opened.get(), nullptr, problem)) {
     ListedEntry item;
     item.path = impl_->directory + "/" + info.name;
     item.bytes = info.bytes;

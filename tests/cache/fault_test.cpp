@@ -28,6 +28,12 @@ constexpr int kNotReached = -1000;
 constexpr int kNoTracing = -2000;
 
 enum class Accident { none, kill, fail };
+/// Calls of one kind, and what they answer; error 0: not by kind.
+struct Kind {
+  long call = 0;
+  int error = 0;
+  bool only_nth = false;  ///< else all of them
+};
 
 bool touches_files(unsigned long long call) {
   static const std::set<unsigned long long> calls = {
@@ -39,10 +45,10 @@ bool touches_files(unsigned long long call) {
 
 class Tracer {
  public:
-  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0). Returns the exit status, or
+  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0), or to those of a kind. Returns the exit status, or
   /// minus the signal, or kNotReached when there were fewer calls (then nothing happened to them).
   template <class Work>
-  static int run(Work&& work, Accident accident, int n) {
+  static int run(Work&& work, Accident accident, int n, Kind kind = {}) {
     const pid_t child = tj::testing::start_child([&] {
       if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 97;
       ::raise(SIGSTOP);
@@ -52,11 +58,11 @@ class Tracer {
     ::waitpid(child, &status, 0);
     if (!WIFSTOPPED(status)) return kNoTracing;
     ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-    return Tracer{child, accident, n}.follow();
+    return Tracer{child, accident, n, kind}.follow();
   }
 
  private:
-  Tracer(pid_t child, Accident accident, int n) : child_(child), accident_(accident), n_(n) {}
+  Tracer(pid_t child, Accident accident, int n, Kind kind) : child_(child), accident_(accident), n_(n), kind_(kind) {}
 
   int follow() {
     int deliver = 0;
@@ -81,7 +87,9 @@ class Tracer {
   void at_entry() {
     user_regs_struct registers{};
     ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
-    if (!touches_files(registers.orig_rax) || seen_++ != n_) return;
+    const bool of_kind = kind_.error != 0 ? static_cast<long>(registers.orig_rax) == kind_.call : touches_files(registers.orig_rax);
+    const bool all = kind_.error != 0 && !kind_.only_nth;
+    if (!of_kind || (seen_++ != n_ && !all)) return;
     reached_ = true;
     if (accident_ == Accident::kill) ::kill(child_, SIGKILL);
     if (accident_ != Accident::fail) return;
@@ -94,13 +102,14 @@ class Tracer {
     failing_ = false;
     user_regs_struct registers{};
     ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
-    registers.rax = static_cast<unsigned long long>(-static_cast<long long>(EIO));
+    registers.rax = static_cast<unsigned long long>(-static_cast<long long>(kind_.error != 0 ? kind_.error : EIO));
     ::ptrace(PTRACE_SETREGS, child_, nullptr, &registers);
   }
 
   pid_t child_;
   Accident accident_;
   int n_;
+  Kind kind_;
   int seen_ = 0;
   bool reached_ = false;
   bool failing_ = false;
@@ -181,6 +190,42 @@ TEST_CASE("any failing call costs at most the new entry, and store() tells the t
     CHECK(right);
     for (const auto& item : Store(scratch + "/cache", 0, {}).list()) CHECK(item.entry.has_value());
   });
+}
+
+TEST_CASE("a file system without times keeps entries all the same") {
+  if (!can_trace()) return;
+  for (const int error : {EPERM, ENOSYS, EOPNOTSUPP}) {
+    const Scratch scratch;
+    const auto work = [&] {
+      Store store(scratch.path() + "/cache", 0, {});
+      return store.store(key_of("k"), entry_of(kNew)) && store.load(key_of("k")) ? 0 : 1;
+    };
+    CHECK(Tracer::run(work, Accident::fail, 0, {SYS_utimensat, error}) == 0);
+    CHECK(payload_in(scratch.path() + "/cache", key_of("k")) == kNew);
+  }
+}
+
+TEST_CASE("a call that is interrupted for ever ends all the same") {
+  if (!can_trace()) return;
+  for (const int error : {EINTR, ESTALE}) {
+    const Scratch scratch;
+    with_old_entry(scratch.path());
+    const auto look = [&] {
+      const auto entry = Store(scratch.path() + "/cache", 0, {}).load(key_of("k"));
+      return !entry || entry->payload == kOld ? 0 : 1;
+    };
+    CHECK(Tracer::run(look, Accident::fail, 0, {SYS_openat, error}) == 0);
+  }
+}
+
+TEST_CASE("one call that is interrupted, or finds a file replaced, costs no compile") {
+  if (!can_trace()) return;
+  for (const int error : {EINTR, ESTALE}) {
+    const Scratch scratch;
+    with_old_entry(scratch.path());
+    const auto look = [&] { return Store(scratch.path() + "/cache", 0, {}).load(key_of("k")) ? 0 : 1; };
+    CHECK(Tracer::run(look, Accident::fail, 1, {SYS_openat, error, true}) == 0);  // the directory is the first
+  }
 }
 
 TEST_CASE("any failing call of a look-up gives a miss or the right entry") {

@@ -70,6 +70,51 @@ TEST_CASE("damage is a miss, said once, and the next store repairs it") {
   CHECK(read_bytes(path) == good);
 }
 
+TEST_CASE("a file that is larger than any entry is not read") {
+  const Scratch scratch;
+  LogRecord log;
+  Store store(scratch.path(), 0, log);
+  const std::string path = scratch / file_name(key_of("k"));
+  REQUIRE(store.store(key_of("k"), entry_of("binary")));
+  REQUIRE(::truncate(path.c_str(), (off_t{1} << 30) + 1) == 0);  // sparse: it takes no room
+  CHECK(payload(store, key_of("k")).empty());
+  REQUIRE(log.warnings() == 1);
+  CHECK(log.at(LogLevel::warn)[0].find("it has 1073741825 bytes; an entry has at most 1073741824") != std::string::npos);
+  const auto listed = store.list();
+  REQUIRE(listed.size() == 1);
+  CHECK(listed[0].problem.find("1073741825 bytes") != std::string::npos);
+  CHECK(store.store(key_of("k"), entry_of("binary")));
+  CHECK(payload(store, key_of("k")) == "binary");
+}
+
+TEST_CASE("what keeps entries off the disk is told beforehand, and why a list is not all there is") {
+  const Scratch scratch;
+  const auto reason = [](const std::string& directory) { return Store(directory, 0, {}).cannot_keep(); };
+  const auto listing = [](const std::string& directory) {
+    std::string problem = "stale";
+    CHECK(Store(directory, 0, {}).list(&problem).empty());
+    return problem;
+  };
+  CHECK(listing(scratch / "new") == "it does not exist");
+  CHECK(reason(scratch / "new").empty());
+  CHECK(names_in(scratch / "new").empty());
+  CHECK(listing(scratch / "new").empty());
+  write_bytes(scratch / "file", "");
+  for (const std::string& directory : {scratch / "file", scratch / "file/below", std::string("/dev/null")}) {
+    CHECK(reason(directory).find("Not a directory") != std::string::npos);
+    CHECK(listing(directory) == "Not a directory");
+  }
+  CHECK(reason("").find("no directory") == 0);
+  CHECK(listing("").find("no directory") == 0);
+  REQUIRE(::symlink("new", (scratch / "link").c_str()) == 0);
+  CHECK(reason(scratch / "link").find("symbolic link") != std::string::npos);
+  CHECK(listing(scratch / "link").find("symbolic link") != std::string::npos);
+  REQUIRE(::chmod((scratch / "new").c_str(), 0777) == 0);
+  CHECK(reason(scratch / "new").find("others can write it") != std::string::npos);
+  CHECK(listing(scratch / "new").find("others can write it") != std::string::npos);
+  CHECK(reason("/proc/self/fdinfo").find("cannot create a temporary") != std::string::npos);
+}
+
 TEST_CASE("without a compiler the newest sound entry of the request is taken") {
   const Scratch scratch;
   Store store(scratch.path(), 0, {});
