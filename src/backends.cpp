@@ -56,8 +56,10 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
     const arch::Target model{forced_ ? forced_->arch : first_arch(amd ? "amd" : "nvidia"), true};
     fail(Stage::launch, Code::not_found, cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason, "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
   }
-  if (device.index < 0 || device.index >= found->device_count())
+  if (device.index < 0 || device.index >= found->device_count()) {
+    if (device.kind == DeviceKind::cpu) fail(Stage::argument, Code::invalid_argument, cat("device cpu has index ", device.index, "; allowed: 0"));
     fail(Stage::argument, Code::invalid_argument, cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
+  }
   return found;
 }
 

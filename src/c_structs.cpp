@@ -7,16 +7,20 @@
 #include <type_traits>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::c_api {
 
 using support::cat;
 
+// No structure comes near it in any version: a larger size was never set.
+constexpr std::uint64_t kMostBytes = 4096;
+
 void refuse(const std::string& message, Code code) { support::fail(Stage::argument, code, message); }
 
 void check_size(std::uint64_t size, const char* name, std::size_t known) {
-  if (size < known || size > 4096)
-    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, at least ", known, " in version ", version()));
+  if (size < known || size > kMostBytes)
+    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, at least ", known, " in version ", version(), " and at most ", kMostBytes));
 }
 
 namespace {
@@ -169,7 +173,7 @@ std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig, ChunkOConfig> to_config
   if (std::strcmp(c.op, "gemm") == 0) return to_gemm(c);
   if (std::strcmp(c.op, "chunk_indices") == 0) return ChunkIndicesConfig{};
   if (std::strcmp(c.op, "chunk_o") == 0) return to_chunk_o(c);
-  refuse(cat("config.op is \"", c.op, "\"; allowed: ", kOps), Code::unsupported);
+  refuse(cat("config.op is \"", support::shown(c.op), "\"; allowed: ", kOps, support::meant(c.op, {"fmha", "gemm", "chunk_indices", "chunk_o"})), Code::unsupported);
 }
 
 Options to_options(const tj_options* given) {
@@ -187,9 +191,9 @@ Options to_options(const tj_options* given) {
   if (o.cache_max_size_bytes >= 0) options.cache_max_size_bytes = static_cast<std::uint64_t>(o.cache_max_size_bytes);
   if (o.log_level != TJ_LOG_DEFAULT)
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
-  options.use_disk_cache = o.use_disk_cache != 0;
+  options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;
   if (o.reserved != 0) refuse(cat("options.reserved is ", o.reserved, "; allowed: 0"), Code::unsupported);
-  if (o.use_tuning >= 0) options.use_tuning = o.use_tuning != 0;
+  if (o.use_tuning != -1) options.use_tuning = to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;
   if (o.log_sink != nullptr)
     options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
       sink(user, static_cast<std::int32_t>(level), text.data(), text.size());

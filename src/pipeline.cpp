@@ -166,7 +166,7 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
       best = Choice{std::move(candidate), std::move(schedule)};
     } catch (const Error& e) {
       if (!refused) refused = e;  // another shape may fit
-      else refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
+      else if (refused->message.find(e.message) == std::string::npos) refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
     }
   }
   if (!best && refused) throw *refused;

@@ -23,12 +23,14 @@
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
 #include "ops/gemm_steps.hpp"
+#include "ops/known_ops.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "prepared.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/log.hpp"
+#include "support/text.hpp"
 #include "tune.hpp"
 #include "tunings.hpp"
 
@@ -96,14 +98,9 @@ struct Runtime::Impl {
 
   static const ops::Op& find_op(std::string_view name, const void* args) {
     const ops::Op* op = ops::find(name);
-    if (op == nullptr) fail(Stage::argument, Code::invalid_argument, cat("op '", name, "' is unknown; ops are ", op_names()));
+    if (op == nullptr) fail(Stage::argument, Code::invalid_argument, cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
     if (args == nullptr) fail(Stage::argument, Code::invalid_argument, cat("args of '", name, "' is null; it must point at the op's descriptor"));
     return *op;
-  }
-  static std::string op_names() {
-    std::string names;
-    for (const ops::Op* op : ops::all()) names += cat(names.empty() ? "" : ", ", op->name());
-    return names;
   }
 
   void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
@@ -335,7 +332,10 @@ void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_dev
 }
 
 void Runtime::synchronize(Device device, Stream stream) { impl_->backends.driver(device)->synchronize(device.index, stream); }
-double Runtime::time_ms(Device device, const std::function<void()>& work) { return impl_->backends.driver(device)->time_ms(device.index, work); }
+double Runtime::time_ms(Device device, const std::function<void()>& work) {
+  if (!work) fail(Stage::argument, Code::invalid_argument, "work is empty; allowed: a function that enqueues what is timed");
+  return impl_->backends.driver(device)->time_ms(device.index, work);
+}
 
 namespace custom {
 

@@ -182,7 +182,7 @@ typedef struct tj_options {
   const char* dump_dir;
   const char* hip_compiler;
   int32_t log_level;        /* TJ_LOG_DEFAULT, ... */
-  int32_t use_disk_cache;   /* 0: neither read nor write the disk */
+  int32_t use_disk_cache;   /* 1; 0: neither read nor write the disk */
   tj_log_sink log_sink;     /* null: standard error */
   void* log_user;
   int32_t use_tuning;       /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE says */

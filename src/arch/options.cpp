@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::arch {
 namespace {
 
 using support::cat;
+using support::shown;
 
 constexpr char kSeparator = '+';
 constexpr std::string_view kCopies = "copies", kSmem = "smem", kSmemSm = "smem-sm";
@@ -40,7 +42,7 @@ struct Less {
 
 template <class... Parts>
 [[noreturn]] void refuse(std::string_view text, const Parts&... parts) {
-  support::fail(Stage::target, Code::invalid_argument, cat("target '", text, "': ", parts...));
+  support::fail(Stage::target, Code::invalid_argument, cat("target '", shown(text), "': ", parts...));
 }
 
 std::string size_text(std::int64_t bytes) { return bytes % kKilobyte == 0 ? cat(bytes / kKilobyte, "K") : cat(bytes); }
@@ -53,12 +55,12 @@ std::int64_t read_smem(std::string_view text, std::string_view key, std::string_
   const bool kilobytes = stop + 1 == end && (*stop == 'K' || *stop == 'k');
   const std::int64_t unit = kilobytes ? kKilobyte : 1;
   if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > most / unit || number * unit < kKilobyte || number * unit % kSmemStep != 0)
-    refuse(text, key, " is '", value, "'; '", base.name, "' has ", size_text(most), " ", of, ", and a cap only takes away: allowed are 1K to ", size_text(most), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
+    refuse(text, key, " is '", shown(value), "'; '", base.name, "' has ", size_text(most), " ", of, ", and a cap only takes away: allowed are 1K to ", size_text(most), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
   return number * unit;
 }
 
 bool read_copies(std::string_view text, std::string_view value, const Arch& base) {
-  if (value != "threads" && value != "engine") refuse(text, "copies is '", value, "'; allowed are threads and engine");
+  if (value != "threads" && value != "engine") refuse(text, "copies is '", shown(value), "'; allowed are threads and engine");
   const bool engine = base.has_unit(kCopyEngine);
   if (value == "engine" && !engine) refuse(text, "copies is 'engine', and '", base.name, "' has no copy engine; allowed is threads");
   if (value == "threads" && engine && base.family != kThreadCopiesFamily)
@@ -74,7 +76,7 @@ Less read_options(std::string_view text, const Arch& base) {
     const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != kCopies && key != kSmem && key != kSmemSm) refuse(text, "option '", option, "' is unknown; ", options_help());
+    if (key != kCopies && key != kSmem && key != kSmemSm) refuse(text, "option '", shown(option), "' is unknown; ", options_help(), support::meant(key, {std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) refuse(text, "option '", key, "' is given twice; give it once");
     seen.push_back(key);
     if (key == kCopies) less.thread_copies = read_copies(text, value, base);

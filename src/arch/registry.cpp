@@ -5,6 +5,7 @@
 #include "arch/arch.hpp"
 #include "arch/options.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 // One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
 #define TJ_ARCHS(ARCH) \
@@ -53,8 +54,8 @@ const std::vector<Arch>& storage() {
 
 std::string allowed() {
   std::string list;
-  for (const Arch* arch : all()) list += support::cat(list.empty() ? "" : ", ", arch->name, ", ", kModelPrefix, arch->name);
-  return list + "; " + options_help();
+  for (const Arch* arch : all()) list += (list.empty() ? "" : ", ") + arch->name;
+  return support::cat(list, "; each with ", kModelPrefix, " before it for the CPU's model; ", options_help());
 }
 
 }  // namespace
@@ -192,9 +193,34 @@ void require(const Arch& arch, std::string_view op, const std::vector<Needs>& ki
 
 namespace {
 
+bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
+
+/// Of a name that is a GPU's, well written: why there is no kernel for it. Empty of any other.
+std::string why_gpu_unserved(std::string_view name) {
+  const auto digits = [](std::string_view text, std::string_view set) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) { return is_one_of(c, set); });
+  };
+  if (name.substr(0, 3) == "gfx" && name.size() >= 6 && name.size() <= 7 && digits(name.substr(3), "0123456789abcdef")) return why_unserved("amd", name);
+  if (name.substr(0, 3) != "sm_") return {};
+  std::string_view number = name.substr(3);
+  if (!number.empty() && is_one_of(number.back(), "af")) number.remove_suffix(1);
+  if (number.size() < 2 || number.size() > 3 || !digits(number, "0123456789")) return {};
+  const int value = std::stoi(std::string(number));
+  const auto served = [&](const Arch* arch) { return arch->vendor == "nvidia" && arch->device_major == value / 10 && arch->device_minor == value % 10; };
+  return std::any_of(all().begin(), all().end(), served) ? std::string() : why_unserved("nvidia", value / 10, value % 10);
+}
+
+[[noreturn]] void refuse_unknown(std::string_view name, std::string_view text) {
+  std::vector<std::string> names;
+  for (const Arch* arch : all()) names.push_back(arch->name);
+  const std::string why = why_gpu_unserved(name), near = support::meant(name, names);
+  const std::string rest = !why.empty() ? ": " + why : support::cat(near, near.empty() ? "; a" : " A", "llowed are ", allowed());
+  support::fail(Stage::target, Code::invalid_argument, support::cat("target '", support::shown(text), "' is unknown", rest));
+}
+
 const Arch& parse_arch(std::string_view name, std::string_view text) {
   const Arch* base = find(name_before_options(name));
-  if (base == nullptr) support::fail(Stage::target, Code::invalid_argument, support::cat("target '", text, "' is unknown; allowed are ", allowed()));
+  if (base == nullptr) refuse_unknown(name_before_options(name), text);
   return has_options(name) ? with_options(name, *base) : *base;
 }
 

@@ -13,6 +13,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -74,7 +75,7 @@ class ChunkIndices final : public Op {
   Request request_of(const void*, const arch::Arch&) const override { return chunk_indices_request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to chunk_indices; allowed are no flags"));
+    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", support::shown(flags.begin()->first), " means nothing to chunk_indices; allowed are no flags"));
     return {chunk_indices_request()};
   }
 

@@ -11,6 +11,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -54,7 +55,7 @@ class CopyRows final : public Op {
   Request request_of(const void*, const arch::Arch&) const override { return request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to copy_rows; allowed are no flags"));
+    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", support::shown(flags.begin()->first), " means nothing to copy_rows; allowed are no flags"));
     return {request()};
   }
 

@@ -5,6 +5,7 @@
 
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -38,7 +39,7 @@ std::string fmha_step_names() {
 int fmha_step_number(const std::string& text) {
   for (int step = 0; step <= kLastFmhaStep; ++step)
     if (text == kSteps[step].name || (step > 0 && text == cat(step))) return step;
-  refuse("fmha", Code::invalid_argument, cat("step is '", text, "'; allowed: ", fmha_step_names()));
+  refuse("fmha", Code::invalid_argument, cat("step is '", support::shown(text), "'; allowed: ", fmha_step_names()));
 }
 
 void check_fmha_step(std::int32_t step) {

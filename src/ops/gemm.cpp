@@ -12,6 +12,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -28,7 +29,7 @@ int tile_index(const std::string& text) {
     if (gemm_tile_name(tile) == text) return index;
     known += (index++ == 0 ? "" : ", ") + gemm_tile_name(tile);
   }
-  fail(Stage::argument, Code::invalid_argument, cat("--tile is '", text, "'; allowed are ", known));
+  fail(Stage::argument, Code::invalid_argument, cat("--tile is '", support::shown(text), "'; allowed are ", known));
 }
 
 DType dtype_of(const std::string& text) { return element_named("gemm", text, {DType::f16, DType::bf16, DType::f32, DType::e4m3}); }
@@ -41,7 +42,7 @@ std::vector<std::string> rung_names() {
 int rung_index(const std::string& text) {
   const std::vector<std::string> names = rung_names();
   const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end()) fail(Stage::argument, Code::invalid_argument, cat("--rung is '", text, "', which is none"));
+  if (found == names.end()) fail(Stage::argument, Code::invalid_argument, cat("--rung is '", support::shown(text), "', which is none"));
   return static_cast<int>(found - names.begin());
 }
 

@@ -8,6 +8,7 @@
 
 #include "ops/gemm.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -27,7 +28,7 @@ std::optional<std::int64_t> number(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const std::string& flag, const std::string& value, const std::string& allowed) {
-  fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", value, "'; allowed: ", allowed));
+  fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", support::shown(value), "'; allowed: ", allowed));
 }
 
 /// "4096" is 4096x4096x4096.

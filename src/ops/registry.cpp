@@ -1,5 +1,8 @@
 // The list of ops: one line each.
 #include "ops/op.hpp"
+#include "ops/known_ops.hpp"
+#include "ops/op_flags.hpp"
+#include "support/text.hpp"
 
 // One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
 #define TJ_OPS(OP)  \
@@ -37,6 +40,12 @@ const Op* find(std::string_view name) {
   for (const Op* op : all())
     if (op->name() == name) return op;
   return nullptr;
+}
+
+std::string known_ops(std::string_view unknown) {
+  std::vector<std::string> names;
+  for (const Op* op : all()) names.emplace_back(op->name());
+  return joined(names) + support::meant(unknown, names);
 }
 
 }  // namespace tj::ops

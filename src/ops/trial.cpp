@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -18,7 +19,7 @@ std::int64_t number(const std::string& flag, const std::string& text, std::int64
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > kMostSize)
-    fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", text, "'; allowed: ", least, " to ", kMostSize));
+    fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", support::shown(text), "'; allowed: ", least, " to ", kMostSize));
   return value;
 }
 

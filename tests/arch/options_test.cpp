@@ -139,10 +139,13 @@ TEST_CASE("what is no option, or more than there is, is refused by name with wha
     CHECK(has(message, "copies=threads"));
     CHECK(has(message, "smem=<n>K"));
   }
-  for (const char* text : {"sm_91+smem=99K", "+smem=99K", "model:model:sm_90+smem=99K", "sm_90 +smem=99K", "sm_90,smem=99K"}) {
+  for (const char* text : {"+smem=99K", "model:model:sm_90+smem=99K", "sm_90,smem=99K"}) {
     CAPTURE(text);
     CHECK(has(refusal(text), "is unknown; allowed are sm_90a"));
   }
+  CHECK(has(refusal("sm_91+smem=99K"), "'sm_91+smem=99K' is unknown: compute capability 9.1 is not known to this version"));
+  CHECK(has(refusal("sm_90 +smem=99K"), "is unknown; did you mean 'sm_90a'? Allowed are sm_90a"));
+  CHECK(has(refusal("sm_90+smme=99K"), "did you mean 'smem'?"));
 }
 
 TEST_CASE("threads that ask for the same options at once get the same arch") {

@@ -104,7 +104,7 @@ class BadArguments(Case):
             q.size = 1 << 40
 
         self.refused(tj.INVALID_ARGUMENT, "q.size is 8", change=set_size)
-        self.refused(tj.INVALID_ARGUMENT, "q.size", change=set_large)
+        self.refused(tj.INVALID_ARGUMENT, "q.size is 1099511627776", "and at most 4096", change=set_large)
 
     def test_sizes_of_a_report(self):
         config = tj.KernelConfig(op=b"fmha", dtype=tj.F16, head_dim=80)  # refused as well, behind the report
@@ -144,6 +144,16 @@ class BadArguments(Case):
         options.size = ctypes.sizeof(tj.Options)
         self.assertEqual(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)), tj.UNSUPPORTED)
         self.assertIn(b"options.reserved is 7", LIBRARY.c.tj_last_error())
+
+    def test_options_that_are_none(self):
+        for field, value, allowed in (("log_level", 99, b"-1 (default) to 5 (off)"), ("log_level", -2, b"-1 (default)"), ("use_disk_cache", 7, b"0 (no), 1 (yes)"),
+                                      ("use_disk_cache", -1, b"0 (no), 1 (yes)"), ("use_tuning", 9, b"-1 (TJ_TUNE, else on), 0 (off), 1 (on)"), ("use_tuning", -2, b"-1 (TJ_TUNE")):
+            options, handle = LIBRARY.options(), ctypes.c_void_p()
+            setattr(options, field, value)
+            self.assertEqual(LIBRARY.c.tj_runtime_create(ctypes.byref(options), ctypes.byref(handle)), tj.INVALID_ARGUMENT, field)
+            said = LIBRARY.c.tj_last_error()
+            self.assertIn(f"options.{field} is {value}; allowed: ".encode() + allowed, said)
+            self.assertIsNone(handle.value)
 
     def test_op_and_target(self):
         config = tj.KernelConfig(op=b"conv", head_dim=64)

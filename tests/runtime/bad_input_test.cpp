@@ -134,14 +134,30 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
   CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message, "cuda:-1 does not exist"));
   CHECK(has(error_of([&] { runtime.run_op("conv", nullptr); }).message, "op 'conv' is unknown; ops are "));
   CHECK(has(error_of([&] { runtime.run_op("fmha", nullptr); }).message, "args of 'fmha' is null"));
-  for (const char* target : {"sm_42", "model:", "", "SM_90A", "sm_90a "}) {
-    CAPTURE(target);
-    const Error error = error_of([&] { runtime.warm(config_of(), target); });
+  struct Unknown {
+    std::string target, then;
+  };
+  for (const Unknown& unknown : {Unknown{"sm_42", ": compute capability 4.2 is older than 8.0"}, {"model:", "; allowed are sm_90a, sm_100"}, {"", "; allowed are "},
+                                 {"SM_90A", "; did you mean 'sm_90a'? Allowed are "}, {"sm_90a ", "; did you mean 'sm_90a'? "}, {"model:sm90a", "; did you mean 'sm_90a'? "},
+                                 {"gfx1030", ": 'gfx1030' has no matrix instructions"}, {"model:gfx906", ": 'gfx906' has no matrix instructions"}, {"GFX1100", "; did you mean 'gfx1100'? "}}) {
+    const Error error = error_of([&] { runtime.warm(config_of(), unknown.target); });
     CHECK(error.stage == Stage::target);
-    CHECK_MESSAGE(has(error.message, "'" + std::string(target) + "' is unknown; allowed are "), error.message);
+    CHECK_MESSAGE(has(error.message, "'" + unknown.target + "' is unknown" + unknown.then), error.message);
   }
+  CHECK(has(error_of([&] { runtime.run_op("gem", nullptr); }).message, "chunk_o; did you mean 'gemm'?"));
   nothing_happened(machine);
   CHECK(std::string(machine.cuda.log()).find("cuDevicePrimaryCtxRetain") == std::string::npos);
+}
+
+TEST_CASE("a device of the CPU's is the first, and time is taken of something") {
+  Machine machine;
+  Runtime runtime(machine.options());
+  const Error second = error_of([&] { runtime.allocate({tj::DeviceKind::cpu, 1}, 64); });
+  CHECK(second.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(second.message, "device cpu has index 1; allowed: 0"), second.message);
+  const Error nothing = error_of([&] { runtime.time_ms(kCpu, {}); });
+  CHECK(nothing.code == Code::invalid_argument);
+  CHECK_MESSAGE(has(nothing.message, "work is empty"), nothing.message);
 }
 
 TEST_CASE("an unknown target is refused where it is set, by option or variable") {
@@ -151,8 +167,7 @@ TEST_CASE("an unknown target is refused where it is set, by option or variable")
   const Error by_option = error_of([&] { Runtime runtime(options); });
   CHECK(by_option.stage == Stage::target);
   CHECK(by_option.code == Code::invalid_argument);
-  CHECK_MESSAGE(has(by_option.message, "'sm_42' is unknown; allowed are "), by_option.message);
-  CHECK(has(by_option.message, "sm_90a, model:sm_90a"));
+  CHECK_MESSAGE(has(by_option.message, "'sm_42' is unknown: compute capability 4.2"), by_option.message);
   options.target.reset();
   ::setenv("TJ_TARGET", "sm_43", 1);
   CHECK(has(error_of([&] { Runtime runtime(options); }).message, "'sm_43'"));
