@@ -94,6 +94,8 @@ inline constexpr int kChunkTokens = 64;
 /// There are never more than T / kChunkTokens + N of T tokens. total_chunks is how many there are, whether or not chunk_indices has room
 /// for them: rows from C on are then left out, nothing is written behind. Rows behind the last chunk keep what they held.
 /// N may be 0. All are i32 on one device; cu_seqlens is contiguous, rows of chunk_indices begin at multiples of 8 bytes.
+/// Legal values of cu_seqlens are 0 to T, none below the one before it. Whatever else it holds, no memory but these tensors' is read or
+/// written; chunks are listed as the numbers say, and total_chunks is right below 2^32 of them (as bits, without a sign).
 struct ChunkIndicesArgs {
   Tensor cu_seqlens;     ///< [N + 1], N of 0 to 2^30 - 1
   Tensor chunk_indices;  ///< [C, 2], written
@@ -112,8 +114,12 @@ struct ChunkIndicesArgs {
 /// q, k, v_new, h and o are multiples of 16 bytes. o's memory meets no other tensor's.
 ///
 /// Sequences of any lengths: cu_seqlens, chunk_indices and total_chunks as chunk_indices() makes them, each contiguous (rows of chunk_indices
-/// with gaps, which chunk_indices() can write, are refused). They are read on the device: nothing waits for the host. What total_chunks counts beyond the rows of chunk_indices, C or R / 64 is left out. Without these three, all sequences have
-/// seq_length tokens, and T is a multiple of it.
+/// with gaps, which chunk_indices() can write, are refused). They are read on the device: nothing waits for the host. What total_chunks counts
+/// beyond the rows of chunk_indices, C or R / 64 is left out. Without these three, all sequences have seq_length tokens, and T is a multiple of it.
+/// Legal values: cu_seqlens from 0 to T, none below the one before it; in each row that is counted a sequence from 0 to N - 1 and a chunk that
+/// it has, no chunk twice. Whatever the lists hold instead, no memory but these tensors' is read or written. A row is ignored, and nothing of o
+/// is written for it, when there is no such sequence, the sequence begins below 0 or at T or behind, or it has no such chunk. An end behind T
+/// counts as T, a total_chunks below 0 as 0. A token that several rows cover gets the result of one of them, each element from any.
 struct ChunkOArgs {
   Tensor q, k, v_new, h, o;
   std::optional<Tensor> g_cu;           ///< 0 everywhere when absent

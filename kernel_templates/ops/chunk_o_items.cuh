@@ -52,7 +52,8 @@ TJ_DEVICE Item item_at(const Params& params, int i) {
   return {chunk, (item - chunk * params.groups) * C::kHeads};
 }
 
-/// Where a chunk's tokens lie. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong.
+/// Where a chunk's tokens lie. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong: such
+/// an item is done like any other, but nothing of it is stored.
 // No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN behind a sequence's
 // end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
 struct Place {
@@ -63,9 +64,10 @@ struct Place {
 /// for memory twice an item; for the first ones before it is known how many there are.
 template <class C>
 struct Places {
-  u32 sequence = 0;                  ///< of the next item's chunk
-  int number = 0;                    ///< which of its chunks that is
-  int begin = 0, end = 0, chunk = 0; ///< of this item's sequence; its chunk's number there
+  u32 sequence = 0;         ///< of the next item's chunk
+  u32 number = 0;           ///< which of its chunks that is
+  u32 begin = 0, chunk = 0; ///< of this item's sequence; its chunk's number there
+  int end = 0;
 
   TJ_DEVICE explicit Places(const Params& params) {
     if constexpr (C::kVariable) {
@@ -78,20 +80,23 @@ struct Places {
   TJ_DEVICE void read_indices(const Params& params, int i) {
     const int* indices = params.chunk_indices + 2 * static_cast<long long>(min(item_at<C>(params, i).chunk, params.most_chunks - 1));
     sequence = dev::load_global_u32(indices);
-    number = static_cast<int>(dev::load_global_u32(indices + 1));
+    number = dev::load_global_u32(indices + 1);
   }
   TJ_DEVICE void read_lengths(const Params& params) {
     const u32 known = min(sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
-    // Where lists are wrong, a place may be any of the tensors', or behind them, but not before.
-    begin = max(0, min(static_cast<int>(dev::load_global_u32(params.begins + known)), params.tokens));
-    end = static_cast<int>(dev::load_global_u32(params.ends + known));
-    chunk = max(0, min(number, params.tokens / kChunk));
+    // Lists may hold anything. Without a sign, what is below 0 is as far behind as what is too large; a sequence or a chunk that is not there
+    // begins at the last token's end or behind it, where a chunk has no rows.
+    const u32 tokens = static_cast<u32>(params.tokens);
+    begin = min(dev::load_global_u32(params.begins + known), tokens);
+    end = max(0, min(static_cast<int>(dev::load_global_u32(params.ends + known)), params.tokens));
+    chunk = min(known == sequence ? number : tokens, (tokens + kChunk - 1) / kChunk);
   }
   TJ_DEVICE Place at(const Params& params, int i) {
     Place place;
     if constexpr (C::kVariable) {
-      place.token = begin + chunk * kChunk;
-      place.rows = min(kChunk, min(end, params.tokens) - place.token);
+      const u32 token = begin + chunk * kChunk;  // up to 2^31: so are differences
+      place.token = static_cast<int>(token);
+      place.rows = min(kChunk, static_cast<int>(static_cast<u32>(end) - token));
       read_lengths(params);
       read_indices(params, i + 2);
     } else {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -89,6 +90,31 @@ TEST_CASE("no list is left by numbers that make no sense") {
   const auto poison = [](std::int32_t value) { return value == kPoison; };
   CHECK(std::all_of(pairs, pairs + kGuard, poison));
   CHECK(std::all_of(std::end(pairs) - kGuard, std::end(pairs), poison));
+}
+
+TEST_CASE("random numbers in place of lengths: no access outside the tensors, the number is the sum of all in 32 bits") {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(), kMost = std::numeric_limits<std::int32_t>::max(), kPoison = -77;
+  constexpr std::int32_t kOdd[] = {0, 1, 63, 64, 65, 1000, 1 << 25, 1 << 30, kMost, kMost - 1, -1, -64, kLeast, kLeast + 1};
+  const std::uint64_t seed = samples::fresh_seed();
+  CAPTURE(seed);
+  std::uint64_t at = 0;
+  for (const std::size_t count : {1, 2, 31, 33, 257, 300}) {
+    for (const std::size_t capacity : {1, 5, 64}) {
+      Ints ends(count + 1), pairs(2 * capacity + 32, kPoison);
+      for (std::int32_t& end : ends) end = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
+      std::int32_t total = 0;
+      std::int32_t* list = pairs.data() + 16;
+      testing::model_runtime().chunk_indices({Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
+                                              Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}), Tensor::contiguous(&total, kCpu, DType::i32, {1})});
+      std::uint32_t expected = 0;
+      for (std::size_t s = 0; s < count; ++s)
+        if (ends[s + 1] > ends[s]) expected += (static_cast<std::uint32_t>(ends[s + 1]) - static_cast<std::uint32_t>(ends[s]) - 1) / 64 + 1;
+      CHECK(static_cast<std::uint32_t>(total) == expected);
+      const auto poison = [](std::int32_t value) { return value == kPoison; };
+      CHECK(std::all_of(pairs.begin(), pairs.begin() + 16, poison));
+      CHECK(std::all_of(pairs.end() - 16, pairs.end(), poison));
+    }
+  }
 }
 
 TEST_CASE("prepared ahead, from its arguments and from nothing") {

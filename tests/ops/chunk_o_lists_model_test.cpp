@@ -1,14 +1,17 @@
 // Protects what chunk output does where the lists say more, or less, than the tensors have: chunks that are not there are left out, the
-// others are right, and nothing else of o is written.
+// others are right, nothing else of o is written, and nothing outside the tensors is read.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <tilejit/tilejit.hpp>
 
+#include "common/random.hpp"
 #include "ops/chunk_o_problem.hpp"
 #include "support/model_runtime.hpp"
 
@@ -79,6 +82,85 @@ TEST_CASE("lists that are wrong: nothing before or behind o is written") {
       CHECK(untouched(0));
       CHECK(untouched(kRows + rows));
     }
+  }
+}
+
+TEST_CASE("a row of the list is ignored whose sequence or chunk is not there: the others are right, its tokens keep what they held") {
+  constexpr int kMost = std::numeric_limits<std::int32_t>::max(), kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr int kTokens = 1 + 64 + 70 + 1 + 64 + 2;
+  struct Row {
+    std::int32_t sequence, number;  // in the last place, a chunk that is not there
+  };
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const Row& row : {Row{3, -3}, {3, kLeast}, {3, 1}, {3, kTokens / 64}, {3, kMost}, {-1, 0}, {4, 0}, {kMost, 1}}) {
+      CAPTURE(row.sequence);
+      CAPTURE(row.number);
+      ChunkOProblem problem(shape(), 9931);
+      auto* indices = static_cast<std::int32_t*>(problem.args.chunk_indices->data);
+      indices[2 * (kChunks - 1)] = row.sequence;
+      indices[2 * (kChunks - 1) + 1] = row.number;
+      CHECK(run(target, problem, kChunks - 1) == "");
+    }
+  }
+}
+
+TEST_CASE("a sequence is ignored that begins at the last token's end or behind, or that ends before it begins") {
+  constexpr int kMost = std::numeric_limits<std::int32_t>::max(), kLeast = std::numeric_limits<std::int32_t>::min();
+  constexpr int kBegin = 1 + 64 + 70 + 64, kTokens = kBegin + 64 + 2;
+  struct Ends {
+    std::int32_t begin, end;  // of the last sequence; the begin is the end of the one before, whose chunk is whole all the same
+  };
+  ChunkOShape whole = shape();
+  whole.lengths[2] = 64;
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const Ends& ends : {Ends{kMost, kLeast}, {kMost, kMost}, {kTokens, kMost}, {kBegin, kLeast}, {kBegin, -1}, {kBegin, kBegin}}) {
+      CAPTURE(ends.begin);
+      CAPTURE(ends.end);
+      ChunkOProblem problem(whole, 9941);
+      auto* list = static_cast<std::int32_t*>(problem.args.cu_seqlens->data);
+      list[3] = ends.begin;
+      list[4] = ends.end;
+      CHECK(run(target, problem, kChunks - 1) == "");
+    }
+  }
+}
+
+TEST_CASE("a sequence is ignored that begins below 0") {
+  for (const char* target : kTargets) {
+    CAPTURE(target);
+    for (const std::int32_t begin : {-1, std::numeric_limits<std::int32_t>::min()}) {
+      CAPTURE(begin);
+      ChunkOProblem problem(shape(), 9951);
+      static_cast<std::int32_t*>(problem.args.cu_seqlens->data)[0] = begin;
+      testing::model_runtime(target).chunk_o(problem.args);
+      const auto* o = static_cast<const std::uint16_t*>(problem.args.o.data);
+      const std::int64_t row = problem.args.o.strides[0];
+      CHECK(std::all_of(o, o + 65 * row, [](std::uint16_t each) { return each == 0xffff; }));
+      CHECK(std::any_of(o + 65 * row, o + 66 * row, [](std::uint16_t each) { return each != 0xffff; }));
+    }
+  }
+}
+
+TEST_CASE("lists of random numbers: no access outside the tensors") {
+  const std::uint64_t seed = samples::fresh_seed();
+  CAPTURE(seed);
+  constexpr std::int32_t kOdd[] = {0, 1, 2, 3, 4, 5, 63, 64, 65, 128, 200, 202, 203, 1 << 25, 1 << 30, std::numeric_limits<std::int32_t>::max(), -1, -3, -64, std::numeric_limits<std::int32_t>::min()};
+  for (std::uint64_t round = 0; round < 12; ++round) {
+    CAPTURE(round);
+    ChunkOShape random = shape();
+    random.gated = round % 2 == 0;
+    ChunkOProblem problem(random, 9961);
+    std::uint64_t at = round * 64;
+    const auto forge = [&](const Tensor& list) {
+      auto* data = static_cast<std::int32_t*>(list.data);
+      for (std::int64_t i = 0; i < list.shape[0] * (list.rank == 2 ? 2 : 1); ++i) data[i] = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
+    };
+    forge(*problem.args.cu_seqlens);
+    forge(*problem.args.chunk_indices);
+    if (round % 4 == 0) forge(*problem.args.total_chunks);
+    testing::model_runtime(kTargets[round / 2 % 2]).chunk_o(problem.args);  // the model checks each access against the tensors
   }
 }
 
