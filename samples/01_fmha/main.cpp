@@ -17,6 +17,7 @@
 #include "common/arguments.hpp"
 #include "common/fmha_reference.hpp"
 #include "common/npy.hpp"
+#include "common/output.hpp"
 #include "common/random.hpp"
 #include "common/schedule_summary.hpp"
 
@@ -190,7 +191,7 @@ int main_checked(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return main_checked(argc, argv);
+    return tj::samples::all_written("01_fmha", main_checked(argc, argv));
   } catch (const tj::Error& error) {
     std::fprintf(stderr, "01_fmha: %s\n%s", error.what(), error.log.c_str());
   } catch (const std::exception& error) {

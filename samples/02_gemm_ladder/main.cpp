@@ -22,6 +22,7 @@
 #include "common/gemm_reference.hpp"
 #include "common/half.hpp"
 #include "common/ladder_report.hpp"
+#include "common/output.hpp"
 #include "common/random.hpp"
 
 namespace {
@@ -250,7 +251,7 @@ int main_checked(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return main_checked(argc, argv);
+    return tj::samples::all_written("02_gemm_ladder", main_checked(argc, argv));
   } catch (const tj::Error& error) {
     std::fprintf(stderr, "02_gemm_ladder: %s\n%s", error.what(), error.log.c_str());
   } catch (const std::exception& error) {

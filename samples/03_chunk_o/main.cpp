@@ -17,6 +17,7 @@
 
 #include "common/arguments.hpp"
 #include "common/chunk_o_reference.hpp"
+#include "common/output.hpp"
 #include "common/random.hpp"
 #include "common/schedule_summary.hpp"
 
@@ -153,7 +154,7 @@ int main_checked(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return main_checked(argc, argv);
+    return tj::samples::all_written("03_chunk_o", main_checked(argc, argv));
   } catch (const tj::Error& error) {
     std::fprintf(stderr, "03_chunk_o: %s\n%s", error.what(), error.log.c_str());
   } catch (const std::exception& error) {

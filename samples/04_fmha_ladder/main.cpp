@@ -20,6 +20,7 @@
 #include "common/files.hpp"
 #include "common/fmha_reference.hpp"
 #include "common/half.hpp"
+#include "common/output.hpp"
 #include "common/random.hpp"
 #include "common/step_report.hpp"
 
@@ -311,7 +312,7 @@ int main_checked(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return main_checked(argc, argv);
+    return tj::samples::all_written("04_fmha_ladder", main_checked(argc, argv));
   } catch (const tj::Error& error) {
     std::fprintf(stderr, "04_fmha_ladder: %s\n%s", error.what(), error.log.c_str());
   } catch (const std::exception& error) {

@@ -19,6 +19,7 @@
 #include "05_custom_gemm/gemm_gelu_params.cuh"
 #include "common/arguments.hpp"
 #include "common/half.hpp"
+#include "common/output.hpp"
 #include "common/random.hpp"
 #include "common/resources.hpp"
 #include "common/schedule_summary.hpp"
@@ -151,7 +152,7 @@ int main_checked(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return main_checked(argc, argv);
+    return tj::samples::all_written("05_custom_gemm", main_checked(argc, argv));
   } catch (const tj::Error& error) {
     std::fprintf(stderr, "05_custom_gemm: %s\n%s", error.what(), error.log.c_str());
   } catch (const std::exception& error) {
