@@ -20,8 +20,10 @@
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
-#include "tools/check.hpp"
+#include "support/text.hpp"
+#include "tools/command_line.hpp"
 #include "tools/options.hpp"
+#include "tools/process.hpp"
 
 namespace tj::tools {
 namespace {
@@ -96,18 +98,15 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
   CLI::App app("Times calls of the library, what lies beneath them, and how kernels are made.", "tj-bench");
   std::array<bool, std::size(kModes)> modes{};
   add_options(app, arguments, modes);
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, *arguments.out, *arguments.err) == 0 ? kExitOk : kExitBadUse;
-  }
+  if (const std::optional<int> done = parse_words(app, words, *arguments.out, *arguments.err)) return done;
   for (const OpFlag& flag : read_op_flags(app.remaining())) {
     auto& values = arguments.op_flags[flag.name];
     if (flag.values.empty()) values.emplace_back("true");
     values.insert(values.end(), flag.values.begin(), flag.values.end());
   }
   if (arguments.ops.empty() && !arguments.op_flags.empty())
-    bad_use(cat("--", arguments.op_flags.begin()->first, " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)"));
+    bad_use(cat("--", support::shown(arguments.op_flags.begin()->first), " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)",
+                meant_flag(arguments.op_flags.begin()->first, own_flags(app))));
   for (const std::string& name : arguments.ops) find_op(name);
   for (std::size_t i = 0; i < std::size(kModes); ++i)
     if (modes[i]) mode = &kModes[i];
@@ -155,27 +154,19 @@ void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& d
 }
 
 int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, std::function<std::uint64_t()> allocations) {
-  for (const OwnMode& mode : own_modes())
-    if (const auto flag = std::find(words.begin(), words.end(), mode.flag); flag != words.end()) {
-      std::vector<std::string> others(words.begin(), flag);
-      others.insert(others.end(), flag + 1, words.end());
-      return mode.run(others, out, err);
-    }
-  try {
+  return run_tool("tj-bench", BadUse::targets_too, out, err, [&] {
+    for (const OwnMode& mode : own_modes())
+      if (const auto flag = std::find(words.begin(), words.end(), mode.flag); flag != words.end()) {
+        std::vector<std::string> others(words.begin(), flag);
+        others.insert(others.end(), flag + 1, words.end());
+        return mode.run(others, out, err);
+      }
     BenchArguments arguments;
     arguments.out = &out;
     arguments.err = &err;
     arguments.allocations = std::move(allocations);
-    const int code = run(words, arguments);
-    require_written(out);
-    return code;
-  } catch (const Error& error) {
-    err << "tj-bench: " << error.what() << '\n' << error.log;
-    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
-  } catch (const std::exception& error) {
-    err << "tj-bench: " << error.what() << '\n';
-    return kExitFailures;
-  }
+    return run(words, arguments);
+  });
 }
 
 }  // namespace tj::tools

@@ -1,11 +1,10 @@
 // The process around tools::bench(), and a count of its allocations.
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <iostream>
 #include <new>
 
 #include "tools/bench.hpp"
+#include "tools/process.hpp"
 
 namespace {
 
@@ -30,6 +29,5 @@ void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
-  return tj::tools::bench({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, [] { return t_allocations; });
+  return tj::tools::run_process("tj-bench", argc, argv, [](const auto& words, auto& out, auto& err, tj::tools::Terminal) { return tj::tools::bench(words, out, err, [] { return t_allocations; }); });
 }

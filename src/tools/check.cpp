@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -18,10 +17,12 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
-#include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
+#include "tools/command_line.hpp"
 #include "tools/options.hpp"
+#include "tools/process.hpp"
 
 namespace tj::tools {
 namespace {
@@ -79,7 +80,10 @@ std::string model_of(const std::string& given) {
 }
 
 void check_use(const CheckSettings& settings) {
-  if (settings.op.empty() && !settings.op_flags.empty()) bad_use(cat("--", settings.op_flags.begin()->first, " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)"));
+  if (settings.op.empty() && !settings.op_flags.empty()) {
+    const std::string& flag = settings.op_flags.begin()->first;
+    bad_use(cat("--", support::shown(flag), " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)", meant_flag(flag, settings.own_flags)));
+  }
   const int given = !settings.op.empty() + settings.all + !settings.program.empty();
   if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
@@ -99,11 +103,8 @@ std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& s
   std::vector<std::string> own(words.begin(), behind), off, weak;
   CLI::App app("Looks for deadlocks, races and misuse of barriers in kernels, on the CPU model of an architecture. Needs no GPU.", "tj-check");
   add_options(app, settings, off, weak);
-  try {
-    app.parse(std::vector<std::string>(own.rbegin(), own.rend()));
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
-  }
+  if (const std::optional<int> done = parse_words(app, own, out, err)) return done;
+  settings.own_flags = own_flags(app);
   if (settings.seeds.count == 0) settings.seeds.count = settings.mutate ? kSeedsOfMutants : kUsualSeeds;
   for (const OpFlag& flag : read_op_flags(app.remaining())) {
     auto& values = settings.op_flags[flag.name];
@@ -183,12 +184,6 @@ std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& 
   return made;
 }
 
-void require_written(std::ostream& out) {
-  if (out.good()) errno = 0;
-  out.flush();
-  if (!out.good()) bad_use(cat("standard output is '", errno == 0 ? "gone" : support::errno_text(errno), "'; allowed: one that can be written"));
-}
-
 namespace {
 
 int run(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
@@ -197,7 +192,13 @@ int run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
   CheckProgress progress(err, terminal);
   if (!settings.program.empty()) return check_program(settings, progress, out);
   CheckKernels kernels(settings);
-  const std::vector<CheckCase> cases = check_cases(settings, kernels, progress);
+  std::vector<CheckCase> cases;
+  try {
+    cases = check_cases(settings, kernels, progress);
+  } catch (const Error& error) {
+    rethrow_with_own_flag(error.message, settings.own_flags);
+    throw;
+  }
   if (settings.list_sites) return list_sites(cases, settings.json, out);
   return settings.mutate ? check_mutants(settings, cases, progress, out) : check_seeds(settings, cases, progress, out);
 }
@@ -205,17 +206,7 @@ int run(const std::vector<std::string>& words, std::ostream& out, std::ostream& 
 }  // namespace
 
 int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
-  try {
-    const int code = run(words, out, err, terminal);
-    require_written(out);
-    return code;
-  } catch (const Error& error) {
-    err << "tj-check: " << error.what() << '\n' << error.log;
-    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
-  } catch (const std::exception& error) {
-    err << "tj-check: " << error.what() << '\n';
-    return kExitFailures;
-  }
+  return run_tool("tj-check", BadUse::targets_too, out, err, [&] { return run(words, out, err, terminal); });
 }
 
 }  // namespace tj::tools

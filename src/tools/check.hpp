@@ -17,6 +17,7 @@
 #include "check/mutants.hpp"
 #include "check/seeds.hpp"
 #include "support/sites.hpp"
+#include "tools/process.hpp"
 
 namespace tj::tools {
 
@@ -24,12 +25,10 @@ namespace tj::tools {
 /// Returns an exit code: kExitFailures for findings; throws nothing.
 int check(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
 
-/// Hands on what is in the stream. Throws tj::Error(argument) where it cannot be written: who has seen nothing is not told that all is well.
-void require_written(std::ostream& out);
-
 struct CheckSettings {
   std::string op, target, cache_dir;
   ops::Flags op_flags;
+  std::vector<std::string> own_flags;  ///< that tj-check has itself
   check::Seeds seeds;
   bool all = false, mutate = false, list_sites = false, json = false;
   std::vector<support::SiteName> disabled, weakened;

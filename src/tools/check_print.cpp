@@ -10,6 +10,7 @@
 #include "support/fail.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
+#include "tools/process.hpp"
 
 namespace tj::tools {
 namespace {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/known_ops.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::tools {
 
@@ -18,7 +20,7 @@ std::string no_flag(const std::string& value) { return is_flag(value) ? cat("nee
 std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {
   std::vector<OpFlag> flags;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!is_flag(words[i])) bad_use(cat("'", words[i], "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
+    if (!is_flag(words[i])) bad_use(cat("'", support::shown(words[i]), "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
     std::string name = words[i].substr(2), list;
     const std::size_t equals = name.find('=');
     const bool given = equals != std::string::npos || (i + 1 < words.size() && !is_flag(words[i + 1]));
@@ -34,7 +36,7 @@ std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {
       if (end > begin) values.push_back(list.substr(begin, end - begin));
       begin = end + 1;
     }
-    if (given && values.empty()) bad_use(cat("--", name, " needs a value"));
+    if (given && values.empty()) bad_use(cat("--", support::shown(name), " needs a value"));
     flags.push_back({std::move(name), std::move(values)});
   }
   return flags;
@@ -42,9 +44,7 @@ std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {
 
 const ops::Op& find_op(const std::string& name) {
   if (const ops::Op* op = ops::find(name)) return *op;
-  std::string known;
-  for (const ops::Op* op : ops::all()) known += cat(known.empty() ? "" : ", ", op->name());
-  bad_use(cat("--op is '", name, "'; allowed: ", known));
+  bad_use(cat("--op is '", support::shown(name), "'; allowed: ", ops::known_ops(name)));
 }
 
 bool serves(const ops::Op& op, const ops::Request& request, const arch::Arch& arch) {

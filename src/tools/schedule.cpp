@@ -7,14 +7,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
-#include <sstream>
 
 #include <tilejit/error.hpp>
 
@@ -23,13 +21,17 @@
 #include "graph/json_reader.hpp"
 #include "ops/machine.hpp"
 #include "ops/op.hpp"
+#include "ops/op_flags.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "sched/svg.hpp"
 #include "sched/trace.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
+#include "tools/command_line.hpp"
 #include "tools/options.hpp"
+#include "tools/process.hpp"
 
 namespace tj::tools {
 namespace {
@@ -45,6 +47,7 @@ struct Settings {
   bool json = false;
   sched::Options options;
   Flags op_flags;
+  std::vector<std::string> own_flags;  ///< that tj-schedule has itself
 };
 
 /// What is scheduled, and what its prediction needs.
@@ -61,7 +64,7 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
   for (const OpFlag& flag : read_op_flags(words)) {
     const std::string value = flag.values.empty() ? "true" : flag.values.front();
     if (value == "both" || flag.values.size() > 1 || flags.count(flag.name) != 0)
-      bad_use(cat("--", flag.name, " has several values; tj-schedule shows one kernel, give one"));
+      bad_use(cat("--", support::shown(flag.name), " has several values; tj-schedule shows one kernel, give one"));
     flags[flag.name] = {value};
   }
   return flags;
@@ -85,23 +88,20 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document");
   app.allow_extras();
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& problem) {
-    std::ostringstream text;
-    const int code = app.exit(problem, text, text);
-    (code == 0 ? out : err) << text.str();
-    return code == 0 ? kExitOk : kExitBadUse;
-  }
+  if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
+  settings.own_flags = own_flags(app);
   settings.options.joint = settings.roles == "joint";
   settings.options.streaming_latency_zero = settings.streaming_latency == 0;
   const std::vector<std::string> extras = app.remaining();
   const int given = !settings.op.empty() + !settings.example.empty() + !settings.graph_file.empty();
-  if (given != 1) bad_use("give one of --op, --graph and --graph-example; see --help");
+  if (given != 1) {
+    for (const std::string& extra : extras)
+      if (const std::string meant = meant_flag(extra, settings.own_flags); !meant.empty()) bad_use(cat("'", support::shown(extra), "' is no flag of tj-schedule's own", meant));
+    bad_use("give one of --op, --graph and --graph-example; see --help");
+  }
   if (settings.op.empty()) {
     const char* instead = settings.example.empty() ? "--graph" : "--graph-example";
-    if (!extras.empty()) bad_use(cat("'", extras.front(), "' means nothing to ", instead, "; see --help"));
+    if (!extras.empty()) bad_use(cat("'", support::shown(extras.front()), "' means nothing to ", instead, "; see --help", meant_flag(extras.front(), settings.own_flags)));
     if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
   }
   settings.op_flags = parse_op_flags(extras);
@@ -109,12 +109,9 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
 }
 
 graph::Graph find_example(const std::string& name) {
-  std::string known;
-  for (const std::string& each : graph::example_names()) {
-    if (each == name) return graph::example(name);
-    known += (known.empty() ? "" : ", ") + each;
-  }
-  bad_use(cat("--graph-example is '", name, "'; allowed are ", known));
+  const std::vector<std::string> known = graph::example_names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return graph::example(name);
+  bad_use(cat("--graph-example is '", support::shown(name), "'; allowed are ", ops::joined(known), support::meant(name, known)));
 }
 
 /// As other tools take it: what was given, else what the environment asks for.
@@ -128,10 +125,19 @@ arch::Target find_target(const std::string& given) {
   }
 }
 
+std::vector<ops::Request> find_requests(const ops::Op& op, const Settings& settings, const arch::Target& target) {
+  try {
+    return op.requests_for(settings.op_flags, *target.arch);
+  } catch (const Error& e) {
+    rethrow_with_own_flag(e.message, settings.own_flags);
+    throw;
+  }
+}
+
 Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
   const arch::Target target = find_target(settings.target);
-  const std::vector<ops::Request> requests = op.requests_for(settings.op_flags, *target.arch);
+  const std::vector<ops::Request> requests = find_requests(op, settings, target);
   const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) { return serves(op, each, *target.arch); });
   const ops::Request& request = served != requests.end() ? *served : requests.front();
   Choice choice = choose(op, request, *target.arch, settings.options);
@@ -153,12 +159,12 @@ graph::Graph read_graph(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(graph::kMaxTextBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", path, "'; give a JSON file"));
+  if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", support::shown_path(path), "'; give a JSON file"));
   text.resize(static_cast<std::size_t>(file.gcount()));
   try {
     return ops::read_graph(text, std::filesystem::path(path).stem().string());
   } catch (const Error& e) {
-    bad_use(cat("--graph ", path, ": ", e.message));
+    bad_use(cat("--graph ", support::shown_path(path), ": ", e.message));
   }
 }
 
@@ -175,7 +181,7 @@ void write_file(const char* flag, const std::string& path, const std::string& te
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) bad_use(cat(flag, ": cannot write '", path, "'; give a file in a directory that exists and may be written"));
+  if (!file) bad_use(cat(flag, ": cannot write '", support::shown_path(path), "'; give a file in a directory that exists and may be written"));
 }
 
 void print(const Subject& subject, bool json, std::ostream& out) {
@@ -194,7 +200,7 @@ void print(const Subject& subject, bool json, std::ostream& out) {
 }  // namespace
 
 int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
-  try {
+  return run_tool("tj-schedule", BadUse::arguments, out, err, [&] {
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
     const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
@@ -202,13 +208,7 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     if (!settings.trace.empty()) write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
     print(subject, settings.json, out);
     return kExitOk;
-  } catch (const Error& e) {
-    err << "tj-schedule: " << e.what() << "\n";
-    return e.stage == Stage::argument ? kExitBadUse : kExitFailures;
-  } catch (const std::exception& e) {
-    err << "tj-schedule: " << e.what() << "\n";
-    return kExitFailures;
-  }
+  });
 }
 
 }  // namespace tj::tools

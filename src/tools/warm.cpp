@@ -18,6 +18,10 @@
 #include "ops/op.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
+#include "tools/command_line.hpp"
+#include "tools/process.hpp"
+#include "tools/warm_keep.hpp"
 #include "tools/warm_make.hpp"
 
 namespace tj::tools {
@@ -35,13 +39,14 @@ struct Settings {
   std::vector<std::string> tune_only;
   int tune_limit = 0, tune_rounds = 0;
   Flags op_flags;
+  std::vector<std::string> own_flags;  ///< that tj-warm has itself
 };
 
 /// Every flag with all values that were given to it.
-Flags parse_op_flags(const std::vector<std::string>& words) {
+Flags parse_op_flags(const std::vector<std::string>& words, const std::vector<std::string>& own) {
   Flags flags;
   for (const OpFlag& flag : read_op_flags(words)) {
-    if (flag.values.empty()) bad_use(cat("--", flag.name, " needs a value, or is no flag at all; see --help"));
+    if (flag.values.empty()) bad_use(cat("--", support::shown(flag.name), " needs a value, or is no flag at all; see --help", meant_flag(flag.name, own)));
     flags[flag.name].insert(flags[flag.name].end(), flag.values.begin(), flag.values.end());
   }
   return flags;
@@ -57,8 +62,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
-  auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged");
-  app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged")->excludes(list);
+  auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged or it cannot be used");
+  app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged or it cannot be used")->excludes(list);
   auto* tune = app.add_flag("--tune", settings.tune, "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")->excludes(list)->excludes("--verify");
   app.add_option("--tune-only", settings.tune_only, "names of the kernels that are timed, such as 128x256x64 (default: all)")->delimiter(',')->check(no_flag)->needs(tune);
   app.add_option("--tune-limit", settings.tune_limit, "kernels timed for a problem, best predicted first (default: all)")->check(CLI::Range(1, 1000))->needs(tune);
@@ -80,13 +85,10 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
       "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
       "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
       "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
-      "Exit codes: 0 done, 1 a kernel failed or an entry is damaged, 2 bad use.");
-  try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-    settings.op_flags = parse_op_flags(app.remaining());
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
-  }
+      "Exit codes: 0 done, 1 a kernel failed or is not kept, an entry is damaged, or the cache cannot be used, 2 bad use or an output\nthat cannot be written.");
+  if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
+  settings.own_flags = own_flags(app);
+  settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   return std::nullopt;
 }
 
@@ -124,22 +126,6 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   return jobs;
 }
 
-/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns.
-void check_kept(const std::string& cache_dir, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, std::ostream& err) {
-  std::set<std::pair<std::string, std::string>> kept;
-  for (const cache::ListedEntry& listed : cache::Store(cache_dir, 0, {}).list()) {
-    if (!listed.entry) continue;
-    const std::string *name = listed.entry->find("name"), *target = listed.entry->find("target");
-    if (name && target) kept.emplace(*name, *target);
-  }
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (!outcomes[i].ok || kept.count({jobs[i].request.name, jobs[i].target})) continue;
-    outcomes[i].ok = false;
-    outcomes[i].error = cat("was made but is not in the cache at '", cache_dir, "'; is it writable, and large enough (TJ_CACHE_MAX_SIZE)?");
-    err << "failed: " << jobs[i].request.name << " for " << jobs[i].target << ' ' << outcomes[i].error << '\n';
-  }
-}
-
 void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, const std::vector<Outcome>& outcomes, double total_ms, std::ostream& out) {
   Json kernels = Json::array();
   std::size_t failures = 0;
@@ -163,21 +149,24 @@ void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, cons
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-int warm_kernels(const Settings& settings, const std::string& cache_dir, std::ostream& out, std::ostream& err, bool terminal) {
-  Progress progress(out, err, terminal, settings.json);
+int warm_kernels(const Settings& settings, const support::Settings& resolved, std::ostream& out, std::ostream& err, bool terminal) {
+  const std::string& cache_dir = resolved.cache_dir;
+  Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
   options.cache_dir = cache_dir;
-  options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  progress.follow(options);
   Runtime runtime(options);
   const std::vector<Job> jobs = find_jobs(settings, runtime, err);
   if (jobs.empty()) support::fail(Stage::target, Code::unsupported, "no target that was asked for serves any op; tj-schedule --help and src/arch/README.md list targets");
-  progress.started(jobs.size());
-  const int threads = threads_for(settings.jobs, jobs.size());
+  std::vector<Outcome> outcomes(jobs.size());
+  const std::vector<std::size_t> worth = jobs_worth_making(cache_dir, jobs, outcomes, progress);
+  progress.started(worth.size());
+  const int threads = threads_for(settings.jobs, worth.size());
   const Clock::time_point start = Clock::now();
-  std::vector<Outcome> outcomes = make_all(runtime, jobs, threads, progress);
+  make_all(runtime, jobs, worth, threads, progress, outcomes);
   const double total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  check_kept(cache_dir, resolved.cache_max_size_bytes, jobs, outcomes, progress, err);
   progress.end();
-  check_kept(cache_dir, jobs, outcomes, err);
 
   const auto failures = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return !o.ok; });
   if (settings.json) {
@@ -185,37 +174,43 @@ int warm_kernels(const Settings& settings, const std::string& cache_dir, std::os
   } else {
     const auto compiled = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.ok && o.report.origin == KernelOrigin::compiled; });
     out << jobs.size() << " kernels: " << compiled << " compiled, " << static_cast<long>(jobs.size()) - compiled - failures << " already in the cache, "
-        << failures << " failed; " << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << cache_dir << '\n';
+        << failures << " failed; " << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << support::one_line(cache_dir) << '\n';
   }
   return failures > 0 ? kExitFailures : kExitOk;
+}
+
+int run(const Settings& settings, std::ostream& out, std::ostream& err, bool terminal) {
+  Options options;
+  if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
+  const support::Settings resolved = support::resolve_settings(options);
+  if (settings.list || settings.verify) {
+    if (!settings.op_flags.empty()) {
+      const std::string& flag = settings.op_flags.begin()->first;
+      bad_use(cat("--", support::shown(flag), " is given with --list or --verify, which take --cache-dir and --json only", meant_flag(flag, settings.own_flags)));
+    }
+    if (!settings.targets.empty() || !settings.op_names.empty()) bad_use("--list and --verify take --cache-dir and --json only");
+    return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
+  }
+  if (settings.tune) {
+    const TuneWork work{settings.op_names, settings.targets, settings.op_flags, resolved.cache_dir, settings.tune_only, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
+    return tune_problems(work, resolved.log_level, out, err, terminal);
+  }
+  return warm_kernels(settings, resolved, out, err, terminal);
 }
 
 }  // namespace
 
 int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal) {
-  try {
+  return run_tool("tj-warm", BadUse::targets_too, out, err, [&] {
     Settings settings;
     if (const std::optional<int> done = parse(words, settings, out, err)) return *done;
-    Options options;
-    if (!settings.cache_dir.empty()) options.cache_dir = settings.cache_dir;
-    const std::string cache_dir = support::resolve_settings(options).cache_dir;
-    if (settings.list || settings.verify) {
-      if (!settings.op_flags.empty() || !settings.targets.empty() || !settings.op_names.empty())
-        bad_use("--list and --verify take --cache-dir and --json only");
-      return list_cache(cache_dir, cache::Store(cache_dir, 0, {}).list(), settings.verify, settings.json, out);
+    try {
+      return run(settings, out, err, terminal);
+    } catch (const Error& error) {
+      rethrow_with_own_flag(error.message, settings.own_flags);
+      throw;
     }
-    if (settings.tune) {
-      const TuneWork work{settings.op_names, settings.targets, settings.op_flags, cache_dir, settings.tune_only, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
-      return tune_problems(work, out, err, terminal);
-    }
-    return warm_kernels(settings, cache_dir, out, err, terminal);
-  } catch (const Error& error) {
-    err << "tj-warm: " << error.what() << '\n';
-    return error.stage == Stage::argument || error.stage == Stage::target ? kExitBadUse : kExitFailures;
-  } catch (const std::exception& error) {
-    err << "tj-warm: " << error.what() << '\n';
-    return kExitFailures;
-  }
+  });
 }
 
 }  // namespace tj::tools

@@ -19,8 +19,8 @@ namespace tj::tools {
 int warm(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, bool terminal);
 
 /// The table behind --list (every entry) and --verify (damaged ones only), or its JSON. Returns an exit code:
-/// kExitFailures when an entry is damaged.
-int list_cache(const std::string& directory, const std::vector<cache::ListedEntry>& entries, bool damaged_only, bool json, std::ostream& out);
+/// kExitFailures when an entry is damaged or the cache cannot be used, which is said on `err` too.
+int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err);
 
 /// Of an op: every flag with all values that were given to it.
 using Flags = std::map<std::string, std::vector<std::string>>;
@@ -35,6 +35,6 @@ struct TuneWork {
 };
 /// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it. Returns an exit code;
 /// throws tj::Error.
-int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bool terminal);
+int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal);
 
 }  // namespace tj::tools

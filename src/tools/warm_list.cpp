@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 #include "tools/warm.hpp"
 #include "tunings.hpp"
 
@@ -77,7 +78,9 @@ Json to_json(const cache::ListedEntry& e) {
 
 }  // namespace
 
-int list_cache(const std::string& directory, const std::vector<cache::ListedEntry>& entries, bool damaged_only, bool json, std::ostream& out) {
+int list_cache(const std::string& directory, bool damaged_only, bool json, std::ostream& out, std::ostream& err) {
+  std::string problem;
+  const std::vector<cache::ListedEntry> entries = cache::Store(directory, 0, {}).list(&problem);
   std::uint64_t bytes = 0;
   std::size_t damaged = 0, tuned = 0;
   for (const cache::ListedEntry& e : entries) {
@@ -90,16 +93,19 @@ int list_cache(const std::string& directory, const std::vector<cache::ListedEntr
     Json list = Json::array();
     for (const cache::ListedEntry& e : entries)
       if (!damaged_only || !e.entry) list.push_back(to_json(e));
-    const Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
+    Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
+    if (!problem.empty()) document["problem"] = problem;
     // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-  } else {
+  } else if (problem.empty() || !entries.empty()) {
     if (!damaged_only && entries.size() > damaged) print_table(entries, out);
     for (const cache::ListedEntry& e : entries)
-      if (!e.entry) out << "damaged: " << e.path << ": " << e.problem << '\n';
-    out << kernels << " kernels, " << damaged << " damaged, " << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in " << directory << '\n';
+      if (!e.entry) out << "damaged: " << support::one_line(e.path) << ": " << e.problem << '\n';
+    out << kernels << " kernels, " << damaged << " damaged, " << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in " << support::one_line(directory) << '\n';
   }
-  return damaged > 0 ? kExitFailures : kExitOk;
+  if (!problem.empty())
+    err << "tj-warm: the cache at '" << support::shown_path(directory) << "' cannot be looked at: " << support::one_line(problem) << ". Give --cache-dir, or TJ_CACHE_DIR, the folder that kernels are kept in; tj-warm makes and fills it\n";
+  return damaged > 0 || !problem.empty() ? kExitFailures : kExitOk;
 }
 
 }  // namespace tj::tools

@@ -1,10 +1,7 @@
 // The process around tools::warm().
-#include <unistd.h>
-
-#include <iostream>
-
+#include "tools/process.hpp"
 #include "tools/warm.hpp"
 
 int main(int argc, char** argv) {
-  return tj::tools::warm({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, ::isatty(STDOUT_FILENO) == 1);
+  return tj::tools::run_process("tj-warm", argc, argv, [](const auto& words, auto& out, auto& err, tj::tools::Terminal terminal) { return tj::tools::warm(words, out, err, terminal.out); });
 }

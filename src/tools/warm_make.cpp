@@ -8,6 +8,9 @@
 #include <sstream>
 #include <thread>
 
+#include "cache/cache.hpp"
+#include "support/text.hpp"
+
 namespace tj::tools {
 namespace {
 
@@ -21,8 +24,12 @@ std::string what(const Outcome& outcome) {
   return text.str();
 }
 
+/// What this thread makes; the log is written by who makes.
+thread_local Outcome* making = nullptr;
+
 Outcome make(Runtime& runtime, const Job& job) {
   Outcome outcome;
+  making = &outcome;
   const Clock::time_point start = Clock::now();
   try {
     outcome.report = runtime.warm_op(job.request, job.target);
@@ -33,19 +40,35 @@ Outcome make(Runtime& runtime, const Job& job) {
   } catch (const std::exception& error) {
     outcome.error = error.what();
   }
+  making = nullptr;
   outcome.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return outcome;
 }
 
+constexpr std::size_t kMostNames = 8;
+
 }  // namespace
 
+void Progress::follow(Options& options) {
+  options.log_level = std::min(level_, LogLevel::debug);  // the first kernel that is not kept is a warning, the others are not
+  options.log_sink = [this](LogLevel level, std::string_view text) { log(level, text); };
+}
+
+void Progress::failed(const Job& job, const Outcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  const auto [place, is_new] = failures_.try_emplace(outcome.error + outcome.log);
+  if (!is_new) {
+    place->second.push_back(job.request.name + " for " + job.target);
+    return;
+  }
+  clear();
+  err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n' << outcome.log << std::flush;
+}
+
 void Progress::finished(const Job& job, const Outcome& outcome) {
+  if (!outcome.ok) failed(job, outcome);
   const std::lock_guard lock(mutex_);
   ++done_;
-  if (!outcome.ok) {
-    clear();
-    err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n' << outcome.log << std::flush;
-  }
   if (quiet_) return;
   if (terminal_) {
     out_ << "\r\x1b[K[" << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << std::flush;
@@ -55,7 +78,9 @@ void Progress::finished(const Job& job, const Outcome& outcome) {
   }
 }
 
-void Progress::log(LogLevel, std::string_view text) {
+void Progress::log(LogLevel level, std::string_view text) {
+  if (making != nullptr && text.find(cache::kNotKept) != std::string_view::npos) making->not_kept = text;
+  if (level < level_) return;
   const std::lock_guard lock(mutex_);
   clear();
   err_ << "tj-warm: " << text << std::endl;
@@ -64,6 +89,14 @@ void Progress::log(LogLevel, std::string_view text) {
 void Progress::end() {
   const std::lock_guard lock(mutex_);
   clear();
+  for (auto& [said, names] : failures_) {
+    if (names.empty()) continue;
+    err_ << "failed for the same reason" << (failures_.size() > 1 ? " (" + support::shown(said, 60) + ")" : "") << ": " << names.size() << (names.size() == 1 ? " kernel more: " : " kernels more: ");
+    for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i) err_ << (i == 0 ? "" : ", ") << names[i];
+    err_ << (names.size() > kMostNames ? ", ...\n" : "\n");
+  }
+  err_ << std::flush;
+  failures_.clear();
 }
 
 void Progress::clear() {
@@ -76,11 +109,11 @@ int threads_for(int threads, std::size_t jobs) {
   return static_cast<int>(std::min(jobs, static_cast<std::size_t>(threads > 0 ? threads : cores)));
 }
 
-std::vector<Outcome> make_all(Runtime& runtime, const std::vector<Job>& jobs, int threads, Progress& progress) {
-  std::vector<Outcome> outcomes(jobs.size());
+void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads, Progress& progress, std::vector<Outcome>& outcomes) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < jobs.size();) {
+    for (std::size_t at; (at = next.fetch_add(1)) < chosen.size();) {
+      const std::size_t i = chosen[at];
       outcomes[i] = make(runtime, jobs[i]);
       progress.finished(jobs[i], outcomes[i]);
     }
@@ -89,7 +122,6 @@ std::vector<Outcome> make_all(Runtime& runtime, const std::vector<Job>& jobs, in
   for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
   work();
   for (std::thread& helper : helpers) helper.join();
-  return outcomes;
 }
 
 }  // namespace tj::tools

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <iosfwd>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -26,26 +27,33 @@ struct Outcome {
   KernelReport report;
   double total_ms = 0;
   std::string error, log;
+  std::string not_kept;  ///< of a kernel that was made: why it is not on disk, in the cache's words; empty when it was written there
 };
 
-/// Lines and the rewritten progress line, from any thread.
+/// Lines and the rewritten progress line, from any thread. A failure is told once, with the number of kernels that have it.
 class Progress {
  public:
-  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet) : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet) {}
+  /// level: what is shown of the log.
+  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet, LogLevel level) : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet), level_(level) {}
+  /// For a Runtime whose kernels are made by make_all(): the log comes here, with what the cache says of each kernel.
+  void follow(Options& options);
 
   void started(std::size_t total) { total_ = total; }
   void finished(const Job& job, const Outcome& outcome);
-  void log(LogLevel level, std::string_view text);
+  void failed(const Job& job, const Outcome& outcome);
   void end();
 
   static const char* origin(const Outcome& outcome) { return outcome.report.origin == KernelOrigin::compiled ? "compiled" : "cached"; }
 
  private:
+  void log(LogLevel level, std::string_view text);
   void clear();
 
   std::ostream& out_;
   std::ostream& err_;
   const bool terminal_, quiet_;
+  const LogLevel level_;
+  std::map<std::string, std::vector<std::string>> failures_;  ///< what was said: the kernels that have it
   bool dirty_ = false;
   std::size_t done_ = 0, total_ = 0;
   std::mutex mutex_;
@@ -53,6 +61,7 @@ class Progress {
 
 /// threads 0: one a core; never more than there are jobs.
 int threads_for(int threads, std::size_t jobs);
-std::vector<Outcome> make_all(Runtime& runtime, const std::vector<Job>& jobs, int threads, Progress& progress);
+/// Those of the jobs whose indices are `chosen`; fills their outcomes.
+void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads, Progress& progress, std::vector<Outcome>& outcomes);
 
 }  // namespace tj::tools

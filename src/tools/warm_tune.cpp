@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <ostream>
 #include <random>
@@ -14,6 +15,7 @@
 #include "arch/arch.hpp"
 #include "ops/tunable.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 #include "tools/warm.hpp"
 #include "tools/warm_make.hpp"
 #include "tune.hpp"
@@ -39,7 +41,7 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
     }
   for (const std::string& name : names) {
     chosen.push_back(&find_op(name));
-    if (chosen.back()->tunable() == nullptr) bad_use(cat("--op is '", name, "', which has one kernel for each problem; allowed with --tune: ", known));
+    if (chosen.back()->tunable() == nullptr) bad_use(cat("--op is '", support::shown(name), "', which has one kernel for each problem; allowed with --tune: ", known));
   }
   return names.empty() ? all : chosen;
 }
@@ -79,7 +81,10 @@ void make_ahead(const std::vector<Task>& tasks, const std::string& target, const
       if (seen.insert(variant.request.name).second) jobs.push_back({std::move(variant.request), target});
   }
   progress.started(jobs.size());
-  make_all(runtime, jobs, threads_for(threads, jobs.size()), progress);
+  std::vector<std::size_t> all(jobs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<Outcome> outcomes(jobs.size());
+  make_all(runtime, jobs, all, threads_for(threads, jobs.size()), progress, outcomes);
   progress.end();
 }
 
@@ -125,19 +130,24 @@ Json to_json(const TuneReport& report, bool all) {
   return json;
 }
 
+std::string why_not_kept(const std::string& cache_dir) {
+  const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
+  return reason.empty() ? "it can be written; is TJ_CACHE_MAX_SIZE large enough?" : support::one_line(reason);
+}
+
 }  // namespace
 
-int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bool terminal) {
+int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal) {
   check_targets(work.targets);
   const std::vector<const ops::Op*> chosen = tunable_ops(work.op_names);
   std::vector<Task> tasks;
   for (const ops::Op* op : chosen)
     for (ops::Problem& problem : op->tunable()->problems(work.flags)) tasks.push_back({op, std::move(problem)});
 
-  Progress progress(out, err, terminal, work.json);
+  Progress progress(out, err, terminal, work.json, level);
   Options options;
   options.cache_dir = work.cache_dir;
-  options.log_sink = [&progress](LogLevel level, std::string_view text) { progress.log(level, text); };
+  progress.follow(options);
   if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model) options.target = work.targets.front();  // of those that the GPU can run
   Runtime runtime(options);
   const Device gpu{DeviceKind::cuda, 0};
@@ -146,7 +156,10 @@ int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bo
   how.limit = work.limit;
   if (work.rounds > 0) how.rounds = work.rounds;
   how.seed = std::random_device{}();
-  make_ahead(tasks, gpu_target(work, runtime, gpu), how, work.jobs, runtime, progress);
+  const std::string target = gpu_target(work, runtime, gpu);
+  if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
+    support::fail(Stage::cache, Code::io, cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir), "', so nothing was measured: ", reason, ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
+  make_ahead(tasks, target, how, work.jobs, runtime, progress);
   Json problems = Json::array();
   std::size_t failures = 0, changed = 0;
   std::string device;
@@ -158,7 +171,7 @@ int tune_problems(const TuneWork& work, std::ostream& out, std::ostream& err, bo
       if (work.json) problems.push_back(to_json(report, work.only.empty()));
       else print(report, out);
       if (report.kept) continue;
-      err << "failed: " << task.problem.name << ": the choice is not in the cache at '" << work.cache_dir << "'; is it writable?\n";
+      err << "failed: " << task.problem.name << ": the choice is not in the cache at '" << support::shown_path(work.cache_dir) << "': " << why_not_kept(work.cache_dir) << '\n';
     } catch (const Error& error) {
       err << "failed: " << task.problem.name << ": " << error.what() << '\n';
       if (work.json) problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});

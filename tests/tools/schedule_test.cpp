@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <tilejit/runtime.hpp>
+
 #include "tools/schedule.hpp"
 
 namespace {
@@ -214,6 +216,12 @@ TEST_CASE("bad use names the flag") {
   refused({"--graph-example", "fa_hopper", "--streaming-latency", "5"}, "--streaming-latency");
   refused({"--graph-example", "fa_hopper", "--dtype", "f16"}, "--dtype");
   refused({"--graph-example", "fa_hopper", "--target", "sm_90a"}, "--target");
+  refused({"--grpah", "x"}, "'--grpah' is no flag of tj-schedule's own; did you mean --graph?");
+  refused({"--graph-example", "fa_hoper"}, "did you mean 'fa_hopper'?");
+  refused({"--graph-example", "fa_hopper", "--jsn"}, "did you mean --json?");
+  refused({"--op", "fmha", "--tarket", "sm_90a"}, "did you mean --target?");
+  refused({"--op", "gemm", "--rugn", "v1"}, "did you mean --rung?");
+  refused({"--op", "gem"}, "did you mean 'gemm'?");
 }
 
 TEST_CASE("what cannot be scheduled is a failure, not bad use") {
@@ -222,4 +230,16 @@ TEST_CASE("what cannot be scheduled is a failure, not bad use") {
   CHECK(has(result.err, "max_slots"));
 }
 
-TEST_CASE("help is not an error") { CHECK(run({"--help"}).code == 0); }
+TEST_CASE("what is said of every shape is said once") {
+  const std::string said = run({"--op", "fmha", "--min-ii", "1000000000"}).err;
+  const std::size_t at = said.find("min_ii");
+  REQUIRE_MESSAGE(at != std::string::npos, said);
+  CHECK_MESSAGE(said.find("min_ii", at + 1) == std::string::npos, said);
+}
+
+TEST_CASE("help and version are no errors") {
+  CHECK(run({"--help"}).code == 0);
+  const Result version = run({"--version"});
+  CHECK(version.code == 0);
+  CHECK(version.out == std::string("tj-schedule ") + tj::version() + "\n");
+}

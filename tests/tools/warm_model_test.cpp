@@ -1,7 +1,12 @@
 // Protects tj-warm's work on the model target: kernels are made once, by several threads, kept on disk, found again;
 // what could not be kept is a failure.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -101,14 +106,96 @@ TEST_CASE("chunk output is made for a ratio of heads, found again, and listed un
   }
 }
 
-TEST_CASE("a cache that cannot be used is a failure that names it") {
+/// Sets a variable while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+/// Nothing can be written to files while it lives.
+class NoRoom {
+ public:
+  NoRoom() : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoRoom() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  NoRoom(const NoRoom&) = delete;
+  NoRoom& operator=(const NoRoom&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST_CASE("where nothing can be kept nothing is made, and the reason is told once for all kernels") {
   const Scratch folder;
-  const std::string file = folder / "file";
+  const std::string file = folder / "file", link = folder / "link";
   std::ofstream(file) << "no directory";
-  const Run result = run({"--causal", "false", "--json"}, file);
-  CHECK(result.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(result.err.find(file) != std::string::npos, result.err);
-  CHECK(nlohmann::json::parse(result.out)["failures"] == 1);
+  std::filesystem::create_directory_symlink(folder.path(), link);
+  const std::vector<std::pair<std::string, std::string>> cases = {{file, "Not a directory"}, {"/dev/null", "Not a directory"}, {link, "it is a symbolic link"}, {"/proc/none", "cannot make it"}};
+  for (const auto& [given, why] : cases) {
+    const std::string dir = given, reason = why;
+    CAPTURE(dir);
+    const Run result = run({"--causal", "both", "--json"}, dir);
+    CHECK(result.code == tj::tools::kExitFailures);
+    const std::string said = "nothing can be kept in the cache at '" + dir + "', so it was not made: " + reason;
+    const std::size_t at = result.err.find(said);
+    REQUIRE_MESSAGE(at != std::string::npos, result.err);
+    CHECK_MESSAGE(result.err.find(said, at + 1) == std::string::npos, result.err);
+    CHECK_MESSAGE(result.err.find("1 kernel more: fmha_f16_d64_causal for model:sm_90a\n") != std::string::npos, result.err);
+    const auto json = nlohmann::json::parse(result.out);
+    CHECK(json["failures"] == 2);
+    for (const auto& kernel : json["kernels"]) {
+      CHECK(kernel["total_ms"] == 0);
+      CHECK(kernel["error"].get<std::string>().find(reason) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a cache that can only be read serves what it has; the rest is not made") {
+  const Scratch folder;
+  const std::string dir = folder / "cache";
+  REQUIRE(run({"--causal", "false"}, dir).code == tj::tools::kExitOk);
+  Run some, all;
+  {
+    const NoRoom full;
+    some = run({"--causal", "both"}, dir);
+    all = run({"--causal", "false"}, dir);
+  }
+  CHECK(some.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(some.out.find("2 kernels: 0 compiled, 1 already in the cache, 1 failed") != std::string::npos, some.out);
+  CHECK_MESSAGE(some.err.find("fmha_f16_d64_causal for model:sm_90a: nothing can be kept in the cache at '" + dir + "', so it was not made: cannot write a first entry: File too large") != std::string::npos, some.err);
+  CHECK_MESSAGE(all.code == tj::tools::kExitOk, all.err);
+}
+
+TEST_CASE("what was kept and then evicted under a bound is no failure; what never fitted is") {
+  const Scratch folder;
+  std::uintmax_t largest = 0;
+  REQUIRE(run({"--causal", "both"}, folder / "all").code == tj::tools::kExitOk);
+  for (const auto& file : std::filesystem::directory_iterator(folder / "all")) largest = std::max(largest, file.file_size());
+  const auto warm = [&](std::uintmax_t bound, const char* name) {
+    const Variable size("TJ_CACHE_MAX_SIZE", std::to_string(bound));
+    return run({"--causal", "both", "--jobs", "1"}, folder / name);
+  };
+  const Run one = warm(largest + largest / 4, "one");
+  CHECK_MESSAGE(one.code == tj::tools::kExitOk, one.err);
+  CHECK_MESSAGE(one.err.find("1 kernel was kept, and removed since to stay within the cache's bound of ") == 0, one.err);
+  CHECK(one.out.find("2 kernels: 2 compiled, 0 already in the cache, 0 failed") != std::string::npos);
+  const Run none = warm(1000, "none");
+  CHECK(none.code == tj::tools::kExitFailures);
+  CHECK_MESSAGE(none.err.find("was made and is not in the cache: kernel cache: an entry of ") != std::string::npos, none.err);
+  CHECK(none.out.find("2 failed") != std::string::npos);
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 // nothing but JSON goes to standard output with --json. No kernel is made here.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -92,13 +95,104 @@ TEST_CASE("help explains the default set and the exit codes") {
   CHECK(result.out.find("for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K") != std::string::npos);
 }
 
-TEST_CASE("a cache that is not there is empty, not an error, and is not made") {
+TEST_CASE("a cache that cannot be looked at is a failure, with the reason; nothing is made") {
   const Scratch folder;
-  const std::string dir = folder / "absent";
-  const Run result = run({"--list", "--cache-dir", dir});
+  const std::string absent = folder / "absent", open = folder / "open", link = folder / "link", file = folder / "file";
+  std::filesystem::create_directory(open);
+  std::filesystem::permissions(open, std::filesystem::perms::all);
+  std::filesystem::create_directory_symlink(open, link);
+  std::ofstream(file) << "no directory";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {absent, "it does not exist"}, {open, "others can write it; run chmod go-w"}, {link, "it is a symbolic link"}, {file, "Not a directory"}, {"/dev/null", "Not a directory"}};
+  for (const auto& [given, why] : cases) {
+    const std::string dir = given, reason = why;
+    CAPTURE(dir);
+    for (const char* mode : {"--list", "--verify"}) {
+      const Run result = run({mode, "--cache-dir", dir});
+      CHECK(result.code == tj::tools::kExitFailures);
+      CHECK(result.out.empty());
+      CHECK_MESSAGE(result.err.find("the cache at '" + dir + "' cannot be looked at: " + reason) != std::string::npos, result.err);
+      CHECK(result.err.find("Give --cache-dir") != std::string::npos);
+      const Run as_json = run({mode, "--json", "--cache-dir", dir});
+      CHECK(as_json.code == tj::tools::kExitFailures);
+      CHECK(nlohmann::json::parse(as_json.out)["problem"].get<std::string>().find(reason) == 0);
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(absent));
+  std::filesystem::permissions(open, std::filesystem::perms::owner_all);
+  const Run empty = run({"--list", "--cache-dir", open});
+  CHECK(empty.code == tj::tools::kExitOk);
+  CHECK(empty.out.find("0 kernels, 0 damaged") != std::string::npos);
+}
+
+TEST_CASE("a misspelt flag, op or target is answered by the one that was probably meant") {
+  const Scratch folder;
+  const std::string dir = folder / "cache";
+  bad_use({"--cache-dir", dir, "--ops", "gemm"}, "did you mean --op?");
+  bad_use({"--cache-dir", dir, "--jbos", "3"}, "did you mean --jobs?");
+  bad_use({"--cache-dir", dir, "--jsno"}, "did you mean --json?");
+  bad_use({"--cache-dir", dir, "--lst"}, "did you mean --list?");
+  bad_use({"--cache-dir", dir, "--list", "--jbos", "3"}, "did you mean --jobs?");
+  bad_use({"--cache-dir", dir, "--op", "gem"}, "--op is 'gem'; allowed: fmha, gemm, copy_rows, sum_parts, chunk_indices, chunk_o; did you mean 'gemm'?");
+  bad_use({"--cache-dir", dir, "--op", "fmha", "--haed-dim", "64", "--target", "sm_90a"}, "did you mean --head-dim?");
+  bad_use({"--cache-dir", dir, "--op", "fmha", "--dtype", "pf16", "--target", "sm_90a"}, "--dtype is 'pf16'; allowed are f16, bf16; did you mean 'f16'?");
+  bad_use({"--cache-dir", dir, "--target", "sm90a"}, "target 'sm90a' is unknown; did you mean 'sm_90a'? Allowed are ");
+  bad_use({"--cache-dir", dir, "--target", "GFX1100"}, "did you mean 'gfx1100'?");
+  bad_use({"--cache-dir", dir, "--target", "gfx1030"}, "target 'gfx1030' is unknown: 'gfx1030' has no matrix instructions");
+  CHECK(run({"--cache-dir", dir, "--target", "sm90a"}).err.size() < 700);
+}
+
+TEST_CASE("a value cannot pass for another line, and a long one is cut") {
+  const Scratch folder;
+  const std::string dir = folder / "cache", fake = "sm_90a\n[info] fake\x1b[2J", large(100000, 'x');
+  const std::vector<std::vector<std::string>> lines = {{"--target", fake}, {"--op", fake}, {"--dtype", fake}, {"--" + fake, "1"}, {fake}, {"--jobs", fake}, {"--cache-dir", folder / fake, "--list"},
+                                                       {"--target", large}, {"--op", large}, {"--dtype", large}, {"--" + large, "1"}, {large}, {"--jobs", large}, {"--cache-dir", large, "--list"}};
+  for (const std::vector<std::string>& line : lines) {
+    CAPTURE(line[0].substr(0, 30));
+    std::vector<std::string> words = line;
+    if (line[0] != "--cache-dir") words.insert(words.end(), {"--cache-dir", dir});
+    const Run result = run(words);
+    CHECK(result.code != tj::tools::kExitOk);
+    CHECK_MESSAGE(result.err.size() < 4000, result.err.size());
+    CHECK(result.err.find("\n[info]") == std::string::npos);
+    CHECK(result.err.find('\x1b') == std::string::npos);
+  }
+}
+
+/// Sets a variable while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+TEST_CASE("without a compiler the reason is told once, with the kernels that lack it") {
+  const Scratch folder;
+  const Variable path("PATH", folder / "bin"), rocm("ROCM_PATH", folder / "rocm"), hip("HIP_PATH", folder / "rocm"), compiler("TJ_HIP_COMPILER", "clang");
+  const Run result = run({"--cache-dir", folder / "cache", "--op", "sum_parts", "--target", "gfx1100", "--jobs", "1"});
+  CHECK(result.code == tj::tools::kExitFailures);
+  const std::size_t at = result.err.find("failed: sum_parts_f16 for gfx1100: ");
+  REQUIRE_MESSAGE(at != std::string::npos, result.err);
+  const std::string why = result.err.substr(at + 35, 60);
+  CHECK_MESSAGE(why.find("clang") != std::string::npos, why);
+  CHECK_MESSAGE(result.err.find("2 kernels more: sum_parts_bf16 for gfx1100, sum_parts_f32 for gfx1100\n") != std::string::npos, result.err);
+  CHECK_MESSAGE(std::count(result.err.begin(), result.err.end(), '\n') == 2, result.err);
+  CHECK(result.out.find("3 kernels: 0 compiled, 0 already in the cache, 3 failed") != std::string::npos);
+}
+
+TEST_CASE("the version") {
+  const Run result = run({"--version"});
   CHECK(result.code == tj::tools::kExitOk);
-  CHECK(result.out.find("0 kernels") != std::string::npos);
-  CHECK_FALSE(std::filesystem::exists(dir));
+  CHECK(result.out == std::string("tj-warm ") + tj::version() + "\n");
 }
 
 TEST_CASE("list shows name, target, size and last use") {

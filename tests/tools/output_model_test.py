@@ -1,0 +1,81 @@
+"""Protects what the tools' exit status promises: 0 is said only of what was also written, wherever the output goes."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["TJ_TEST_REPO_DIR"], "tests", "support"))
+import skips  # noqa: E402
+
+BIN = os.path.join(os.environ["TJ_TEST_BUILD_DIR"], "bin")
+TRIAL = "--op copy_rows --target model:sm_90a --seeds 1 "
+KERNEL = "--op copy_rows --target model:sm_90a "
+SCHEDULE = "--op fmha --target sm_90a "
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(BIN, "tj-check")), "the tools are not built (TJ_TOOLS)")
+class Output(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.cache = f"--cache-dir '{cls.folder.name}' "
+        # Each way of working that prints, of each tool.
+        cls.commands = [("tj-check", words) for words in ("--help", "--version", TRIAL, TRIAL + "--json", TRIAL + "--list-sites", TRIAL + "--mutate")]
+        cls.commands += [("tj-schedule", words) for words in ("--help", "--version", SCHEDULE, SCHEDULE + "--json", "--graph-example fa_hopper")]
+        cls.commands += [("tj-warm", cls.cache + words) for words in ("--help", "--version", KERNEL, KERNEL + "--json", "--list", "--list --json", "--verify", "--verify --json")]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_tool(self, tool, words, output):
+        return subprocess.run(["sh", "-c", f"exec '{BIN}/{tool}' {words} {output}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def refused(self, tool, words, output):
+        done = self.run_tool(tool, words, output)
+        self.assertEqual(done.returncode, 2, f"{tool} {words} {output}: {done.stdout}{done.stderr}")
+        self.assertIn(f"{tool}: argument: standard output is '", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_a_full_disk(self):
+        for tool, words in self.commands:
+            self.refused(tool, words, "> /dev/full")
+
+    def test_closed(self):
+        for tool, words in self.commands:
+            if "--mutate" not in words:
+                self.refused(tool, words, ">&-")
+        for tool, words in (("tj-check", TRIAL), ("tj-schedule", SCHEDULE), ("tj-warm", self.cache + KERNEL)):
+            done = self.run_tool(tool, words, "2>&- <&-")
+            self.assertEqual(done.returncode, 0, f"{tool} {words}: {done.stderr}")
+
+    def test_a_pipe_that_nobody_reads(self):
+        for tool, words in (("tj-check", TRIAL), ("tj-schedule", SCHEDULE), ("tj-warm", self.cache + KERNEL), ("tj-warm", self.cache + "--list")):
+            ours, theirs = os.pipe()
+            os.close(ours)
+            done = subprocess.run(["sh", "-c", f"exec '{BIN}/{tool}' {words}"], stdout=theirs, stderr=subprocess.PIPE, text=True)
+            os.close(theirs)
+            self.assertEqual(done.returncode, 2, f"{tool} {words}: {done.stderr}")
+            self.assertIn("standard output is '", done.stderr)
+
+    def test_a_line_is_rewritten_only_where_the_terminal_can(self):
+        for term, rewritten in (("xterm", True), ("dumb", False), ("", False)):
+            ours, theirs = os.openpty()
+            environment = {**os.environ, "TERM": term}
+            done = subprocess.run(["sh", "-c", f"exec '{BIN}/tj-warm' {self.cache} {KERNEL}"], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=environment, text=True)
+            os.close(theirs)
+            printed = b""
+            try:
+                while chunk := os.read(ours, 4096):
+                    printed += chunk
+            except OSError:  # the other end is closed
+                pass
+            os.close(ours)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"1 kernels:", printed)
+            self.assertEqual(b"\x1b[K" in printed, rewritten, f"TERM={term}: {printed}")
+
+
+if __name__ == "__main__":
+    skips.main()
