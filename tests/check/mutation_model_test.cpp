@@ -55,7 +55,7 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, bool 
   for (const check::Judged& judged : check::judge(problems, kernels, std::move(mutants), seeds)) {
     ++score.mutants;
     score.equivalent += judged.verdict == check::Verdict::equivalent;
-    CAPTURE(target);
+    CAPTURE(std::string(target));
     CAPTURE(judged.mutant.kernel->name);
     CAPTURE(judged.mutant.what);
     CHECK(judged.verdict != check::Verdict::survived);
@@ -87,11 +87,11 @@ void judge_rows(const std::vector<Row>& rows) {
     if (!full && !row.sampled) continue;
     const testing::ShortRings op(*ops::find(row.op), row.slots, row.walking, row.shape);
     const Score score = judge_some(op, row.target, row.flags, true, full ? 0 : kSample);
-    CAPTURE(row.target);
-    CAPTURE(row.flags);
+    const std::string where = std::string(row.op) + " on " + row.target + " " + row.flags;
+    CAPTURE(where);
     CHECK(score.mutants > 0);
     CHECK(score.equivalent * 4 <= score.mutants + 8);  // an excuse is the exception
-    if (full) MESSAGE(row.op, " on ", row.target, ' ', row.flags, ": ", score.mutants, " sites, ", score.equivalent, " equivalent");
+    if (full) MESSAGE(where, ": ", score.mutants, " sites, ", score.equivalent, " equivalent");
   }
 }
 
