@@ -21,7 +21,7 @@ def commands(build):
 def make_inputs(build, entries):
     """Precompiled headers and generated sources, which the commands below read."""
     wanted = {header for entry in entries for header in re.findall(r"-include-pch -Xclang (\S+)", entry["command"])}
-    wanted |= {entry["file"] for entry in entries if Path(entry["file"]).is_relative_to(Path(build).resolve())}
+    wanted |= {entry["file"] for entry in entries if Path(entry["file"]).is_relative_to(Path(build).resolve() / "generated")}
     names = sorted(os.path.relpath(name, build) for name in wanted)
     if names:
         subprocess.run(["cmake", "--build", build, "--target", *names], check=True, stdout=subprocess.DEVNULL)

@@ -4,12 +4,17 @@
 #include <cstdlib>
 #include <new>
 
+#ifndef TJ_OWN_NEW
+#define TJ_OWN_NEW 1
+#endif
+
 namespace {
 
 std::atomic<long> g_allocations{0};
 std::atomic<long> g_left{-1};
 thread_local long t_allocations = 0;
 
+#if TJ_OWN_NEW
 using Align = std::align_val_t;
 constexpr std::size_t kDefaultAlignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
@@ -27,9 +32,11 @@ void* counted_or_throw(std::size_t bytes, std::size_t alignment) {
 
 // Not inlined: gcc takes free() next to a call of new for a mistake.
 [[gnu::noinline]] void give_back(void* memory) noexcept { std::free(memory); }
+#endif
 
 }  // namespace
 
+#if TJ_OWN_NEW
 // Every form is replaced, so that what a sanitizer pairs is always malloc() with free().
 void* operator new(std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
 void* operator new[](std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
@@ -45,6 +52,8 @@ void operator delete(void* memory, Align) noexcept { give_back(memory); }
 void operator delete[](void* memory, Align) noexcept { give_back(memory); }
 void operator delete(void* memory, std::size_t, Align) noexcept { give_back(memory); }
 void operator delete[](void* memory, std::size_t, Align) noexcept { give_back(memory); }
+
+#endif
 
 namespace tj::testing {
 
