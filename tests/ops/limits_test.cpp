@@ -118,7 +118,8 @@ TEST_CASE("attention") {
       {"dtype is", {0, 1}, {2, 3, 4}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
   });
   // What the fast form of a scale is for, and of which form a call is.
-  for (const auto& [scale, general] : {std::pair{1e-6f, false}, {1.0f, false}, {0.5f, false}, {9.9e-7f, true}, {1.0000001f, true}, {0.0f, true}, {-1.0f, true}, {1e-7f, true}}) {
+  for (const auto& [value, general] : {std::pair{1e-6f, false}, {1.0f, false}, {0.5f, false}, {9.9e-7f, true}, {1.0000001f, true}, {0.0f, true}, {-1.0f, true}, {1e-7f, true}}) {
+    const float scale = value;  // clang 14 captures no binding
     CAPTURE(scale);
     CHECK(ops::fmha_needs_general_scale(scale) == general);
   }
@@ -266,7 +267,8 @@ TEST_CASE("what serves products: copies of rows and sums of parts") {
 
 TEST_CASE("sizes on a command line, which the model runs") {
   const arch::Arch& arch = *arch::find("sm_90a");
-  for (const auto& [op, flag, least] : {std::tuple{"copy_rows", "rows", 1}, {"sum_parts", "n", 1}, {"chunk_indices", "lengths", 0}}) {
+  for (const auto& [op_name, flag, least] : {std::tuple{"copy_rows", "rows", 1}, {"sum_parts", "n", 1}, {"chunk_indices", "lengths", 0}}) {
+    const char* op = op_name;
     CAPTURE(op);
     const auto said = [&, name = op, key = flag](std::int64_t value) {
       try {

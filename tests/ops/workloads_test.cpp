@@ -56,7 +56,8 @@ TEST_CASE("attention is timed as most calls have it: no lse, the usual scale, as
 }
 
 TEST_CASE("causal attention counts the keys that each query sees, aligned at the last") {
-  for (const auto& [queries, keys] : {std::pair<int, int>{5, 5}, {5, 9}, {9, 5}, {1, 7}, {300, 1}}) {
+  for (const auto& lengths : {std::pair<int, int>{5, 5}, {5, 9}, {9, 5}, {1, 7}, {300, 1}}) {
+    const int queries = lengths.first, keys = lengths.second;
     CAPTURE(queries);
     CAPTURE(keys);
     double seen = 0;
