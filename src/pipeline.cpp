@@ -175,30 +175,36 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
   return std::move(*best);
 }
 
-Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-              const support::Settings& settings, const support::Log& log) {
-  Artifact artifact;
+namespace {
+
+/// `named` is what the kernel is called, and `request` what it is chosen by.
+Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                  compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
+  Recording made;
+  Artifact& artifact = made.artifact;
   KernelReport& report = artifact.report;
-  report.name = request.name;
+  report.name = named.name;
   report.target = target.name();
 
   auto start = Clock::now();
-  const Choice choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
+  made.choice = choose(op, request, *target.arch);  // refuses first what the op itself cannot: it knows where it runs
+  const Choice& choice = made.choice;
   require_primitives(target);
   report.schedule_ms = ms_since(start);
   report.schedule_json = sched::to_json(choice.candidate.graph, choice.schedule);
 
   start = Clock::now();
-  const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives);
+  made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how);
+  const codegen::Unit& unit = made.unit;
   report.codegen_ms = ms_since(start);
-  const std::string file = cat(request.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
+  const std::string file = cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, request, target, compiler, report.source_path, log);
+  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, named, target, compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);
-  for (const std::string& warning : binary.warnings) log(LogLevel::warn, cat(request.name, " on ", target.name(), " is slower than it should be: ", warning));
+  for (const std::string& warning : binary.warnings) log(LogLevel::warn, cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
   artifact.symbol = unit.symbol;
@@ -209,7 +215,25 @@ Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Tar
   artifact.geometry = op.geometry(request, choice.candidate);
   artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
   artifact.compiler_version = compiler.version();
-  return artifact;
+  return made;
+}
+
+}  // namespace
+
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+              const support::Settings& settings, const support::Log& log) {
+  return make_as(request, {}, op, request, target, compiler, settings, log).artifact;
+}
+
+ops::Request recording_request(ops::Request request) {
+  request.fields.emplace_back("record", "true");
+  request.name += "_recording";
+  return request;
+}
+
+Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+                         const support::Settings& settings, const support::Log& log) {
+  return make_as(recording_request(request), {.record = true}, op, request, target, compiler, settings, log);
 }
 
 cache::Entry to_entry(const Artifact& artifact) {

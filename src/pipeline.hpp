@@ -50,6 +50,18 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
 Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
               const support::Settings& settings, const support::Log& log);
 
+/// A kernel that records when its roles come where (codegen/record.hpp), and what it was made from.
+struct Recording {
+  Artifact artifact;
+  Choice choice;
+  codegen::Unit unit;
+};
+/// What the recording build of a request is called: never the request itself, so that neither its key nor its dumped files are.
+ops::Request recording_request(ops::Request request);
+/// As make(), of the same choice. Throws tj::Error.
+Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+                         const support::Settings& settings, const support::Log& log);
+
 cache::Entry to_entry(const Artifact& artifact);
 /// Empty when a field is missing or malformed.
 std::optional<Artifact> from_entry(const cache::Entry& entry);

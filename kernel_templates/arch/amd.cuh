@@ -327,6 +327,20 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = detail::number(packed & 0xffff0000u);
 }
 
+// ---- times, in units that record ------------------------------------------------------------------------------------
+/// Cycles of a counter that all waves of a compute unit share; the lower 32 bits, of gfx11 and gfx12 what their counter of 20 has.
+TJ_DEVICE u32 clock_now() {
+  hold_back();
+  const u32 cycles = static_cast<u32>(__builtin_readcyclecounter());
+  hold_back();
+  return cycles;
+}
+/// The register that says where the wave runs: HW_ID, since gfx10 HW_ID1. Source: LLVM, AMDGPU, "hwreg".
+TJ_DEVICE u32 processor_index() { return __builtin_amdgcn_s_getreg(kGeneration == 9 ? 4 | 31 << 11 : 23 | 31 << 11); }
+TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
+  if (writes) detail::store(reinterpret_cast<void*>(address), detail::Words2{first, second});
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return detail::load<float>(address); }
 TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {

@@ -202,6 +202,24 @@ TJ_DEVICE void reads_arrived() {
 template <int Call>
 TJ_DEVICE void at_node(int) {}
 
+// ---- times, in units that record ------------------------------------------------------------------------------------
+/// Cycles of this multiprocessor, the same for all its warps; the lower 32 bits. What has memory as an operand stays on its side of this;
+/// arithmetic that nothing else holds may move across.
+TJ_DEVICE u32 clock_now() {
+  u32 cycles;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
+  return cycles;
+}
+TJ_DEVICE u32 processor_index() {
+  u32 index;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(index));
+  return index;
+}
+/// Two words, where `writes` says so; without a branch.
+TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p st.global.v2.u32 [%0], {%1, %2};\n}\n" ::"l"(address), "r"(first), "r"(second), "r"(static_cast<u32>(writes)) : "memory");
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) { return *address; }
 TJ_DEVICE void load_global(const float* address, float& a, float& b) {

@@ -145,6 +145,8 @@ typedef struct tj_model_api {
   void (*tensor_commit)(int site, unsigned barrier, unsigned mask, int blocks);
   /* A box into this block, which completes on the barrier at this address in the block of the lower rank of its pair. */
   void (*copy_box_for_pair)(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank);
+
+  unsigned (*clock)(void); /* steps of the calling thread's block so far, each a turn of a warp or a completion */
 } tj_model_api;
 
 /* What a unit exports beside the entry point, as <symbol>_model. */

@@ -39,13 +39,13 @@ void refuse_unobserved(const graph::Graph& graph, const sched::Schedule& schedul
 }
 
 // Names that the unit uses itself, or would use twice.
-void refuse_names(const graph::Graph& graph, const Layout& layout) {
+void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {
   static const std::set<std::string> kOwn = {"base", "dev", "first_fast", "member", "n", "params", "s", "shared", "tile", "tiles", "warp"};
   std::map<std::string, std::string> contexts;
   for (const auto& node : graph.nodes) {
     const std::string name = context_variable(node.context);
     const auto [first, is_new] = contexts.emplace(name, node.context);
-    if (kOwn.count(name) != 0 || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
+    if (kOwn.count(name) != 0 || (recording && is_recording_name(name)) || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
       fail(Stage::codegen, Code::unsupported, cat("context '", node.context, "' of node '", node.name, "' would be a variable '", name, "', a name that ", is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
   }
   std::set<std::string> rings;
@@ -149,7 +149,7 @@ void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& v
   w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
 }
 
-void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout) {
+void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, bool recording) {
   w.open("namespace");
   w.line("namespace dev = tj::dev;");
   w.line("using namespace ", graph.namespace_name, ";");
@@ -179,6 +179,12 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
       continue;
     }
     write_ring_barriers(w, ring, value);
+    w.close(";");
+  }
+  if (recording) {
+    w.open("struct RecordedParams");
+    w.line(graph.params_type, " params;");
+    w.line("dev::Records records;");
     w.close(";");
   }
   w.close("  // namespace");
@@ -275,24 +281,27 @@ void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout&
 
 }  // namespace
 
-Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives) {
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives, const EmitOptions& options) {
   refuse_inexpressible(graph, schedule);
   refuse_unobserved(graph, schedule);
   refuse_without_barriers(graph, schedule);
   refuse_mixed_products(graph, schedule);
   Layout layout = make_layout(graph, schedule);
-  refuse_names(graph, layout);
+  refuse_names(graph, layout, options.record);
   Writer w;
-  Sites sites;
+  Sites sites(options.record);
   write_banner(w, graph, schedule);
   w.line("#include \"arch/", primitives, ".cuh\"");
   w.line("#include \"pipeline.cuh\"");
   if (layout.tensor_columns > 0) w.line("#include \"tensor_pipeline.cuh\"");
+  if (options.record) w.line("#include \"recording.cuh\"");
   for (const auto& include : graph.includes) w.line("#include \"", include, "\"");
   w.blank();
-  write_types(w, graph, schedule, layout);
-  if (graph.blocks_per_sm == 1) w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", graph.params_type, ", params)");
-  else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", graph.params_type, ", params)");
+  write_types(w, graph, schedule, layout, options.record);
+  const std::string params = options.record ? "RecordedParams, recorded" : graph.params_type + ", params";
+  if (graph.blocks_per_sm == 1) w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
+  else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
+  if (options.record) w.line("const auto& params = recorded.params;");
   w.line("const unsigned shared = dev::shared_base();");
   if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
   if (graph.machine.overlapped_launch) {
@@ -317,7 +326,9 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   write_end(w, sites, graph, layout);
   w.close();
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
-  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), std::move(notes)};
+  std::vector<int> first_warps;
+  for (const RolePlace& place : layout.roles) first_warps.push_back(place.first_warp);
+  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), sites.marks(), std::move(first_warps), std::move(notes)};
 }
 
 }  // namespace tj::codegen

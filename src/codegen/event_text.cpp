@@ -47,8 +47,15 @@ void EventWriter::meet(const Event& event, const Section& section, const std::st
   met_at_ = w_.text().size();
 }
 
+void EventWriter::line_of(const std::string& text) { line(text); }
+
 void EventWriter::write(const Event& event, const Section& section, const Event* next) {
   next_ = next;
+  if (sites_.recording()) write_marked(event, section);
+  else write_event(event, section);
+}
+
+void EventWriter::write_event(const Event& event, const Section& section) {
   const auto at = [&](SiteKind kind, const std::string& what) { return site(kind, section, what, event); };
   const std::string& name = event.node >= 0 ? family_.node(event.node).name : family_.role().name;
   switch (event.kind) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "codegen/family_text.hpp"
 #include "codegen/sites.hpp"
@@ -32,6 +33,14 @@ class EventWriter {
   void write(const Event& event, const Section& section, const Event* next = nullptr);
 
  private:
+  void write_event(const Event& event, const Section& section);
+  // Of units that record (event_marks.cpp).
+  void write_marked(const Event& event, const Section& section);
+  void mark(MarkKind kind, const Event& event, const Section& section, const std::vector<std::string>& what = {});
+  std::vector<std::string> waited_for(const Event& event, const Section& section) const;
+  bool of_iteration(const Event& event, const Section& section) const;
+  void line_of(const std::string& text);
+
   std::string sequence(int ring, const Event& event, const Section& section) const;
   /// Numbers a site of the event; `ring` and `node` are the event's.
   int site(SiteKind kind, const Section& section, const std::string& what, const Event& event);
@@ -75,6 +84,7 @@ class EventWriter {
   Sites& sites_;
   const FamilyText& family_;
   const Event* next_ = nullptr;
+  bool node_marked_ = false;  ///< that it begins, in a unit that records
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
   // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends there now.
   static constexpr std::size_t kNever = ~std::size_t{0};

@@ -27,6 +27,7 @@ class RoleWriter {
 
   void write() {
     declare_contexts();
+    begin_records();
     prime_orders();
     w_.line("unsigned base = 0;  // fillings of iteration rings by earlier tiles");
     w_.line("unsigned tiles = 0;");
@@ -37,15 +38,20 @@ class RoleWriter {
       w_.open("if (tile.valid)");
     }
     w_.line("const int n = tile.trip_count;");
+    mark(MarkKind::tile_begin, "n");
     events(pattern_.tile_begin, {"tile begin", ""});
     write_loop();
     events(pattern_.tile_end, {"tile end", ""});
+    mark(MarkKind::tile_end);
     w_.line("base += static_cast<unsigned>(n);");
     w_.line("++tiles;");
     w_.close();
+    mark(MarkKind::wait_begin, "0", "the end of what others do here");
     drain_orders();
     drain_shared();
     drain_copies();
+    mark(MarkKind::wait_end, "0", "the end of what others do here");
+    mark(MarkKind::role_end);
   }
 
  private:
@@ -59,6 +65,22 @@ class RoleWriter {
       const auto& n = node(index);
       if (seen.insert({n.context, n.copy}).second) w_.line(n.context, "<Config> ", family_.variable(n), "(params, ", alone() ? cat(n.copy) : n.copy == 0 ? "member" : cat(n.copy, " + member"), ");");
     }
+  }
+
+  // ---- of units that record -----------------------------------------------------------------------------------------
+  /// One thread of the role's first warp; of a role of one thread, that.
+  void begin_records() {
+    if (!sites_.recording()) return;
+    if (!graph_.machine.shared_barriers) {  // one role of all warps, which nothing has counted
+      w_.line("unsigned next_record = dev::record_begin(recorded.records, 0, dev::thread_index() == 0);");
+      return mark(MarkKind::role_begin, "static_cast<int>(dev::processor_index())");
+    }
+    const std::string first = cat(family_.place().first_warp, alone() ? "" : cat(" + static_cast<unsigned>(member) * ", graph_.machine.warps_per_group));
+    w_.line("unsigned next_record = dev::record_begin(recorded.records, warp, ", family_.single_thread() ? "true" : cat("warp == ", first, " && dev::lane_index() == 0"), ");");
+    mark(MarkKind::role_begin, "static_cast<int>(dev::processor_index())");
+  }
+  void mark(MarkKind kind, const char* number = "0", const char* what = "") {
+    if (sites_.recording()) w_.line("dev::record<", sites_.add(Mark{0, kind, family_.family, {}, what[0] == '\0' ? std::vector<std::string>() : std::vector<std::string>(family_.family.size(), what), false}), ">(recorded.records, next_record, ", number, ");");
   }
 
   // ---- before and after all tiles -----------------------------------------------------------------------------------

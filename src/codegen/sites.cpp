@@ -1,6 +1,10 @@
 // See sites.hpp.
 #include "codegen/sites.hpp"
 
+#include <algorithm>
+
+#include "support/fail.hpp"
+
 namespace tj::codegen {
 
 const char* name_of(SiteKind kind) {
@@ -21,6 +25,16 @@ const char* name_of(SiteKind kind) {
     case SiteKind::grids: break;
   }
   return "grids";
+}
+
+int Sites::add(Mark mark) {
+  const auto known = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& other) { return other.same_place(mark); });
+  if (known != marks_.end()) return known->id;
+  mark.id = static_cast<int>(marks_.size()) + 1;
+  if (mark.id > kMaxMarks)
+    support::fail(Stage::codegen, Code::unsupported, support::cat("the unit has more than ", kMaxMarks, " places to record; record a graph with fewer nodes and rings"));
+  marks_.push_back(std::move(mark));
+  return marks_.back().id;
 }
 
 }  // namespace tj::codegen

@@ -1,12 +1,14 @@
-// What reports call the parts of a unit: its sites, and the calls of its nodes.
+// What reports call the parts of a unit: its sites, the calls of its nodes, and the marks of one that records.
 //
 // Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique in a unit and
-// count from 1, sites and calls apart.
+// count from 1, sites, calls and marks apart.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "codegen/record.hpp"
 
 namespace tj::codegen {
 
@@ -52,6 +54,9 @@ struct Call {
 /// Shared by the roles of one unit.
 class Sites {
  public:
+  explicit Sites(bool recording = false) : recording_(recording) {}
+  /// Does the unit record when its marks are reached? Else it has none.
+  bool recording() const { return recording_; }
   /// Returns the id.
   int add(Site site) {
     site.id = static_cast<int>(list_.size()) + 1;
@@ -63,12 +68,17 @@ class Sites {
     calls_.push_back(std::move(call));
     return calls_.back().id;
   }
+  /// The id, that of an equal place where there is one. Throws tj::Error(codegen, unsupported) where there are too many.
+  int add(Mark mark);
   const std::vector<Site>& list() const { return list_; }
   const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Mark>& marks() const { return marks_; }
 
  private:
+  const bool recording_;
   std::vector<Site> list_;
   std::vector<Call> calls_;
+  std::vector<Mark> marks_;
 };
 
 }  // namespace tj::codegen

@@ -91,6 +91,7 @@ void grids_before(int site) {
 void at_node(int call, int iteration) {
   guarded([=](Thread& t, Block& b) { b.enter_node(t, call, iteration); });
 }
+unsigned clock() { return static_cast<unsigned>(current_thread()->block->scheduler.step()); }
 int elect() {
   meet_warp(WarpUnit::Kind::elect, 0, 0);
   return current_thread()->lane() == 0 ? 1 : 0;
@@ -230,7 +231,7 @@ const tj_model_api& api() {
       &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
       &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
       &at_node, &reads_arrived, &grids_before, &elect,
-      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit, &copy_box_for_pair};
+      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit, &copy_box_for_pair, &clock};
   return kApi;
 }
 

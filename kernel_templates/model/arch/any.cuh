@@ -189,6 +189,19 @@ TJ_DEVICE void at_node(int iteration) {
   detail::api.at_node(Call, iteration);
 }
 
+// ---- times, in units that record ------------------------------------------------------------------------------------
+/// Steps of the block: turns of a warp and completions, in the order that the seed gives. They are no cycles.
+TJ_DEVICE u32 clock_now() { return detail::api.clock(); }
+/// There are no multiprocessors; the block stands for one.
+TJ_DEVICE u32 processor_index() { return block_index(); }
+/// Not the kernel's own memory, so that nothing of it is checked.
+TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
+  if (!writes) return;
+  u32* words = reinterpret_cast<u32*>(address);
+  words[0] = first;
+  words[1] = second;
+}
+
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
 TJ_DEVICE float load_global(const float* address) {
   detail::reads(address, 4);
