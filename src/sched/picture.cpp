@@ -20,8 +20,12 @@ bool iterates(const Node& node) { return node.scope == graph::Scope::iteration; 
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/// First fit by begin; a node prefers the track of its previous instance, so that its boxes line up.
-std::vector<Track> pack(std::vector<Box> boxes) {
+bool earlier(const Box& a, const Box& b) { return a.begin < b.begin; }
+
+}  // namespace
+
+// First fit by begin; a node prefers the track of its previous instance, so that its boxes line up.
+std::vector<Track> tracks_of(std::vector<Box> boxes) {
   std::stable_sort(boxes.begin(), boxes.end(), [](const Box& a, const Box& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.node != b.node ? a.node < b.node : a.iteration < b.iteration;
   });
@@ -48,6 +52,27 @@ std::vector<Track> pack(std::vector<Box> boxes) {
   }
   return tracks;
 }
+
+std::vector<Box> role_boxes(const Graph& graph, const Schedule& schedule, int role, int first, int count) {
+  std::vector<Box> boxes;
+  for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
+    const Node& info = graph.nodes[at(node)];
+    if (schedule.role[at(node)] != role || !iterates(info)) continue;
+    for (int i = first; i < first + count; ++i) {
+      Box box;
+      box.node = node;
+      box.iteration = i;
+      box.begin = schedule.cycle[at(node)] + std::int64_t{i} * std::max(1, schedule.ii);
+      box.issued = box.begin + info.cycles;
+      box.end = box.begin + std::max({0, info.cycles, info.latency});
+      boxes.push_back(std::move(box));
+    }
+  }
+  std::stable_sort(boxes.begin(), boxes.end(), earlier);
+  return boxes;
+}
+
+namespace {
 
 class Maker {
  public:
@@ -107,7 +132,7 @@ class Maker {
     Row row;
     row.name = info.name;
     row.note = cat(info.capacity > 1 ? cat(info.capacity, " of it, ") : "", "busy ", 100 * busy / (picture_.period * std::max(1, info.capacity)), "%");
-    row.tracks = pack(std::move(boxes));
+    row.tracks = tracks_of(std::move(boxes));
     picture_.steady.rows.push_back(std::move(row));
   }
 
@@ -125,7 +150,7 @@ class Maker {
     Row row;
     row.name = schedule_.roles[at(role)].name;
     row.note = cat("warps busy ", 100 * busy / picture_.period, "%");
-    row.tracks = pack(std::move(boxes));
+    row.tracks = tracks_of(std::move(boxes));
     picture_.steady.rows.push_back(std::move(row));
   }
 
@@ -136,7 +161,7 @@ class Maker {
     if (boxes.empty()) return;
     Row row;
     row.name = "no unit";
-    row.tracks = pack(std::move(boxes));
+    row.tracks = tracks_of(std::move(boxes));
     picture_.steady.rows.push_back(std::move(row));
   }
 
@@ -186,31 +211,19 @@ class Maker {
     }
     Row row;
     row.name = cat("turns ", graph_.machine.units[at(barrier.unit)].name);
-    row.tracks = pack(std::move(boxes));
+    row.tracks = tracks_of(std::move(boxes));
     picture_.unrolled.rows.push_back(std::move(row));
   }
 
   void add_role(int role) {
-    std::vector<Box> boxes;
-    for (int node = 0; node < size(); ++node) {
-      const Node& info = graph_.nodes[at(node)];
-      if (schedule_.role[at(node)] != role || !iterates(info)) continue;
-      for (std::int64_t i = 0; cycle(node) + i * picture_.period < picture_.unrolled.window; ++i) {
-        Box box;
-        box.node = node;
-        box.iteration = static_cast<int>(i);
-        box.begin = cycle(node) + i * picture_.period;
-        box.issued = box.begin + info.cycles;
-        box.end = box.begin + std::max({0, info.cycles, info.latency});
-        boxes.push_back(std::move(box));
-      }
-    }
+    std::vector<Box> boxes = role_boxes(graph_, schedule_, role, 0, picture_.stages + 1);
+    std::erase_if(boxes, [&](const Box& box) { return box.begin >= picture_.unrolled.window; });
     const Role& info = schedule_.roles[at(role)];
     Row row;
     row.name = info.name;
     row.note = cat(info.warps, info.warps == 1 ? " warp" : " warps");
     row.waits = waits_of(boxes);
-    row.tracks = pack(std::move(boxes));
+    row.tracks = tracks_of(std::move(boxes));
     picture_.unrolled.rows.push_back(std::move(row));
   }
 
@@ -226,7 +239,7 @@ class Maker {
   }
 
   std::vector<Box> waits_of(std::vector<Box> boxes) const {
-    std::stable_sort(boxes.begin(), boxes.end(), [](const Box& a, const Box& b) { return a.begin < b.begin; });
+    std::stable_sort(boxes.begin(), boxes.end(), earlier);
     std::vector<Box> waits;
     std::int64_t busy_until = 0;
     for (const Box& box : boxes) {

@@ -50,4 +50,9 @@ struct Picture {
 
 Picture make_picture(const graph::Graph& graph, const Schedule& schedule);
 
+/// What a role does for iterations [first, first + count), at the schedule's own times: iteration 0 begins at 0. By begin.
+std::vector<Box> role_boxes(const graph::Graph& graph, const Schedule& schedule, int role, int first, int count);
+/// Boxes on as few tracks as will do, so that those of one do not overlap.
+std::vector<Track> tracks_of(std::vector<Box> boxes);
+
 }  // namespace tj::sched

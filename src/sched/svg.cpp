@@ -64,14 +64,33 @@ class Drawing {
     heading("From the first iteration on: roles in the schedule's own time.");
     steady_ = false;
     view(picture_.unrolled);
-    legend();
+    legend("in flight: issued, result not there yet", "role waits for what an edge asks");
     notes();
+    return document();
+  }
+
+  std::string draw(const Sheet& sheet) {
+    sheet_ = &sheet;
+    steady_ = false;
+    for (const graph::Node& node : graph_.nodes) copies_.emplace(std::pair(node.context, node.copy), static_cast<int>(copies_.size()));
+    y_ = 26;
+    page_.text(100, y_, shortened(sheet.title, 110), "t");
+    y_ += 4;
+    for (const std::string& remark : sheet.remarks) paragraph(remark);
+    heading(sheet.heading);
+    view(sheet.view);
+    legend("in flight: issued, not seen complete yet", "role waits");
+    y_ += 12;
+    return document();
+  }
+
+ private:
+  std::string document() const {
     std::string out = cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", kWidth, "\" height=\"", y_, "\" viewBox=\"0 0 ", kWidth, " ", y_, "\">\n");
     out += cat("<style>\n", kStyle, "</style>\n<rect class=\"page\" width=\"", kWidth, "\" height=\"", y_, "\"/>\n", page_.body(), "</svg>\n");
     return out;
   }
 
- private:
   void paragraph(const std::string& text, int limit = kPageColumns) {
     for (const std::string& line : wrapped(text, limit)) {
       y_ += 15;
@@ -116,7 +135,7 @@ class Drawing {
 
   void axis_lines(int axis, int bottom) {
     const std::int64_t period = picture_.period;
-    if (!steady_ && picture_.stages > 1) page_.rect(kLeft * 10, axis - 26, place((picture_.stages - 1) * period) - kLeft * 10, bottom - axis + 26, "pro");
+    if (!steady_ && sheet_ == nullptr && picture_.stages > 1) page_.rect(kLeft * 10, axis - 26, place((picture_.stages - 1) * period) - kLeft * 10, bottom - axis + 26, "pro");
     std::int64_t step = 1;
     for (int turn = 0; window_ / step > 12; ++turn) step = turn % 3 == 1 ? step / 2 * 5 : step * 2;
     for (std::int64_t tick = 0; tick <= window_; tick += step) {
@@ -128,7 +147,10 @@ class Drawing {
       page_.line(place(begin), axis - 26, place(begin), axis - 13, "period");
       page_.line(place(begin), axis, place(begin), bottom, "period");
     }
-    if (steady_) {
+    if (sheet_ != nullptr) {
+      int iteration = sheet_->first_iteration;
+      for (std::int64_t begin = 0; begin < window_; begin += period, ++iteration) span(begin, begin + period, axis, cat("predicted #", iteration));
+    } else if (steady_) {
       for (int round = 0; round < 2; ++round) span(round * period, (round + 1) * period, axis, cat("period of iteration ", relative(round), ": II = ", period));
     } else {
       const std::int64_t full = (picture_.stages - 1) * period;
@@ -156,7 +178,8 @@ class Drawing {
   void waits(const std::vector<Box>& list) {
     for (const Box& wait : list) {
       if (wait.begin >= window_) continue;
-      page_.open(cat(graph_.nodes[at(wait.node)].name, " #", wait.iteration, " waits for ", wait.label, ", cycles ", wait.begin, " to ", wait.end));
+      const std::string who = wait.node < 0 ? "the role" : cat(graph_.nodes[at(wait.node)].name, wait.iteration < 0 ? std::string() : cat(" #", wait.iteration));
+      page_.open(cat(who, " waits for ", wait.label, ", cycles ", wait.begin, " to ", wait.end));
       page_.rect(place(wait.begin), y_ + 1, place(wait.end) - place(wait.begin), 4, "wait");
       page_.close();
     }
@@ -193,13 +216,13 @@ class Drawing {
     if (box.count > 1) name += cat(" x", box.count);
     if (columns(name) <= inside || inside >= 8) {
       placed.first = shortened(name, inside);
-      placed.second = steady_ ? relative(box.iteration) : cat("#", box.iteration);
+      placed.second = steady_ ? relative(box.iteration) : box.iteration < 0 ? "once a tile" : cat("#", box.iteration);
       const std::string more = cat(placed.second, " ", schedule_.roles[at(schedule_.role[at(box.node)])].name);
       if (steady_ && columns(more) <= fitting(placed.width - 2 * kEdge, kSmallColumn)) placed.second = more;
       return;
     }
     // What repeats is named once: in the first period, and in the first iteration.
-    const bool once = steady_ ? box.begin >= 0 && box.begin < picture_.period : box.iteration == 0;
+    const bool once = steady_ ? box.begin >= 0 && box.begin < picture_.period : box.iteration == (sheet_ != nullptr ? sheet_->first_iteration : 0);
     if (once) placed.above = shortened(name, kNameColumns) + (steady_ ? " " + relative(box.iteration) : "");
   }
 
@@ -227,7 +250,7 @@ class Drawing {
 
   std::string tooltip(const Box& box) const {
     if (box.node < 0) return cat(box.label, box.role >= 0 ? cat(", turn ", box.iteration) : "", ": cycles ", box.begin, " to ", box.end);
-    const std::string which = steady_ ? "iteration " + relative(box.iteration) : cat("#", box.iteration);
+    const std::string which = steady_ ? "iteration " + relative(box.iteration) : box.iteration < 0 ? "once a tile" : cat("#", box.iteration);
     std::string text = cat(graph_.nodes[at(box.node)].name, " ", which, ": cycles ", box.begin, " to ", box.end);
     if (box.issued < box.end) text += cat(", issued by ", box.issued);
     return cat(text, ", stage ", schedule_.stage(box.node), ", ", schedule_.roles[at(schedule_.role[at(box.node)])].name);
@@ -248,7 +271,7 @@ class Drawing {
       if (placed.issued > 0) page_.rect(placed.x, y_, placed.issued, height, held);
       if (placed.issued < placed.width) page_.rect(placed.x + placed.issued, y_, placed.width - placed.issued, height, css('l', colour(box.node)));
       if (steady_ || box.role >= 0) page_.rect(placed.x, y_ + height - 4, placed.width, 4, css('r', box.role >= 0 ? box.role : schedule_.role[at(box.node)]));
-      else page_.rect(placed.x, y_, placed.width, 3, css('q', box.iteration, kIterationColours));
+      else if (box.iteration >= 0) page_.rect(placed.x, y_, placed.width, 3, css('q', box.iteration, kIterationColours));
       page_.rect(placed.x, y_, placed.width, height, "frame");
     }
     page_.text(placed.x + kEdge, y_ + (box.role >= 0 ? 10 : 14), placed.first, box.role >= 0 ? "s" : "");
@@ -267,7 +290,7 @@ class Drawing {
     chip_x_ += width;
   }
 
-  void legend() {
+  void legend(const char* in_flight, const char* wait) {
     y_ += 26;
     chip_x_ = 100;
     if (copies_.size() > 1) {
@@ -277,11 +300,11 @@ class Drawing {
     } else {
       for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role) chip(css('c', role), shortened(schedule_.roles[at(role)].name, 30));
     }
-    chip(css('l', static_cast<int>(copies_.size() > 1 ? copies_.size() : schedule_.roles.size()) - 1), "in flight: issued, result not there yet");
-    chip("wait", "role waits for what an edge asks", 4);
+    chip(css('l', static_cast<int>(copies_.size() > 1 ? copies_.size() : schedule_.roles.size()) - 1), in_flight);
+    chip("wait", wait, 4);
     y_ += 18;
     chip_x_ = 100;
-    for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role)
+    for (int role = 0; sheet_ == nullptr && role < static_cast<int>(schedule_.roles.size()); ++role)
       chip(css('r', role), cat("foot of a box: role ", shortened(schedule_.roles[at(role)].name, 30)), 4);
     for (int i = 0; i < kIterationColours; ++i) chip(css('q', i), cat("head: iteration ", i, i == 0 ? cat(", ", kIterationColours, ", ...") : ", ..."), 3);
   }
@@ -306,16 +329,18 @@ class Drawing {
   const graph::Graph& graph_;
   const Schedule& schedule_;
   Picture picture_;
-  std::map<std::pair<std::string, int>, int> copies_;  ///< of iteration nodes, numbered as they appear
+  std::map<std::pair<std::string, int>, int> copies_;  ///< of nodes that are drawn, numbered as they appear
   Page page_;
   int y_ = 0;
   Tenths chip_x_ = 0;
   std::int64_t window_ = 1;
   bool steady_ = true;
+  const Sheet* sheet_ = nullptr;  ///< drawn in the place of the schedule's own picture
 };
 
 }  // namespace
 
 std::string to_svg(const graph::Graph& graph, const Schedule& schedule) { return Drawing(graph, schedule).draw(); }
+std::string to_svg(const graph::Graph& graph, const Schedule& schedule, const Sheet& sheet) { return Drawing(graph, schedule).draw(sheet); }
 
 }  // namespace tj::sched

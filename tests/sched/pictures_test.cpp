@@ -2,6 +2,7 @@
 // durations are the reservations'.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -81,6 +82,62 @@ Area area_of(const Element& element) {
   return {x, y - 8, x + sched::columns(text) * letter_width(element.css()), y + 2, text};
 }
 
+/// A page of other rows than the schedule's: of each role what is predicted, and below it the same a little later, with a wait.
+sched::Sheet sheet_of(const Graph& graph, const sched::Schedule& schedule) {
+  sched::Sheet sheet;
+  sheet.title = "<a sheet> of " + graph.name;
+  sheet.remarks = {"a remark", std::string(300, 'r')};
+  sheet.heading = "rows";
+  sheet.first_iteration = 1;
+  sheet.view.window = std::max(1, schedule.length) + 3 * schedule.ii;
+  for (int role = 0; role < static_cast<int>(schedule.roles.size()); ++role)
+    for (const int late : {0, 5}) {
+      sched::Row row;
+      row.name = schedule.roles[static_cast<std::size_t>(role)].name;
+      row.note = late > 0 ? "measured, cycles" : "predicted";
+      std::vector<sched::Box> boxes = sched::role_boxes(graph, schedule, role, 0, 4);
+      for (sched::Box& box : boxes) {
+        box.begin += late;
+        box.issued += late;
+        box.end += late;
+      }
+      if (late > 0 && !boxes.empty()) {
+        row.waits = {boxes.front()};
+        row.waits[0].node = -1;
+        row.waits[0].label = "<nobody>";
+      }
+      std::erase_if(boxes, [&](const sched::Box& box) { return box.begin >= sheet.view.window; });
+      row.tracks = sched::tracks_of(std::move(boxes));
+      sheet.view.rows.push_back(std::move(row));
+    }
+  return sheet;
+}
+
+/// Text on other text, across a box or off the page, and boxes on each other: a line each.
+std::string faults_of(const std::string& svg) {
+  const std::vector<Element> elements = test::SvgReader(svg).read();
+  const Area page = {0, 0, elements.front().number("width"), elements.front().number("height"), "page"};
+  std::vector<Area> texts, boxes;
+  for (const Element& element : elements) {
+    if (element.name == "text") texts.push_back(area_of(element));
+    if (element.name == "rect" && element.css() == "frame") boxes.push_back(area_of(element));
+  }
+  std::string wrong;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].inside(page)) wrong += "off the page: " + texts[i].what + "\n";
+    for (std::size_t j = 0; j < i; ++j)
+      if (texts[i].meets(texts[j])) wrong += texts[i].what + " on " + texts[j].what + "\n";
+    for (const Area& box : boxes)
+      if (texts[i].meets(box) && !texts[i].inside(box)) wrong += texts[i].what + " across a box\n";
+  }
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].inside(page)) wrong += "a box off the page\n";
+    for (std::size_t j = 0; j < i; ++j)
+      if (boxes[i].meets(boxes[j])) wrong += "a box on another at " + std::to_string(boxes[i].left) + "\n";
+  }
+  return wrong;
+}
+
 }  // namespace
 
 TEST_CASE("an SVG is well-formed, self-contained and shows every node of the loop") {
@@ -131,27 +188,9 @@ TEST_CASE("text lies on no other text, inside its box or outside all of them, an
   for (const Graph& graph : graphs()) {
     const std::string name = graph.name;
     CAPTURE(name);
-    const std::vector<Element> elements = test::SvgReader(sched::to_svg(graph, sched::schedule(graph))).read();
-    const Area page = {0, 0, elements.front().number("width"), elements.front().number("height"), "page"};
-    std::vector<Area> texts, boxes;
-    for (const Element& element : elements) {
-      if (element.name == "text") texts.push_back(area_of(element));
-      if (element.name == "rect" && element.css() == "frame") boxes.push_back(area_of(element));
-    }
-    std::string wrong;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (!texts[i].inside(page)) wrong += "off the page: " + texts[i].what + "\n";
-      for (std::size_t j = 0; j < i; ++j)
-        if (texts[i].meets(texts[j])) wrong += texts[i].what + " on " + texts[j].what + "\n";
-      for (const Area& box : boxes)
-        if (texts[i].meets(box) && !texts[i].inside(box)) wrong += texts[i].what + " across a box\n";
-    }
-    for (std::size_t i = 0; i < boxes.size(); ++i) {
-      if (!boxes[i].inside(page)) wrong += "a box off the page\n";
-      for (std::size_t j = 0; j < i; ++j)
-        if (boxes[i].meets(boxes[j])) wrong += "a box on another at " + std::to_string(boxes[i].left) + "\n";
-    }
-    CHECK(wrong == "");
+    const sched::Schedule schedule = sched::schedule(graph);
+    CHECK(faults_of(sched::to_svg(graph, schedule)) == "");
+    CHECK(faults_of(sched::to_svg(graph, schedule, sheet_of(graph, schedule))) == "");
   }
 }
 
