@@ -24,6 +24,7 @@
 #include "tools/command_line.hpp"
 #include "tools/options.hpp"
 #include "tools/process.hpp"
+#include "tools/timeline.hpp"
 
 namespace tj::tools {
 namespace {
@@ -48,7 +49,9 @@ struct OwnMode {
   int (*run)(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
 };
 const std::vector<OwnMode>& own_modes() {
-  static const std::vector<OwnMode> all = {};
+  static const std::vector<OwnMode> all = {
+      {"--timeline", "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a trace, a picture. On the CPU model in its steps", timeline},
+  };
   return all;
 }
 
