@@ -211,9 +211,10 @@ std::string why_gpu_unserved(std::string_view name) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view name, std::string_view text) {
+  const std::string prefix(text.substr(0, kModelPrefix.size()) == kModelPrefix ? kModelPrefix : "");
   std::vector<std::string> names;
-  for (const Arch* arch : all()) names.push_back(arch->name);
-  const std::string why = why_gpu_unserved(name), near = support::meant(name, names);
+  for (const Arch* arch : all()) names.push_back(prefix + arch->name);
+  const std::string why = why_gpu_unserved(name), near = support::meant(support::cat(prefix, name), names);
   const std::string rest = !why.empty() ? ": " + why : support::cat(near, near.empty() ? "; a" : " A", "llowed are ", allowed());
   support::fail(Stage::target, Code::invalid_argument, support::cat("target '", support::shown(text), "' is unknown", rest));
 }

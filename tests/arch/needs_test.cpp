@@ -64,7 +64,9 @@ TEST_CASE("a target that nobody knows is refused with the list of those that are
   } catch (const Error& e) {
     CHECK(e.stage == Stage::target);
     CHECK(has(e.message, "model:sm_0"));
-    for (const arch::Arch* arch : arch::all()) CHECK(has(e.message, "model:" + arch->name));
+    CHECK(has(e.message, "did you mean 'model:sm_"));
+    for (const arch::Arch* arch : arch::all()) CHECK(has(e.message, arch->name));
+    CHECK(has(e.message, "each with model: before it"));
   }
 }
 

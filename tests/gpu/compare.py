@@ -79,9 +79,11 @@ def said(*words):
 
 
 def commit_of(given):
-    """The commit of this checkout; the given one when this is no checkout."""
+    """The given one, since a library may have been built elsewhere; else that of this checkout."""
+    if given:
+        return given
     if os.path.realpath(said("git", "-C", ROOT, "rev-parse", "--show-toplevel") or "/") != os.path.realpath(ROOT):
-        return given or "unknown"
+        return "unknown"
     changed = said("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!tests/gpu/RESULTS.md")
     return said("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
 

@@ -81,7 +81,7 @@ def add_runs(parser):
     group.add_argument("--shapes", type=whole(0), help="random shapes checked against f64 besides; default: 0, with --sizes fixed 200 (chunk_o: 100)")
     group.add_argument("--cold", type=whole(0), help="repetitions of the cold-start part; default: 0, with --sizes fixed 3")
     group.add_argument("--cache-dir", help="default: the library's own, for --tile, --tune and all tiles a fresh one")
-    group.add_argument("--commit", help="of the library, where this is no checkout that knows it")
+    group.add_argument("--commit", help="that the library was built from; default: the commit of this checkout")
 
 
 def add_results(parser):
