@@ -12,6 +12,8 @@ endforeach()
 file(WRITE "${OUTPUT}" "// Generated from kernel_templates/ by .cmake/EmbedTemplates.cmake.
 #include \"codegen/templates.hpp\"
 
+#include \"support/lasting.hpp\"
+
 #if defined(__clang__)
 #pragma clang diagnostic ignored \"-Woverlength-strings\"
 #endif
@@ -19,9 +21,11 @@ file(WRITE "${OUTPUT}" "// Generated from kernel_templates/ by .cmake/EmbedTempl
 namespace tj::codegen {
 
 const std::vector<TemplateFile>& templates() {
-  static const std::vector<TemplateFile> files = {
-${entries}  };
-  return files;
+  static constinit support::Lasting<const std::vector<TemplateFile>> files;
+  return files.get([] {
+    return std::vector<TemplateFile>{
+${entries}    };
+  });
 }
 
 }  // namespace tj::codegen

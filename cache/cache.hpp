@@ -42,6 +42,13 @@ struct ListedEntry {
   std::string problem;           ///< why it is damaged
 };
 
+/// How long somebody waits for a key's lock.
+struct LockWait {
+  double limit_s = 0;  ///< 0: as long as it takes
+  /// Told from time to time, first after a second, for how long it has been and for whom ("process 1234 (tj-warm)"); and once when the time is over.
+  std::function<void(double waited_s, const std::string& holder, bool over)> says;
+};
+
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
 
 /// In each message that says why what store() was given is not on disk: the first is a warning, the others go to level debug.
@@ -62,8 +69,8 @@ class Store {
   /// False when it could not be written (already logged).
   bool store(const Key& key, const Entry& entry);
   /// Held while one process makes a key's kernel; released with the returned object or with the process. Null where
-  /// locks do not work: two makers are acceptable. Blocks until free.
-  std::shared_ptr<void> lock(const Key& key);
+  /// locks do not work and when the time to wait is over: two makers are acceptable.
+  std::shared_ptr<void> lock(const Key& key, const LockWait& wait = {});
 
   /// Why nothing can be kept here now; empty when it can. Makes the directory, and for a moment a file in it.
   std::string cannot_keep() const;

@@ -1,87 +1,37 @@
 // Open file description locks on one lock file: each key locks the byte at an offset that is its hash.
 //
-// One file for all keys leaves nothing to clean up. Each lock has a description of its own, so threads exclude each
-// other as processes do. Keys whose offsets collide wait for each other, nothing worse.
+// One file for all keys leaves nothing to clean up. Keys whose offsets collide wait for each other, nothing worse. The file's first bytes
+// are notes in which holders say who they are: one place for each hash, read for messages alone and never believed for anything else.
 #include "cache/lock.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cerrno>
-#include <mutex>
-#include <set>
+#include <chrono>
+#include <sstream>
+#include <string_view>
+#include <thread>
 
 #include "cache/format.hpp"
 #include "support/atomic_file.hpp"
-#include "support/file_descriptor.hpp"
+#include "support/fail.hpp"
 #include "support/hash.hpp"
+#include "support/lock_file.hpp"
+#include "support/patience.hpp"
 
 namespace tj::cache {
 namespace {
 
-/// The lock files that are open in this process. A forked child inherits descriptors, and with them locks that would
-/// outlive a parent that dies; so it closes its copies at once (which leaves the parent's locks in force).
-class OpenLocks {
- public:
-  static OpenLocks& instance() {
-    static OpenLocks* const locks = new OpenLocks;  // never destroyed: locks may be released while the process ends
-    return *locks;
-  }
+using support::LockFile;
 
-  /// Opened and noted in one step as seen by fork().
-  int open(int directory) {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    int file = -1;
-    do {
-      file = ::openat(directory, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-    } while (file < 0 && errno == EINTR);
-    if (file >= 0) files_.insert(file);
-    return file;
-  }
-
-  /// Only in the process that opened it: in a child the number may already mean another file.
-  void close(int file, pid_t opener) {
-    const std::lock_guard<std::mutex> guard(mutex_);
-    if (opener != ::getpid() || files_.erase(file) == 0) return;
-    struct flock region = whole_file(F_UNLCK);  // explicitly: a child may hold a copy of the descriptor for a moment
-    ::fcntl(file, F_OFD_SETLK, &region);
-    ::close(file);
-  }
-
-  static struct flock whole_file(short type) {
-    struct flock region {};
-    region.l_type = type;
-    region.l_whence = SEEK_SET;
-    return region;
-  }
-
- private:
-  OpenLocks() {
-    ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
-                     [] {
-                       OpenLocks& locks = instance();
-                       for (const int file : locks.files_) ::close(file);
-                       locks.files_.clear();
-                       locks.mutex_.unlock();
-                     });
-  }
-
-  std::mutex mutex_;
-  std::set<int> files_;
-};
-
-class HeldLock {
- public:
-  explicit HeldLock(int file) : file_(file), opener_(::getpid()) {}
-  ~HeldLock() { OpenLocks::instance().close(file_, opener_); }
-  HeldLock(const HeldLock&) = delete;
-  HeldLock& operator=(const HeldLock&) = delete;
-
- private:
-  int file_;
-  pid_t opener_;
-};
+constexpr off_t kNotes = 256;
+constexpr std::size_t kNoteBytes = 160;
+constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{50};
 
 off_t offset_of(const Key& key) {
   const support::Digest digest = support::sha256(file_name(key));
@@ -90,42 +40,101 @@ off_t offset_of(const Key& key) {
   return static_cast<off_t>(offset >> 2);  // with its length still a positive off_t
 }
 
-bool lock_byte(int file, off_t offset) {
-  struct flock region = OpenLocks::whole_file(F_WRLCK);
-  region.l_start = offset;
-  region.l_len = 1;
-  int status = 0;
-  do {
-    status = ::fcntl(file, F_OFD_SETLKW, &region);
-  } while (status != 0 && errno == EINTR);
-  return status == 0;
+// ---- notes ---------------------------------------------------------------------------------------------------------------
+
+off_t place_of(off_t offset) { return offset % kNotes * static_cast<off_t>(kNoteBytes); }
+
+std::string host_name() {
+  std::array<char, 65> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "-";
 }
 
+/// One word that ends up in a line of text, whoever wrote it.
+std::string plain(std::string word) {
+  if (word.size() > 64) word.resize(64);
+  std::replace_if(word.begin(), word.end(), [](unsigned char c) { return std::isgraph(c) == 0; }, '?');
+  return word.empty() ? "-" : word;
+}
+
+/// Empty: nobody's. Nothing depends on whether it could be written.
+void write_note(const LockFile& file, off_t offset, std::string note) {
+  note.resize(kNoteBytes);
+  [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), note.data(), note.size(), place_of(offset));
+}
+
+void sign(const LockFile& file, off_t offset) {
+  write_note(file, offset, support::cat(offset, ' ', ::getpid(), ' ', plain(program_invocation_short_name), ' ', plain(host_name()), '\n'));
+}
+
+/// "process 1234 (tj-warm)", or words for one that left no note.
+std::string holder(const LockFile& file, off_t offset) {
+  std::array<char, kNoteBytes> bytes{};
+  const ssize_t read = ::pread(file.get(), bytes.data(), bytes.size(), place_of(offset));
+  std::istringstream words(std::string(bytes.data(), read > 0 ? static_cast<std::size_t>(read) : 0));
+  off_t noted = -1;
+  long process = 0;
+  std::string program, host;
+  if (!(words >> noted >> process >> program >> host) || noted != offset || process <= 0) return "another process";
+  host = plain(host);
+  return support::cat("process ", process, " (", plain(program), host == host_name() ? "" : ", host " + host, ")");
+}
+
+class HeldLock {
+ public:
+  HeldLock(LockFile file, off_t offset) : file_(std::move(file)), offset_(offset), opener_(::getpid()) { sign(file_, offset_); }
+  ~HeldLock() {
+    if (opener_ == ::getpid()) write_note(file_, offset_, {});  // in a child the number may mean another file
+  }
+  HeldLock(const HeldLock&) = delete;
+  HeldLock& operator=(const HeldLock&) = delete;
+
+ private:
+  LockFile file_;
+  off_t offset_;
+  pid_t opener_;
+};
+
 /// False when the file was deleted or replaced while we waited: then a lock on it excludes nobody any more.
-bool still_there(int directory, int file) {
+bool still_there(int directory, const LockFile& file) {
   struct stat opened {}, named {};
-  return ::fstat(file, &opened) == 0 && ::fstatat(directory, kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+  return ::fstat(file.get(), &opened) == 0 && ::fstatat(directory, kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// 0, EAGAIN when the time is over, or another errno. Asks again and again: a call that waits could not be given up in a thread.
+int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, const LockWait& wait) {
+  auto pause = kFirstPause;
+  for (;;) {
+    const int error = file.try_lock(offset, 1);
+    if (error != EAGAIN) return error;
+    if (wait.says && patience.word_is_due()) wait.says(patience.waited_s(), holder(file, offset), false);
+    if (patience.over()) {
+      if (wait.says) wait.says(patience.waited_s(), holder(file, offset), true);
+      return EAGAIN;
+    }
+    std::this_thread::sleep_for(patience.step(pause));
+    pause = std::min(2 * pause, kLongestPause);
+  }
 }
 
 }  // namespace
 
-std::shared_ptr<void> lock_key(int directory, const Key& key, std::string* problem) {
+std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, std::string* problem) {
   problem->clear();
   const off_t offset = offset_of(key);
+  support::Patience patience(wait.limit_s);
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    const int file = OpenLocks::instance().open(directory);
-    if (file < 0) {
+    LockFile file(directory, kLockFile, O_CREAT);
+    if (!file) {
       *problem = support::errno_text(errno);
       return nullptr;
     }
-    auto held = std::make_shared<HeldLock>(file);
-    if (!lock_byte(file, offset)) {
-      *problem = support::errno_text(errno);
+    if (const int error = lock_byte(file, offset, patience, wait); error != 0) {
+      *problem = error == EAGAIN ? "another process has held it for longer than the limit" : support::errno_text(error);
       return nullptr;
     }
-    if (still_there(directory, file)) return held;
+    if (still_there(directory, file)) return std::make_shared<HeldLock>(std::move(file), offset);
   }
   *problem = "the lock file keeps being replaced";
   return nullptr;

@@ -17,6 +17,7 @@
 #include "cache/lock.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::cache {
 namespace {
@@ -84,7 +85,7 @@ struct Store::Impl {
   std::uint64_t max_size_bytes = 0;
   LogFunction log;
   std::atomic<bool> warned{false};
-  std::mutex mutex;                 // of `reported`, held for a look-up only
+  support::Mutex mutex;             // of `reported`, held for a look-up only
   std::set<std::string> reported;
 
   void say(LogLevel level, const std::string& message) const {
@@ -95,7 +96,7 @@ struct Store::Impl {
   }
   void report_damage(const std::string& name, const std::string& problem, const char* consequence) {
     {
-      const std::lock_guard<std::mutex> guard(mutex);
+      const std::lock_guard guard(mutex);
       if (!reported.insert(name).second) return;
     }
     say(LogLevel::warn, cat("kernel cache: ", directory, "/", name, " is not used: ", problem,
@@ -212,11 +213,11 @@ bool Store::store(const Key& key, const Entry& entry) {
   return true;
 }
 
-std::shared_ptr<void> Store::lock(const Key& key) {
+std::shared_ptr<void> Store::lock(const Key& key, const LockWait& wait) {
   const FileDescriptor opened = impl_->open(WhenMissing::make);
   if (!opened) return nullptr;
   std::string problem;
-  auto held = lock_key(opened.get(), key, &problem);
+  auto held = lock_key(opened.get(), key, wait, &problem);
   if (!held) impl_->say(LogLevel::debug, cat("kernel cache: no lock in ", impl_->directory, ": ", problem));
   return held;
 }

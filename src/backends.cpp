@@ -20,7 +20,7 @@ const arch::Arch* first_arch(std::string_view vendor) {
 
 }  // namespace
 
-Backends::Backends(const support::Settings& settings, const support::Log& log) : log_(log), hip_compiler_(settings.hip_compiler), model_settings_(settings.model) {
+Backends::Backends(const support::Settings& settings, const support::Log& log) : log_(log), hip_compiler_(settings.hip_compiler), compile_limit_s_(settings.compile_limit_s), model_settings_(settings.model) {
   if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
 }
 
@@ -169,7 +169,7 @@ compile::Compiler& Backends::compiler(const arch::Target& target) {
   const std::string& arch = target.arch->compiler_name();  // which one "auto" is may depend on it
   const std::lock_guard lock(mutex_);
   auto& slot = compilers_[{kind, target.model ? std::string() : arch}];
-  if (!slot) slot = compile::make_compiler(kind, {hip_compiler_, arch});
+  if (!slot) slot = compile::make_compiler(kind, {hip_compiler_, arch, compile_limit_s_});
   return *slot;
 }
 

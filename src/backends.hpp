@@ -19,6 +19,7 @@
 #include "launch/driver.hpp"
 #include "ops/op.hpp"
 #include "support/environment.hpp"
+#include "support/fork_safe.hpp"
 #include "support/log.hpp"
 
 namespace tj {
@@ -78,9 +79,10 @@ class Backends {
   KnownArchs cuda_archs_{}, hip_archs_{};
   const support::Log& log_;
   std::string hip_compiler_;
+  double compile_limit_s_;
   const support::ModelSettings model_settings_;
   std::unique_ptr<arch::Target> forced_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::vector<std::unique_ptr<const Archs>> kept_archs_;
   std::set<std::pair<std::string, std::string_view>> warned_;  ///< device and op
   std::shared_ptr<launch::Driver> model_;

@@ -20,11 +20,12 @@
 
 #include "c_structs.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 struct tj_runtime {
   std::unique_ptr<tj::Runtime> owned;  ///< empty for the process-wide one
   tj::Runtime* runtime = nullptr;
-  std::mutex mutex;                    ///< guards memory; never held while the runtime is called
+  tj::support::Mutex mutex;              ///< guards memory; never held while the runtime is called
   std::unordered_map<void*, std::shared_ptr<void>> memory;
 };
 
@@ -41,8 +42,8 @@ struct LastError {
 };
 
 LastError& last_error() {
-  thread_local LastError error;
-  return error;
+  thread_local constinit tj::support::PerThread<LastError> error;
+  return error.get();
 }
 
 void record(const char* stage, const char* message, const char* log, const char* source_path) noexcept {
@@ -95,7 +96,8 @@ void write_report(tj::KernelReport&& report, tj_kernel_report* out) {
   if (out == nullptr) return;
   std::uint64_t size = 0;
   std::memcpy(&size, out, sizeof size);
-  thread_local tj::KernelReport kept;
+  thread_local constinit tj::support::PerThread<tj::KernelReport> place;
+  tj::KernelReport& kept = place.get();
   kept = std::move(report);
   tj_kernel_report filled{};
   filled.size = size;
@@ -138,6 +140,8 @@ void tj_options_init(tj_options* options) {
   options->log_level = TJ_LOG_DEFAULT;
   options->use_disk_cache = 1;
   options->use_tuning = -1;
+  options->wait_limit_s = -1;
+  options->compile_limit_s = -1;
 }
 
 tj_status tj_runtime_create(const tj_options* options, tj_runtime** out) {
@@ -162,12 +166,8 @@ tj_status tj_runtime_instance(tj_runtime** out) {
     need(out, "out");
     *out = nullptr;
     // Never freed: like Runtime::instance() it outlives every user.
-    static tj_runtime* const instance = [] {
-      auto made = std::make_unique<tj_runtime>();
-      made->runtime = &tj::Runtime::instance();
-      return made.release();
-    }();
-    *out = instance;
+    static constinit tj::support::Lasting<tj_runtime> instance;
+    *out = &instance.get([] { return tj_runtime{{}, &tj::Runtime::instance(), {}, {}}; });
   });
 }
 
@@ -216,7 +216,8 @@ tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out) 
   return guarded([&] {
     need(out, "out");
     *out = nullptr;
-    thread_local std::string kept;
+    thread_local constinit tj::support::PerThread<std::string> place;
+    std::string& kept = place.get();
     kept = runtime_of(runtime).target_of(to_device(device, "device"));
     *out = kept.c_str();
   });

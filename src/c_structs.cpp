@@ -194,6 +194,8 @@ Options to_options(const tj_options* given) {
   options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;
   if (o.reserved != 0) refuse(cat("options.reserved is ", o.reserved, "; allowed: 0"), Code::unsupported);
   if (o.use_tuning != -1) options.use_tuning = to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;
+  if (o.wait_limit_s != -1) options.wait_limit_s = o.wait_limit_s;  // other negative ones, and no numbers, are refused with the rest
+  if (o.compile_limit_s != -1) options.compile_limit_s = o.compile_limit_s;
   if (o.log_sink != nullptr)
     options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {
       sink(user, static_cast<std::int32_t>(level), text.data(), text.size());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launch/driver.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj {
 
@@ -94,7 +95,7 @@ class KernelTable {
   }
 
   std::atomic<const Slots*> current_{nullptr};
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::vector<Entry> entries_;
   std::vector<std::unique_ptr<Slots>> tables_;
 };

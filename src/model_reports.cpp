@@ -14,6 +14,7 @@
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "support/file_descriptor.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj {
 namespace {
@@ -104,7 +105,7 @@ class ReportingModel final : public launch::Driver {
   const support::ModelSettings settings_;
   support::FileDescriptor file_;
   std::shared_ptr<launch::ModelDriver> model_ = launch::open_model_driver();
-  std::mutex mutex_;
+  support::Turn mutex_;  ///< for a whole launch
 };
 
 }  // namespace

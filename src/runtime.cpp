@@ -1,6 +1,6 @@
 // The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch.
 //
-// Decides the order of look-ups and who makes a kernel when several ask at once. The steps themselves are pipeline.cpp.
+// Decides the order of look-ups. Who makes a kernel when several ask at once is maker.hpp's, the steps themselves are pipeline.hpp's.
 // Invariant: a hot call takes no lock, allocates nothing and does no I/O, unless it needs scratch memory; nothing is made inside a graph capture.
 #include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
@@ -18,6 +18,7 @@
 #include "cache/cache.hpp"
 #include "custom.hpp"
 #include "kernel_table.hpp"
+#include "maker.hpp"
 #include "ops/chunk_indices.hpp"
 #include "ops/chunk_o.hpp"
 #include "ops/fmha.hpp"
@@ -29,6 +30,7 @@
 #include "prepared.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/log.hpp"
 #include "support/text.hpp"
 #include "tune.hpp"
@@ -150,7 +152,7 @@ struct Runtime::Impl {
     const HotKey key = hot_key(op, small_key, device);
     const arch::Target target = backends.target(device, op);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
-    Artifact artifact = get_artifact(op, request, target);
+    Artifact artifact = kernel_maker.get(op, request, target);
     if (how != nullptr) *how = artifact.report;
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
@@ -171,55 +173,8 @@ struct Runtime::Impl {
       if (e.code != Code::unsupported) throw;
       log(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
     }
-    compile::Compiler& compiler = backends.compiler(target);
-    artifact = make(op, request, target, compiler, settings, log);
-    store->store(key_of(request, target, compiler), to_entry(artifact));
+    artifact = kernel_maker.make_anew(op, request, target);
     return load();
-  }
-
-  // Disk, else made by exactly one thread of one process.
-  Artifact get_artifact(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
-    compile::Compiler& compiler = backends.compiler(target);
-    const cache::Key key = key_of(request, target, compiler);
-    if (auto found = from_disk(key)) return std::move(*found);
-    Turn& turn = turn_of(key.request_hex);
-    const std::lock_guard in_process(turn.mutex);
-    if (turn.kept) return *turn.kept;
-    const auto across_processes = store ? store->lock(key) : nullptr;
-    std::string problem;
-    if (auto found = from_disk(key, &problem)) return std::move(*found);
-    if (!problem.empty()) log(LogLevel::warn, problem);
-    Artifact made = make(op, request, target, compiler, settings, log);
-    log(LogLevel::info, cat(made.report.name, " for ", made.report.target, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
-    if (store && store->store(key, to_entry(made))) return made;
-    turn.kept = made;
-    turn.kept->report = without_times(made.report, KernelOrigin::memory);
-    return made;
-  }
-
-  std::optional<Artifact> from_disk(const cache::Key& key, std::string* problem = nullptr) {
-    const auto entry = store ? store->load(key) : std::nullopt;
-    if (!entry) return std::nullopt;
-    auto artifact = from_entry(*entry);
-    if (artifact) artifact->report.origin = KernelOrigin::disk;
-    else if (problem != nullptr) *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
-    return artifact;
-  }
-
-  /// Who makes a request's kernel; the others of this process wait here.
-  struct Turn {
-    std::mutex mutex;
-    std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
-  };
-  Turn& turn_of(const std::string& key) {
-    const std::lock_guard lock(turns_mutex);
-    return turns[key];
-  }
-
-  static KernelReport without_times(KernelReport report, KernelOrigin origin) {
-    report.origin = origin;
-    report.schedule_ms = report.codegen_ms = report.compile_ms = report.load_ms = 0;
-    return report;
   }
 
   KernelReport prepare(const ops::Op& op, const void* args) {
@@ -261,11 +216,10 @@ struct Runtime::Impl {
   support::Log log;
   Backends backends;
   std::unique_ptr<cache::Store> store;  ///< absent: the disk is not wanted
+  KernelMaker kernel_maker{settings, log, backends, store.get()};
   Tunings tunings{store.get(), log, backends, settings.use_tuning};
   KernelTable table;
-  std::mutex turns_mutex;
-  std::map<std::string, Turn> turns;
-  std::mutex customs_mutex;
+  support::Mutex customs_mutex;
   std::map<std::string, std::unique_ptr<CustomMaker>> customs;  ///< by identity; kept, so that a key of the table stays theirs
 };
 
@@ -274,8 +228,8 @@ Runtime::~Runtime() = default;
 
 Runtime& Runtime::instance() {
   // Never destroyed: kernels may be launched by other static objects' destructors.
-  static Runtime* runtime = new Runtime;
-  return *runtime;
+  static constinit support::Lasting<Runtime> runtime;
+  return runtime.get();
 }
 
 void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
@@ -310,7 +264,7 @@ KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
 KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) { return warm_op(ops::chunk_indices_request(), target); }
 KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) { return warm_op(ops::chunk_o_request(ops::chunk_o_kernel(config)), target); }
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
-  return impl_->get_artifact(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
+  return impl_->kernel_maker.get(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }
 
 TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options) {
@@ -348,7 +302,7 @@ KernelReport Kernel::prepare(Device device) const {
 }
 KernelReport Kernel::warm(std::string_view target) const {
   const auto& maker = *static_cast<const CustomMaker*>(maker_);
-  return runtime_->impl_->get_artifact(maker, maker.request(), arch::parse_target(target)).report;
+  return runtime_->impl_->kernel_maker.get(maker, maker.request(), arch::parse_target(target)).report;
 }
 
 TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {

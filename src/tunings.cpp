@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj {
 namespace {
@@ -22,9 +23,9 @@ cache::Key key_of(const TunedMachine& machine, const ops::Op& op, const std::vec
 }
 
 const std::string& text(const cache::Entry& entry, std::string_view name) {
-  static const std::string none;
+  static constinit support::Lasting<const std::string> none;
   const std::string* found = entry.find(name);
-  return found != nullptr ? *found : none;
+  return found != nullptr ? *found : none.get();
 }
 
 /// Empty, and why, when the record is not one of this library for this machine.
@@ -108,21 +109,24 @@ TunedMachine Tunings::machine(Device device) {
 }
 
 const TunedTable& Tunings::table(Device device) {
-  static const TunedTable none({});
-  if (!served(device)) return none;
+  static constinit support::Lasting<const TunedTable> none;
+  if (!served(device)) return none.get([] { return TunedTable({}); });
   const TunedTable* known = known_[static_cast<std::size_t>(device.index)].table.load(std::memory_order_acquire);
   return known != nullptr ? *known : load(device);
 }
 
 const TunedTable& Tunings::load(Device device) {
   const TunedMachine machine = this->machine(device);
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard turn(reading_);
   Known& known = known_[static_cast<std::size_t>(device.index)];
   const std::int64_t changed_ns = store_ != nullptr ? store_->changed_ns() : 0;
   const TunedTable* present = known.table.load(std::memory_order_acquire);
   if (present != nullptr && known.changed_ns == changed_ns) return *present;
-  known.changed_ns = now_ns() - changed_ns < kClockStepNs ? -1 : changed_ns;
-  return publish(known, read(machine));
+  const std::int64_t known_ns = now_ns() - changed_ns < kClockStepNs ? -1 : changed_ns;
+  std::vector<Tuned> list = read(machine);
+  const std::lock_guard lock(mutex_);
+  known.changed_ns = known_ns;
+  return publish(known, std::move(list));
 }
 
 /// With the lock held.
@@ -140,10 +144,15 @@ std::vector<Tuned> Tunings::read(const TunedMachine& machine) {
   for (const auto& [key, entry] : store_->load_all(half)) {
     std::string problem;
     if (const auto tuned = believe(key, entry, machine, problem)) list.push_back(*tuned);
-    else if (reported_.insert(key.request_hex).second) log_(LogLevel::warn, cat("kernel cache: the tuning record ", key.request_hex, " is not used: ", problem, "; tj-warm --tune replaces it"));
+    else if (first_report(key)) log_(LogLevel::warn, cat("kernel cache: the tuning record ", key.request_hex, " is not used: ", problem, "; tj-warm --tune replaces it"));
   }
   if (!list.empty()) log_(LogLevel::debug, cat(list.size(), " measured choices for ", machine.device));
   return list;
+}
+
+bool Tunings::first_report(const cache::Key& key) {
+  const std::lock_guard lock(mutex_);
+  return reported_.insert(key.request_hex).second;
 }
 
 bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us) {
@@ -155,12 +164,14 @@ bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem
   for (const auto& [name, value] : problem.fields) entry.metadata.emplace_back(cat(kFieldPrefix, name), value);
   const bool kept = store_ != nullptr && store_->store(key_of(machine, op, problem.fields), entry);
   if (!served(device)) return kept;
+  const std::lock_guard turn(reading_);
+  std::vector<Tuned> list = read(machine);
   const std::lock_guard lock(mutex_);
   Known& known = known_[static_cast<std::size_t>(device.index)];
   const Tuned tuned{&op, op.tunable()->key_of(problem), chosen.choice};
   std::erase_if(known.own, [&](const Tuned& own) { return own.op == tuned.op && own.key == tuned.key; });
   if (!kept) known.own.push_back(tuned);  // what is on disk may be tuned again by others
-  publish(known, read(machine));
+  publish(known, std::move(list));
   return kept;
 }
 

@@ -18,6 +18,7 @@
 #include "backends.hpp"
 #include "cache/cache.hpp"
 #include "ops/tunable.hpp"
+#include "support/fork_safe.hpp"
 #include "support/log.hpp"
 
 namespace tj {
@@ -77,13 +78,15 @@ class Tunings {
   const TunedTable& table(Device device);
   const TunedTable& load(Device device);
   std::vector<Tuned> read(const TunedMachine& machine);
+  bool first_report(const cache::Key& key);
   const TunedTable& publish(Known& known, std::vector<Tuned> list);
 
   cache::Store* store_;
   const support::Log& log_;
   Backends& backends_;
   bool used_;
-  std::mutex mutex_;
+  support::Turn reading_;  ///< who reads records, and logs what is wrong with them
+  support::Mutex mutex_;   ///< of what is below
   std::set<std::string> reported_;  ///< records that were said to be of no use
   std::array<Known, kDevices> known_;
 };

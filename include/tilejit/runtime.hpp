@@ -44,6 +44,12 @@ struct Options {
   std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
   bool use_disk_cache = true;                        ///< false: neither read nor write the disk
   std::optional<bool> use_tuning;                    ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
+  /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process which makes the same kernel; then it makes the kernel itself.
+  /// 0: no limit; default 300.
+  std::optional<double> wait_limit_s;
+  /// TJ_COMPILE_LIMIT: seconds that a compiler may take that is a program (clang, the host's compiler); then it is ended and the call fails.
+  /// 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be interrupted: no limit holds for them.
+  std::optional<double> compile_limit_s;
   // Of the CPU model alone (kernel_templates/model/README.md); tj-check sets these variables for the programs that it runs.
   std::optional<std::uint64_t> model_seed;           ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
   std::optional<std::string> model_disable;          ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a number alone is of every kernel
@@ -72,6 +78,10 @@ struct KernelReport {
   int registers = 0;         ///< a thread, at entry; 0 where the compiler does not say
 };
 
+/// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's threads were doing: on the CPU
+/// model, and for the disk cache. GPUs are their driver's matter: a child of a process that has used CUDA or HIP cannot use it, and NVRTC or
+/// hiprtc may not work in a child that was forked while another thread was compiling with it.
+/// Calls may come while the process ends: from destructors of static objects, and from threads that go on.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.

@@ -187,6 +187,8 @@ typedef struct tj_options {
   void* log_user;
   int32_t use_tuning;       /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE says */
   int32_t reserved;         /* 0 */
+  double wait_limit_s;      /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
+  double compile_limit_s;   /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT says */
 } tj_options;
 
 /* ---- runtimes ---- */

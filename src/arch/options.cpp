@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::arch {
@@ -119,13 +120,13 @@ Arch without(const Arch& base, const Less& less) {
 }
 
 struct Made {
-  std::mutex mutex;
+  support::Mutex mutex;
   std::map<std::string, std::unique_ptr<const Arch>, std::less<>> by_name;
 };
 
 Made& made() {
-  static Made& all = *new Made;  // never destroyed: targets may be used by other static objects' destructors
-  return all;
+  static constinit support::Lasting<Made> all;
+  return all.get();
 }
 
 const Arch& kept(Arch arch) {

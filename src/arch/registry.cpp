@@ -5,6 +5,7 @@
 #include "arch/arch.hpp"
 #include "arch/options.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 // One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
@@ -46,10 +47,10 @@ namespace {
 constexpr std::string_view kModelPrefix = "model:";
 
 const std::vector<Arch>& storage() {
+  static constinit support::Lasting<const std::vector<Arch>> archs;
 #define TJ_MAKE(name) make_##name(),
-  static const std::vector<Arch> archs = {TJ_ARCHS(TJ_MAKE)};
+  return archs.get([] { return std::vector<Arch>{TJ_ARCHS(TJ_MAKE)}; });
 #undef TJ_MAKE
-  return archs;
 }
 
 std::string allowed() {
@@ -80,12 +81,12 @@ double Arch::fact(std::string_view fact_name) const {
 }
 
 const std::vector<const Arch*>& all() {
-  static const std::vector<const Arch*> pointers = [] {
+  static constinit support::Lasting<const std::vector<const Arch*>> pointers;
+  return pointers.get([] {
     std::vector<const Arch*> list;
     for (const Arch& arch : storage()) list.push_back(&arch);
     return list;
-  }();
-  return pointers;
+  });
 }
 
 const Arch* find(std::string_view name) {

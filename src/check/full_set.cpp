@@ -12,10 +12,10 @@ struct Entry {
   const char* flags;
 };
 
-const std::vector<Entry>& entries() {
-  static const std::vector<const char*> kWarpgroup = {"sm_90a"}, kTensor = {"sm_100a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
+std::vector<Entry> entries() {
+  const std::vector<const char*> kWarpgroup = {"sm_90a"}, kTensor = {"sm_100a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
                                         kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
-  static const std::vector<Entry> list = {
+  return std::vector<Entry>{
       {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
@@ -51,7 +51,6 @@ const std::vector<Entry>& entries() {
       {"copy_rows", kAll, ""},
       {"sum_parts", kAll, "--out f16,f32"},
   };
-  return list;
 }
 
 }  // namespace

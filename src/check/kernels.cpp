@@ -6,7 +6,7 @@
 namespace tj::check {
 
 Kernels::Kernels(const support::Settings& settings, arch::Target target, support::Log log)
-    : settings_(settings), target_(target), log_(std::move(log)), compiler_(compile::make_compiler("host", {})) {
+    : settings_(settings), target_(target), log_(std::move(log)), compiler_(compile::make_compiler("host", {{}, {}, settings.compile_limit_s})) {
   if (settings_.use_disk_cache)
     store_ = std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes, [this](LogLevel level, std::string_view text) { log_(level, text); });
 }

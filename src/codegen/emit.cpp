@@ -40,12 +40,12 @@ void refuse_unobserved(const graph::Graph& graph, const sched::Schedule& schedul
 
 // Names that the unit uses itself, or would use twice.
 void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {
-  static const std::set<std::string> kOwn = {"base", "dev", "first_fast", "member", "n", "params", "s", "shared", "tile", "tiles", "warp"};
+  const std::set<std::string> own = {"base", "dev", "first_fast", "member", "n", "params", "s", "shared", "tile", "tiles", "warp"};
   std::map<std::string, std::string> contexts;
   for (const auto& node : graph.nodes) {
     const std::string name = context_variable(node.context);
     const auto [first, is_new] = contexts.emplace(name, node.context);
-    if (kOwn.count(name) != 0 || (recording && is_recording_name(name)) || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
+    if (own.count(name) != 0 || (recording && is_recording_name(name)) || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
       fail(Stage::codegen, Code::unsupported, cat("context '", node.context, "' of node '", node.name, "' would be a variable '", name, "', a name that ", is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
   }
   std::set<std::string> rings;

@@ -24,6 +24,6 @@ std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string a
 /// clang alone, for the settings' architecture.
 std::unique_ptr<Compiler> make_clang(const Settings& settings);
 /// The host's C++ compiler: a generated unit to a shared object for the CPU model.
-std::unique_ptr<Compiler> make_host();
+std::unique_ptr<Compiler> make_host(const Settings& settings = {});
 
 }  // namespace tj::compile

@@ -51,7 +51,7 @@ std::vector<ShorterRun> shorter_runs(const PrivateDirectory& directory) {
 
 class Clang final : public Compiler {
  public:
-  explicit Clang(std::string arch) : arch_(std::move(arch)) {}
+  explicit Clang(const Settings& settings) : arch_(settings.arch), limit_s_(settings.limit_s) {}
 
   Identity identity() const override {
     const HipClang found = find_hip_clang(arch_);
@@ -65,7 +65,7 @@ class Clang final : public Compiler {
   std::string version() override {
     const HipClang found = require();
     const PrivateDirectory directory;
-    const ProcessResult result = run_process({found.clang, "--version"}, directory);
+    const ProcessResult result = run_process({found.clang, "--version"}, directory, limit_s_);
     return result.output.substr(0, result.output.find('\n'));
   }
 
@@ -83,7 +83,7 @@ class Clang final : public Compiler {
     argv.insert(argv.end(), {"-I", directory.path() + "/include", unit});
     std::vector<std::string> whole = argv;
     whole.insert(whole.end(), {"-o", object});
-    const ProcessResult result = run_process(whole, directory, tools);
+    const ProcessResult result = run_process(whole, directory, limit_s_, tools);
 
     Binary binary;
     binary.log = result.output;
@@ -118,10 +118,11 @@ class Clang final : public Compiler {
   }
 
   std::string arch_;
+  double limit_s_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_clang(const Settings& settings) { return std::make_unique<Clang>(settings.arch); }
+std::unique_ptr<Compiler> make_clang(const Settings& settings) { return std::make_unique<Clang>(settings); }
 
 }  // namespace tj::compile

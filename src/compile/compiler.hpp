@@ -71,6 +71,7 @@ class Compiler {
 struct Settings {
   std::string hip_compiler = "auto";  ///< "auto", "hiprtc", "clang"
   std::string arch;                   ///< what "auto" looks for a compiler for
+  double limit_s = 0;                 ///< that a compiler may take which is a program; 0: none. Libraries cannot be interrupted
 };
 
 /// "nvrtc", "hiprtc" (whichever compiler of HIP the settings choose) or "host". Throws tj::Error(compile, internal) for another name.

@@ -19,6 +19,7 @@
 #include "compile/runtime_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::compile {
 namespace {
@@ -91,9 +92,9 @@ Api open_api(const LibrarySearch& search, std::string_view arch) {
 
 /// For the process, whatever runtime asks: two programs compiled at once end it or hang in Debian 12's 5.2.3, and what another
 /// release says of threads nobody has written down.
-std::mutex& one_at_a_time() {
-  static std::mutex mutex;
-  return mutex;
+support::Turn& one_at_a_time() {
+  static constinit support::Turn turn;
+  return turn;
 }
 
 class Hiprtc final : public Compiler {
@@ -147,7 +148,7 @@ class Hiprtc final : public Compiler {
 
   LibrarySearch search_;
   std::string arch_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 

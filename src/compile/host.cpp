@@ -39,6 +39,8 @@ std::string require_compiler() {
 
 class HostCompiler final : public Compiler {
  public:
+  explicit HostCompiler(double limit_s) : limit_s_(limit_s) {}
+
   Identity identity() const override { return identify("host", behind_links(find_compiler())); }
 
   std::vector<std::string> base_options(std::string_view) const override {
@@ -51,7 +53,7 @@ class HostCompiler final : public Compiler {
   std::string version() override {
     const std::string path = require_compiler();
     const PrivateDirectory directory;
-    const ProcessResult result = run_process({path, "--version"}, directory);
+    const ProcessResult result = run_process({path, "--version"}, directory, limit_s_);
     return result.output.substr(0, result.output.find('\n'));
   }
 
@@ -68,7 +70,7 @@ class HostCompiler final : public Compiler {
     argv.insert(argv.end(), {"-I", directory.path() + "/include", "-x", "c++", unit});
     std::vector<std::string> whole = argv;
     whole.insert(whole.end(), {"-o", object});
-    const ProcessResult result = run_process(whole, directory);
+    const ProcessResult result = run_process(whole, directory, limit_s_);
 
     Binary binary;
     binary.log = result.output;
@@ -85,10 +87,12 @@ class HostCompiler final : public Compiler {
     const std::string first = first_error(result.output);
     fail(Stage::compile, Code::compile_failed, cat(path, " ", result.how(cat("refused ", job.name)), first.empty() ? "" : ": " + first), result.output);
   }
+
+  double limit_s_;
 };
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host() { return std::make_unique<HostCompiler>(); }
+std::unique_ptr<Compiler> make_host(const Settings& settings) { return std::make_unique<HostCompiler>(settings.limit_s); }
 
 }  // namespace tj::compile

@@ -11,7 +11,7 @@ namespace tj::compile {
 std::unique_ptr<Compiler> make_compiler(std::string_view kind, const Settings& settings) {
   if (kind == "nvrtc") return make_nvrtc();
   if (kind == "hiprtc") return make_hip(settings);
-  if (kind == "host") return make_host();
+  if (kind == "host") return make_host(settings);
   support::fail(Stage::compile, Code::internal,
                 support::cat("compiler kind \"", kind, "\" is unknown; an arch names one of nvrtc, hiprtc, host"));
 }

@@ -20,6 +20,7 @@
 #include "compile/rtc_program.hpp"
 #include "compile/runtime_library.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::compile {
 namespace {
@@ -176,7 +177,7 @@ class Nvrtc final : public Compiler {
   }
 
   std::function<LibrarySearch()> search_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::unique_ptr<Api> api_;
 };
 

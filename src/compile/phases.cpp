@@ -65,7 +65,7 @@ std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, 
     std::vector<std::string> words = argv;
     words.insert(words.end(), run.options.begin(), run.options.end());
     const auto start = std::chrono::steady_clock::now();
-    if (!run_process(words, directory, first_on_path).ended_well()) return {};
+    if (!run_process(words, directory, 0, first_on_path).ended_well()) return {};
     const double so_far_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     phases.push_back({run.phase, std::max(0.0, so_far_ms - before_ms)});
     before_ms = std::max(before_ms, so_far_ms);

@@ -40,7 +40,7 @@ bool is_expression(std::string_view text) {
 
 /// "static constexpr int kRows" -> "kRows", "using Element" -> "Element".
 std::string member_name(const std::string& member) {
-  static const std::string kConstant = "static constexpr ", kType = "using ";
+  static constexpr std::string_view kConstant = "static constexpr ", kType = "using ";
   if (member.compare(0, kType.size(), kType) == 0) return member.substr(kType.size());
   if (member.compare(0, kConstant.size(), kConstant) != 0) return member;
   const std::size_t space = member.find(' ', kConstant.size());

@@ -2,6 +2,7 @@
 #include "graph/examples.hpp"
 
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::graph {
 namespace {
@@ -142,8 +143,8 @@ Graph simple_gemm(int load_cycles, int compute_cycles, const Machine& machine) {
 }
 
 const std::vector<std::string>& example_names() {
-  static const std::vector<std::string> names = {"simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm"};
-  return names;
+  static constinit support::Lasting<const std::vector<std::string>> names;
+  return names.get([] { return std::vector<std::string>{"simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm"}; });
 }
 
 Graph example(std::string_view name) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launch/cuda_api.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::launch {
 
@@ -44,7 +45,7 @@ class CudaContexts {
 
   std::unique_ptr<CudaApi> api_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
 };
 
 /// Makes a context current for its own life; costs one look-up where it is current already, as in a PyTorch process.

@@ -12,6 +12,7 @@
 
 #include "launch/hip_api.hpp"
 #include "launch/hip_properties.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::launch {
 
@@ -47,7 +48,7 @@ class HipDevices {
 
   std::unique_ptr<HipApi> api_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
 };
 
 /// Makes a device current for its own life; costs one look-up where it is current already.

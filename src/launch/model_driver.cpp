@@ -18,6 +18,7 @@
 #include "launch/model_cluster.hpp"
 #include "launch/model_object.hpp"
 #include "support/fail.hpp"
+#include "support/fork_safe.hpp"
 
 namespace tj::launch {
 namespace {
@@ -129,7 +130,7 @@ class Grid {
   model::StackPool& pool_;
   std::atomic<unsigned> next_{0};
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::exception_ptr error_;
   unsigned error_index_ = 0;
 };
@@ -248,7 +249,7 @@ class Model final : public ModelDriver {
   }
 
   model::StackPool stacks_;
-  std::mutex mutex_;
+  support::Mutex mutex_;
   ModelOptions options_;
 };
 

@@ -37,8 +37,7 @@ constexpr std::size_t kStackBytes = (TJ_ASAN || TJ_TSAN) ? 256 * 1024 : 64 * 102
 constexpr std::size_t kMaxKept = 2048;
 
 std::size_t page_bytes() {
-  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void unmap(const Stack& stack) noexcept {

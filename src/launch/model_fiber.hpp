@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "support/fork_safe.hpp"
+
 namespace tj::launch::model {
 
 /// Memory with an inaccessible page below it, so that an overflow ends in a fault instead of in a neighbour.
@@ -32,7 +34,7 @@ class StackPool {
   void give_back(Stack stack) noexcept;
 
  private:
-  std::mutex mutex_;
+  support::Mutex mutex_;
   std::vector<Stack> free_;
 };
 

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "launch/model_matrix_math.hpp"
+#include "support/lasting.hpp"
 
 #define TJ_VECTOR __attribute__((target("avx2,fma,f16c")))
 
@@ -71,8 +72,8 @@ TJ_VECTOR __m256 add_row(const float* left, const int* left_exponents, const flo
 }  // namespace
 
 float e4m3_to_float(std::uint8_t bits) {
-  static const std::array<float, 256> values = all_values();
-  return values[bits];
+  static constinit support::Lasting<const std::array<float, 256>> values;
+  return values.get(all_values)[bits];
 }
 
 TJ_VECTOR void multiply_e4m3(const float* a, const float* b, float* c, int columns) {

@@ -9,7 +9,7 @@
 namespace tj::launch::model {
 namespace {
 
-thread_local Thread* running = nullptr;
+thread_local constinit Thread* running = nullptr;
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 

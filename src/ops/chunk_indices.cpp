@@ -13,6 +13,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::ops {
@@ -33,7 +34,7 @@ constexpr unsigned kBlocksPerSm = 4;   // more than run at a time, and most list
 constexpr double kTypicalIterations = 1;
 constexpr int kPairBytes = 8;          // stored at a time
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
 const ChunkIndicesArgs& get(const void* args) { return *static_cast<const ChunkIndicesArgs*>(args); }
 
@@ -169,8 +170,8 @@ class ChunkIndices final : public Op {
 Request chunk_indices_request() { return {kOp, {}, kOp}; }
 
 const Op& chunk_indices_op() {
-  static const ChunkIndices op;
-  return op;
+  static constinit support::Lasting<const ChunkIndices> op;
+  return op.get();
 }
 
 }  // namespace tj::ops

@@ -8,6 +8,7 @@
 #include "ops/trial.hpp"
 #include "ops/workloads.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -16,12 +17,14 @@ using support::cat;
 using support::fail;
 
 const std::vector<FlagChoice>& choices() {
-  static const std::vector<FlagChoice> all = {{"head-ratio", {"2", "1", "3", "6"}, 3},
-                                              {"gated", {"true", "false", "both"}},
-                                              {"variable", {"true", "false", "both"}},
-                                              {"h-transposed", {"false", "true", "both"}},
-                                              {"item-heads", {"auto", "1", "2", "3"}}};
-  return all;
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] {
+    return std::vector<FlagChoice>{{"head-ratio", {"2", "1", "3", "6"}, 3},
+                                   {"gated", {"true", "false", "both"}},
+                                   {"variable", {"true", "false", "both"}},
+                                   {"h-transposed", {"false", "true", "both"}},
+                                   {"item-heads", {"auto", "1", "2", "3"}}};
+  });
 }
 
 /// A field of a request, under its name on the command line.
@@ -88,8 +91,8 @@ class ChunkO final : public Op {
 }  // namespace
 
 const Op& chunk_o_op() {
-  static const ChunkO op;
-  return op;
+  static constinit support::Lasting<const ChunkO> op;
+  return op.get();
 }
 
 std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch&) {

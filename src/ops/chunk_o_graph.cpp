@@ -10,6 +10,7 @@
 #include "ops/chunk_o_builder.hpp"
 #include "ops/chunk_o_tensor.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -28,10 +29,10 @@ constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 toke
 // What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
-const arch::Needs kNeeds = {{"TC", "EXP", "ALU", "TMA"},
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "ALU", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "shared_unit_cycles",
                              "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
-                            {"sm90"}};
+                            {"sm90"}});
 
 /// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared memory holds. h of
 /// several heads has one slot each, as its 32 KB are what does not fit twice.
@@ -147,8 +148,8 @@ graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Ar
 }
 
 const std::vector<arch::Needs>& chunk_o_needs() {
-  static const std::vector<arch::Needs> kinds = {kNeeds, chunk_o_tensor_needs()};
-  return kinds;
+  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
+  return kinds.get([] { return std::vector<arch::Needs>{kNeeds, chunk_o_tensor_needs()}; });
 }
 
 std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {

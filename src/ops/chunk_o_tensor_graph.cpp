@@ -14,6 +14,7 @@
 #include "ops/chunk_o_builder.hpp"
 #include "ops/chunk_o_tensor.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -33,10 +34,10 @@ constexpr int kParts = 2;                        // in which a row of o is finis
 // What bodies that do arithmetic need beside what they compute with: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
-const arch::Needs kNeeds = {{"TC", "EXP", "ALU", "TMA", "TMEM"},
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "ALU", "TMA", "TMEM"},
                             {"matrix_flops_per_cycle", "matrix_issue_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles",
                              "copy_cycles_per_kb", "memory_bytes_per_cycle", "tensor_memory_bytes_per_cycle", "exchange_cycles"},
-                            {"sm100"}};
+                            {"sm100"}});
 
 class Builder : ChunkOBuilder {
  public:

@@ -11,6 +11,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::ops {
@@ -24,7 +25,7 @@ constexpr int kWarpBytes = 32 * 16;       // of a row, in one iteration
 constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
 constexpr double kTypicalIterations = 16; // rows of 8 KB
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
 class CopyRows final : public Op {
  public:
@@ -136,8 +137,8 @@ class CopyRows final : public Op {
 }  // namespace
 
 const Op& copy_rows_op() {
-  static const CopyRows op;
-  return op;
+  static constinit support::Lasting<const CopyRows> op;
+  return op.get();
 }
 
 }  // namespace tj::ops

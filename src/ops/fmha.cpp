@@ -13,6 +13,7 @@
 #include "ops/trial.hpp"
 #include "ops/workloads.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -47,12 +48,14 @@ std::vector<std::string> step_words() {
 }
 
 const std::vector<FlagChoice>& choices() {
-  static const std::vector<FlagChoice> all = {{"dtype", {"f16", "bf16"}, 2},
-                                              {"head-dim", {"64", "128"}, 2},
-                                              {"causal", {"both", "true", "false"}},
-                                              {"general-scale", {"false", "true", "both"}},
-                                              {"step", step_words(), 1}};
-  return all;
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] {
+    return std::vector<FlagChoice>{{"dtype", {"f16", "bf16"}, 2},
+                                   {"head-dim", {"64", "128"}, 2},
+                                   {"causal", {"both", "true", "false"}},
+                                   {"general-scale", {"false", "true", "both"}},
+                                   {"step", step_words(), 1}};
+  });
 }
 
 /// A flag's value.
@@ -183,8 +186,8 @@ class Fmha final : public Op {
 }  // namespace
 
 const Op& fmha_op() {
-  static const Fmha op;
-  return op;
+  static constinit support::Lasting<const Fmha> op;
+  return op.get();
 }
 
 std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {

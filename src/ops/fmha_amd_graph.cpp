@@ -11,6 +11,7 @@
 
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -201,11 +202,13 @@ int fmha_row_padding(const arch::Arch& arch) {
 }
 
 const arch::Needs& fmha_amd_needs() {
-  static const arch::Needs needs = {{"TC", "EXP", "ALU", "LSU"},
-                                    {"matrix_flops_per_cycle", "operand_copies", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle",
-                                     "shared_bytes_per_cycle", "thread_copy_latency_cycles", "thread_copy_cycles_per_kb", "tile_turn_cycles"},
-                                    {"amd"}};
-  return needs;
+  static constinit support::Lasting<const arch::Needs> needs;
+  return needs.get([] {
+    return arch::Needs{{"TC", "EXP", "ALU", "LSU"},
+                       {"matrix_flops_per_cycle", "operand_copies", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle",
+                       "shared_bytes_per_cycle", "thread_copy_latency_cycles", "thread_copy_cycles_per_kb", "tile_turn_cycles"},
+                       {"amd"}};
+  });
 }
 
 Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }

@@ -12,6 +12,7 @@
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
 #include "ops/fmha_steps.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -27,10 +28,10 @@ using fmha::kRowsPerConsumer;
 constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 
 // Every unit and fact that is read below, and the families of kernel_templates/ops/fmha_<family>.cuh.
-const arch::Needs kNeeds = {{"TC", "EXP", "TMA"},
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "TMA"},
                             {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
                              "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
-                           {"sm90"}};
+                           {"sm90"}});
 
 // What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words; and what
 // its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of
@@ -180,8 +181,8 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
 }
 
 const std::vector<arch::Needs>& fmha_needs() {
-  static const std::vector<arch::Needs> kinds = {fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds};
-  return kinds;
+  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
+  return kinds.get([] { return std::vector<arch::Needs>{fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds}; });
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {

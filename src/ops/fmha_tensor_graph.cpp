@@ -13,6 +13,7 @@
 
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -29,11 +30,11 @@ constexpr int kRows = fmha::kRowsPerTensorTile, kTiles = 2;
 constexpr int kKeysOfInstruction = 16;  // depth of one matrix instruction
 constexpr int kColumnsOfLoad = 16;      // of scores, that a thread asks for at once while it works on those before
 
-const arch::Needs kNeeds = {{"TC", "EXP", "ALU", "TMA", "TMEM"},
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "ALU", "TMA", "TMEM"},
                             {"matrix_flops_per_cycle", "matrix_issue_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "minmax_operands",
                              "convert_per_cycle", "integer_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "tensor_memory_bytes_per_cycle", "barrier_cycles",
                              "exchange_cycles", "exchange_cycles_per_kb"},
-                            {"sm100"}};
+                            {"sm100"}});
 
 // Registers of a thread beside its scores: reference, sum, factor, and what the bodies need throughout, addresses, counters and temporaries.
 constexpr int kSoftmaxRegisters = 56;

@@ -12,6 +12,7 @@
 #include "ops/fmha_builder.hpp"
 #include "ops/fmha_params.cuh"
 #include "ops/fmha_steps.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -188,8 +189,10 @@ class Builder : private FmhaBuilder {
 int fmha_warp_rows(const FmhaTile& tile) { return tile.warps * tile.row_blocks * kMatrixRows; }
 
 const arch::Needs& fmha_warp_needs() {
-  static const arch::Needs needs = {{"TC", "EXP", "ALU", "LSU"}, {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"}, {"sm80"}};
-  return needs;
+  static constinit support::Lasting<const arch::Needs> needs;
+  return needs.get([] {
+    return arch::Needs{{"TC", "EXP", "ALU", "LSU"}, {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"}, {"sm80"}};
+  });
 }
 
 Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }

@@ -12,6 +12,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::ops {
@@ -47,7 +48,8 @@ int rung_index(const std::string& text) {
 }
 
 const std::vector<FlagChoice>& choices() {
-  static const std::vector<FlagChoice> all = [] {
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] {
     std::vector<FlagChoice> list = {{"dtype", {"f16", "bf16", "e4m3"}, 2},
                                     {"out", {"same", "f16", "bf16", "f32"}, 1},
                                     {"a-major", {"k", "m"}, 1},
@@ -66,8 +68,7 @@ const std::vector<FlagChoice>& choices() {
     tiles.defaults = static_cast<std::size_t>(std::count_if(gemm_tiles().begin(), gemm_tiles().end(), usual));
     list.push_back(std::move(tiles));
     return list;
-  }();
-  return all;
+  });
 }
 
 /// A field of a request, under its name on the command line.
@@ -210,8 +211,8 @@ void gemm_touches(const GemmArgs& args, Touched& memory) {
 }
 
 const Op& gemm_op() {
-  static const Gemm op;
-  return op;
+  static constinit support::Lasting<const Gemm> op;
+  return op.get();
 }
 
 GemmSizes gemm_sizes(const GemmArgs& args) {

@@ -7,6 +7,7 @@
 #include "ops/gemm_tensor.hpp"
 #include "ops/tensor_checks.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -41,9 +42,13 @@ int place_of(const GemmTile& tile) {
 
 /// Found once, as hot calls ask for it.
 int tile_of(const GemmRung& rung, const arch::Arch* arch) {
-  static const int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile), pair = place_of(kPairTile);
-  if (arch != nullptr && gemm_in_tensor_memory(*arch)) return rung.cluster > 1 ? pair : tensor;
-  return rung.cluster > 1 ? clustered : own;
+  struct Places {
+    int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile), pair = place_of(kPairTile);
+  };
+  static constinit support::Lasting<const Places> found;
+  const Places& at = found.get();
+  if (arch != nullptr && gemm_in_tensor_memory(*arch)) return rung.cluster > 1 ? at.pair : at.tensor;
+  return rung.cluster > 1 ? at.clustered : at.own;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "ops/copy_rows.hpp"
 #include "ops/sum_parts.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -107,8 +108,8 @@ std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Ge
 }
 
 const Op& gemm_parts_op() {
-  static const GemmParts op;
-  return op;
+  static constinit support::Lasting<const GemmParts> op;
+  return op.get();
 }
 
 }  // namespace tj::ops

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ops/gemm_builder.hpp"
+#include "support/lasting.hpp"
 #include "ops/gemm_tensor.hpp"
 
 namespace tj::ops {
@@ -27,10 +28,10 @@ constexpr int kLeastSlots = 2;
 constexpr int kStoreRegisters = 120;
 
 // Every unit and fact that is read here and in gemm_tiles.cpp.
-const arch::Needs kNeeds = {{"TC", "TMA", "TMEM"},
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA", "TMEM"},
                             {"matrix_flops_per_cycle", "matrix_drain_cycles", "matrix_issue_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle",
                              "tile_turn_cycles", "cluster_start_cycles", "fragment_store_cycles", "next_launch_cycles", "tensor_memory_bytes_per_cycle"},
-                            {"sm100"}};
+                            {"sm100"}});
 
 /// So many sets of sums fit: with two, a tile's are stored while the next one's are made.
 int sum_slots(const GemmTile& tile, const arch::Arch& arch) {

@@ -18,6 +18,7 @@
 #include "ops/gemm_tensor.hpp"
 #include "ops/sum_parts.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -254,21 +255,21 @@ bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
 /// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another one.
 const Rates* made_rates(const arch::Arch& arch) {
   if (arch::find(arch.name) != &arch) return nullptr;
-  static std::mutex mutex;
-  static std::map<const arch::Arch*, Rates>& all = *new std::map<const arch::Arch*, Rates>;  // never destroyed: calls may come late
+  static constinit support::Mutex mutex;
+  static constinit support::Lasting<std::map<const arch::Arch*, Rates>> made;
   const std::lock_guard lock(mutex);
-  const auto found = all.find(&arch);
-  return found != all.end() ? &found->second : &all.emplace(&arch, rates_of(arch)).first->second;
+  const auto found = made.get().find(&arch);
+  return found != made.get().end() ? &found->second : &made.get().emplace(&arch, rates_of(arch)).first->second;
 }
 
 /// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that options made without
 /// a lock.
 const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
-  static const std::vector<Rates> all = known_rates();
+  static constinit support::Lasting<const std::vector<Rates>> all;
   const auto meant = [&](const Rates& rates) { return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3); };
-  for (const Rates& rates : all)
+  for (const Rates& rates : all.get(known_rates))
     if (meant(rates)) return &rates;
-  thread_local const Rates* last = nullptr;
+  thread_local constinit const Rates* last = nullptr;
   if (last != nullptr && meant(*last)) return last;
   gemm_require_type(kernel.dtype, arch);
   return last = made_rates(arch);
@@ -338,7 +339,7 @@ struct Made {
 };
 using Shelf = std::array<Made, 4>;  ///< newest first
 Shelf& shelf_of(const ProblemKey& key) {
-  thread_local std::array<Shelf, 32> shelves;
+  thread_local constinit std::array<Shelf, 32> shelves{};
   std::uint64_t hash = 0;
   for (const std::int64_t value : key) hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
   return shelves[hash >> 59];

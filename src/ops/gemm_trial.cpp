@@ -3,6 +3,7 @@
 // Decides which sizes reach all of a tile's kernel, and dense operands. Invariant: what serves a trial is the kernel that
 // its flags name.
 #include <algorithm>
+#include <array>
 
 #include "ops/gemm.hpp"
 #include "ops/trial.hpp"
@@ -73,7 +74,7 @@ TrialTensor matrix(const char* name, DType dtype, const GemmSizes& sizes, std::i
 }
 
 std::string kernel_flags(const GemmKernel& kernel, const GemmChoice& choice) {
-  static const std::vector<std::string> kKinds = {"dtype", "out", "a-major", "b-major", "bias", "add-c", "activation", "d-aligned"};
+  static constexpr std::array<std::string_view, 8> kKinds = {"dtype", "out", "a-major", "b-major", "bias", "add-c", "activation", "d-aligned"};
   std::vector<std::pair<std::string, std::string>> fields;
   for (const auto& field : gemm_request(kernel).fields)
     if (std::find(kKinds.begin(), kKinds.end(), field.first) != kKinds.end()) fields.push_back(field);

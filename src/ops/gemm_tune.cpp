@@ -8,6 +8,7 @@
 
 #include "ops/gemm.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::ops {
@@ -242,8 +243,8 @@ class GemmTunable final : public Tunable {
 }  // namespace
 
 const Tunable& gemm_tunable() {
-  static const GemmTunable tunable;
-  return tunable;
+  static constinit support::Lasting<const GemmTunable> tunable;
+  return tunable.get();
 }
 
 ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {

@@ -13,6 +13,7 @@
 #include "ops/gemm_builder.hpp"
 #include "ops/gemm_tensor.hpp"
 #include "ops/tensor_checks.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -46,7 +47,8 @@ arch::Needs needs_with(std::initializer_list<const char*> copies) {
   needs.facts.insert(needs.facts.end(), copies.begin(), copies.end());
   return needs;
 }
-const arch::Needs kByEngine = needs_with({"copy_latency_cycles", "copy_cycles_per_kb"}), kByThreads = needs_with({"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"});
+const arch::Needs& kByEngine = support::lasting(needs_with({"copy_latency_cycles", "copy_cycles_per_kb"}));
+const arch::Needs& kByThreads = support::lasting(needs_with({"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
 
 struct Shared {
   GemmTile tile;

@@ -4,6 +4,8 @@
 #include "ops/op_flags.hpp"
 #include "support/text.hpp"
 
+#include "support/lasting.hpp"
+
 // One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
 #define TJ_OPS(OP)  \
   OP(fmha)          \
@@ -25,15 +27,15 @@ Touched::Touched(const Op* op, const void* args) {
 }
 
 const std::vector<TemplateText>& Maker::templates() const {
-  static const std::vector<TemplateText> none;
-  return none;
+  static constinit support::Lasting<const std::vector<TemplateText>> none;
+  return none.get();
 }
 
 const std::vector<const Op*>& all() {
+  static constinit support::Lasting<const std::vector<const Op*>> ops;
 #define TJ_LIST(name) &name##_op(),
-  static const std::vector<const Op*> ops = {TJ_OPS(TJ_LIST)};
+  return ops.get([] { return std::vector<const Op*>{TJ_OPS(TJ_LIST)}; });
 #undef TJ_LIST
-  return ops;
 }
 
 const Op* find(std::string_view name) {

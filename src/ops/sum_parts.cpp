@@ -14,6 +14,7 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -23,7 +24,7 @@ using support::fail;
 
 constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 
-const arch::Needs kNeeds = {{"ALU"}, {"memory_bytes_per_cycle"}};
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }
@@ -183,8 +184,8 @@ class SumParts final : public Op {
 }  // namespace
 
 const Op& sum_parts_op() {
-  static const SumParts op;
-  return op;
+  static constinit support::Lasting<const SumParts> op;
+  return op.get();
 }
 
 Request sum_parts_request(DType out) { return {"sum_parts", {{"out", to_string(out)}}, cat("sum_parts_", to_string(out))}; }

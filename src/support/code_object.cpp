@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::support {
 namespace {
@@ -69,9 +70,9 @@ bool flag(const Json& map, const char* name) {
   return found != map.end() && (found->is_boolean() ? found->get<bool>() : number(map, name) != 0);
 }
 const Json& list(const Json& map, const char* name) {
-  static const Json none = Json::array();
+  static constinit Lasting<const Json> none;
   const auto found = map.find(name);
-  return found != map.end() && found->is_array() ? *found : none;
+  return found != map.end() && found->is_array() ? *found : none.get([] { return Json::array(); });
 }
 
 void read_arguments(const Json& map, CodeObjectKernel& kernel) {

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "support/lasting.hpp"
+
 namespace tj::support {
 namespace {
 
@@ -56,10 +58,11 @@ std::string DynamicLibrary::loaded_path(const std::vector<std::string>& names) {
 }
 
 void keep_open(std::shared_ptr<DynamicLibrary> library) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<DynamicLibrary>>;  // never destroyed, so neither are they
+  static constinit Mutex mutex;
+  static constinit Lasting<std::vector<std::shared_ptr<DynamicLibrary>>> kept;
+  auto& all = kept.get();
   const std::lock_guard lock(mutex);
-  kept->push_back(std::move(library));
+  all.push_back(std::move(library));
 }
 
 DynamicLibrary::~DynamicLibrary() { ::dlclose(handle_); }

@@ -23,6 +23,9 @@ namespace tj::support {
 namespace {
 
 constexpr std::uint64_t kDefaultCacheBytes = std::uint64_t{4} << 30;
+// Some kernels take their compiler a minute on a loaded machine; nobody should wait for a stopped process much longer.
+constexpr double kDefaultWaitSeconds = 300, kDefaultCompileSeconds = 600;
+constexpr double kMostSeconds = 1e6;  // about eleven days: what clocks count in nanoseconds holds it
 
 [[noreturn]] void refuse(const std::string& name, const std::string& value, const std::string& allowed) {
   fail(Stage::argument, Code::invalid_argument,
@@ -138,6 +141,24 @@ std::uint64_t parse_seed(const std::string& name, const std::string& text) {
   return value;
 }
 
+double checked_seconds(const char* name, double seconds, const std::string& text) {
+  if (seconds >= 0 && seconds <= kMostSeconds) return seconds;  // what is no number is neither
+  refuse(name, text, "seconds from 0 (no limit) to 1000000, such as 300 or 0.5");
+}
+
+double parse_seconds(const char* name, const std::string& text) {
+  double seconds = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::fixed);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  return checked_seconds(name, number ? seconds : -1, text);
+}
+
+double resolve_seconds(const std::optional<double>& option, const char* field, const char* variable, double otherwise) {
+  if (option) return checked_seconds(field, *option, cat(*option));
+  const auto text = environment_variable(variable);
+  return text ? parse_seconds(variable, *text) : otherwise;
+}
+
 ModelSettings resolve_model(const Options& options) {
   ModelSettings model;
   if (options.model_seed) model.seed = *options.model_seed;
@@ -207,6 +228,8 @@ Settings resolve_settings(const Options& options) {
   } else if (const auto choice = environment_variable("TJ_HIP_COMPILER")) {
     settings.hip_compiler = checked_hip_compiler("TJ_HIP_COMPILER", *choice);
   }
+  settings.wait_limit_s = resolve_seconds(options.wait_limit_s, "Options::wait_limit_s", "TJ_WAIT_LIMIT", kDefaultWaitSeconds);
+  settings.compile_limit_s = resolve_seconds(options.compile_limit_s, "Options::compile_limit_s", "TJ_COMPILE_LIMIT", kDefaultCompileSeconds);
   settings.model = resolve_model(options);
   return settings;
 }

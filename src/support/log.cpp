@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 
 namespace tj::support {
@@ -30,14 +31,14 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 /// Not in spdlog's registry (a program's own loggers stay its own), and never destroyed, so that other static objects
 /// may still log while the process ends.
 spdlog::logger& default_logger() {
-  static spdlog::logger* const logger = [] {
-    auto* made = new spdlog::logger("tilejit", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("[%Y-%m-%d %H:%M:%S.%e] [tilejit] [%l] %v");
-    made->set_level(spdlog::level::trace);
-    made->flush_on(spdlog::level::trace);
+  static constinit Lasting<spdlog::logger> logger;
+  return logger.get([] {
+    spdlog::logger made("tilejit", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made.set_pattern("[%Y-%m-%d %H:%M:%S.%e] [tilejit] [%l] %v");
+    made.set_level(spdlog::level::trace);
+    made.flush_on(spdlog::level::trace);
     return made;
-  }();
-  return *logger;
+  });
 }
 
 }  // namespace
@@ -51,6 +52,7 @@ void Log::operator()(LogLevel level, std::string_view message) const {
     if (sink_) {
       sink_(level, line);
     } else {
+      const NoFork whole;  // a child would find the sink's lock taken
       default_logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
     }
   } catch (...) {  // a sink that throws must not turn a warning into a failed launch

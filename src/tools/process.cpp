@@ -15,6 +15,7 @@
 #include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
+#include "tools/interrupts.hpp"
 #include "tools/options.hpp"
 
 namespace tj::tools {
@@ -56,6 +57,7 @@ int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& 
 }
 
 int run_process(const char* tool, int argc, char** argv, const std::function<int(const std::vector<std::string>&, std::ostream&, std::ostream&, Terminal)>& work) {
+  clean_up_on_signals();
   std::signal(SIGCHLD, SIG_DFL);  // who starts this may ignore it, and then nobody learns how a program ended
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
   if (!keep_the_three()) {

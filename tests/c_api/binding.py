@@ -83,7 +83,8 @@ class Options(Sized):
     _fields_ = [("size", ctypes.c_uint64), ("cache_dir", ctypes.c_char_p), ("cache_max_size_bytes", ctypes.c_int64),
                 ("target", ctypes.c_char_p), ("dump_dir", ctypes.c_char_p), ("hip_compiler", ctypes.c_char_p),
                 ("log_level", ctypes.c_int32), ("use_disk_cache", ctypes.c_int32), ("log_sink", LogSink),
-                ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("log_user", ctypes.c_void_p), ("use_tuning", ctypes.c_int32), ("reserved", ctypes.c_int32),
+                ("wait_limit_s", ctypes.c_double), ("compile_limit_s", ctypes.c_double)]
 
 
 class TilejitError(Exception):

@@ -245,6 +245,23 @@ TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
   });
 }
 
+TEST_CASE("a lock call that keeps failing, or keeps being interrupted, ends in no lock and a kernel that is stored all the same") {
+  if (!can_trace()) return;
+  for (const int error : {EIO, ENOLCK, EINVAL, EINTR}) {
+    CAPTURE(error);
+    const Scratch scratch;
+    const auto lock_and_store = [&] {
+      ::alarm(60);  // for a loop that would have no end
+      Store store(scratch / "cache", 0, {});
+      const auto lock = store.lock(key_of("k"));
+      return lock == nullptr && store.store(key_of("k"), entry_of(kNew)) ? 0 : 1;
+    };
+    CHECK(Tracer::run(lock_and_store, Accident::fail, 0, {SYS_fcntl, error}) == 0);
+    const bool stored = payload_in(scratch / "cache", key_of("k")) == kNew;
+    CHECK(stored);
+  }
+}
+
 #else
 TEST_CASE("accidents at every system call") { MESSAGE("only for x86-64 Linux; left out"); }
 #endif

@@ -55,6 +55,23 @@ class Gate {
   int ends_[2] = {-1, -1};
 };
 
+/// Descriptors of this process on the cache's lock file, or only those on one that was deleted.
+int open_lock_files(const std::string& directory, bool deleted) {
+  int count = 0;
+  for (const auto& link : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(link.path(), gone).string();
+    count += file == directory + "/.lock" + (deleted ? " (deleted)" : "") ? 1 : 0;
+  }
+  return count;
+}
+
+/// What a wait for a lock was told.
+struct Told {
+  std::string holder;
+  int words = 0, ends = 0;
+};
+
 }  // namespace
 
 TEST_CASE("many processes, few keys: each kernel is made exactly once") {
@@ -188,6 +205,70 @@ TEST_CASE("deleting the lock file over and over stops nobody") {
   const auto lock = store.lock(key_of("k"));
   CHECK(lock != nullptr);
   CHECK(std::filesystem::exists(scratch / ".lock"));
+}
+
+TEST_CASE("who waits on a lock file that is deleted meanwhile is excluded by whoever has the new one") {
+  const Scratch scratch;
+  Store store(scratch.path(), 0, {});
+  auto first = store.lock(key_of("k"));
+  REQUIRE(first != nullptr);
+  std::atomic<bool> got{false};
+  std::thread waiter([&] {
+    const auto lock = store.lock(key_of("k"));
+    got = true;
+  });
+  while (open_lock_files(scratch.path(), false) < 2) std::this_thread::yield();
+  REQUIRE(::unlink((scratch / ".lock").c_str()) == 0);
+  auto second = store.lock(key_of("k"));  // on a file of its own
+  REQUIRE(second != nullptr);
+  first.reset();
+  while (!got && open_lock_files(scratch.path(), true) > 0) std::this_thread::yield();  // until the waiter has looked again
+  CHECK(!got);
+  second.reset();
+  waiter.join();
+  CHECK(got);
+}
+
+TEST_CASE("a wait for a process that is stopped says whose lock it is, and ends with its limit") {
+  const Scratch scratch;
+  Store store(scratch.path(), 0, {});
+  int ready[2];
+  REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
+  const pid_t holder = start_child([&] {
+    const auto lock = store.lock(key_of("k"));
+    if (::write(ready[1], "x", 1) != 1 || lock == nullptr) return 1;
+    for (;;) ::pause();
+    return 0;
+  });
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  REQUIRE(::kill(holder, SIGSTOP) == 0);
+  const auto waited = [&](double limit_s) {
+    Told told;
+    const auto lock = store.lock(key_of("k"), {limit_s, [&](double, const std::string& by, bool over) {
+                                                told.holder = by;
+                                                ++(over ? told.ends : told.words);
+                                              }});
+    CHECK(lock == nullptr);
+    return told;
+  };
+  const Told brief = waited(0.02), longer = waited(1.2);
+  for (const Told& told : {brief, longer}) {
+    CHECK(told.holder.find("process " + std::to_string(holder) + " (") == 0);
+    CHECK(told.ends == 1);
+  }
+  CHECK(longer.words == 1);
+  // A note is not believed: it may be anything.
+  const int notes = ::open((scratch / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  const std::string wrong(256 * 160, '\n');
+  REQUIRE(::pwrite(notes, wrong.data(), wrong.size(), 0) == static_cast<ssize_t>(wrong.size()));
+  ::close(notes);
+  CHECK(waited(0.02).holder == "another process");
+  REQUIRE(::kill(holder, SIGKILL) == 0);
+  CHECK(wait_for(holder) == -SIGKILL);
+  CHECK(store.lock(key_of("k"), {0.02, {}}) != nullptr);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 TEST_CASE("readers beside writers, evictions and deletions see whole entries or none") {

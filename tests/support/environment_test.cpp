@@ -182,6 +182,25 @@ TEST_CASE("measured choices are used unless TJ_TUNE or the option says otherwise
   CHECK(refusal({{"TJ_TUNE", "yes"}}) == "TJ_TUNE is 'yes'; allowed: on, off. Correct it or leave it unset.");
 }
 
+TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none") {
+  CHECK(settings({}).wait_limit_s == 300);
+  CHECK(settings({}).compile_limit_s == 600);
+  CHECK(settings({{"TJ_WAIT_LIMIT", "0.25"}, {"TJ_COMPILE_LIMIT", "0"}}).wait_limit_s == 0.25);
+  CHECK(settings({{"TJ_COMPILE_LIMIT", "0"}}).compile_limit_s == 0);
+  tj::Options options;
+  options.wait_limit_s = 7;
+  options.compile_limit_s = 8.5;
+  CHECK(settings({{"TJ_WAIT_LIMIT", "5"}, {"TJ_COMPILE_LIMIT", "5"}}, options).wait_limit_s == 7);
+  CHECK(settings({}, options).compile_limit_s == 8.5);
+  for (const char* wrong : {"-1", "1e3", "5s", " 5", "nan", "inf", "1000001", "0x5", "."})
+    for (const char* name : {"TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"}) {
+      CAPTURE(wrong);
+      CHECK(refusal({{name, wrong}}).find(std::string(name) + " is '" + wrong + "'; allowed: seconds from 0 (no limit) to 1000000") == 0);
+    }
+  options.wait_limit_s = -1;
+  CHECK(refusal({}, options).find("Options::wait_limit_s is '-1'") == 0);
+}
+
 TEST_CASE("what only checkers set: a seed, sites and a report, by option or variable") {
   CHECK(!settings({{"HOME", "/h"}}).model.given());
   const auto by_variable = settings({{"TJ_MODEL_SEED", "18446744073709551615"}, {"TJ_MODEL_DISABLE", "3,fmha:4"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r//x"}}).model;

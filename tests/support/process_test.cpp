@@ -100,3 +100,76 @@ TEST_CASE("output arrives from a process that has closed one of its first three 
     CHECK(output == "out\nerror\n");
   }
 }
+
+namespace {
+
+/// Starts a shell in a group of its own and waits for it as compilers are waited for.
+Ended limited(const std::string& text, double limit_s, bool& over) {
+  const tj::testing::Scratch scratch;
+  const FileDescriptor output(::open((scratch / "output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  Ended ended;
+  pid_t child = 0;
+  ended.error = tj::support::start_process({"sh", "-c", text}, {"PATH=/usr/bin:/bin"}, output.get(), child, tj::support::ProcessGroup::own);
+  REQUIRE(ended.error == 0);
+  ended.status = tj::support::wait_for_process(child, limit_s, over);
+  ended.output = tj::testing::read_bytes(scratch / "output");
+  return ended;
+}
+
+/// Until no such process is left, or only one that nobody has reaped yet.
+void wait_until_gone(pid_t process) {
+  while (::kill(process, 0) == 0) {
+    const std::string state = tj::testing::read_bytes("/proc/" + std::to_string(process) + "/stat");
+    if (state.find(") Z ") != std::string::npos) return;
+    ::usleep(1000);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a program that takes too long is ended with all that it has started") {
+  bool over = false;
+  Ended slow;
+  for (double limit_s = 0.2; slow.output.empty(); limit_s *= 2) {  // until the shell has come so far
+    slow = limited("sleep 1000 & echo $!; trap '' TERM; wait", limit_s, over);
+    CHECK(over);
+    CHECK(slow.status == -SIGKILL);
+  }
+  wait_until_gone(static_cast<pid_t>(std::stol(slow.output)));
+  const Ended quick = limited("exit 3", 100, over);
+  CHECK(!over);
+  CHECK(quick.status == 3);
+  CHECK(limited("exit 4", 0, over).status == 4);
+  const Disposition ignored(SIGCHLD, SIG_IGN);
+  CHECK(limited("exit 4", 100, over).status == tj::support::kUnknownStatus);
+  limited("sleep 1000", 0.1, over);
+  CHECK(over);
+}
+
+TEST_CASE("a program does not outlive the process that started it, whatever ends that") {
+  const tj::testing::Scratch scratch;
+  int told[2];
+  REQUIRE(::pipe2(told, O_CLOEXEC) == 0);
+  const pid_t parent = tj::testing::start_child([&] {
+    pid_t child = 0;
+    if (tj::support::start_process({"sleep", "1000"}, {"PATH=/usr/bin:/bin"}, told[1], child, tj::support::ProcessGroup::own) != 0) return 1;
+    if (::write(told[1], &child, sizeof child) != sizeof child) return 2;
+    return tj::support::wait_for_process(child);
+  });
+  pid_t child = 0;
+  REQUIRE(::read(told[0], &child, sizeof child) == sizeof child);
+  REQUIRE(::kill(parent, SIGKILL) == 0);
+  CHECK(tj::testing::wait_for(parent) == -SIGKILL);
+  wait_until_gone(child);
+  ::close(told[0]);
+  ::close(told[1]);
+}
+
+TEST_CASE("a program is found on PATH as a shell finds it, and a text is not given to one") {
+  const tj::testing::Scratch scratch;
+  tj::testing::write_bytes(scratch / "text", "echo no\n");
+  ::chmod((scratch / "text").c_str(), 0700);
+  CHECK(run({scratch / "text"}).error == ENOEXEC);
+  CHECK(run({"no-such-program-anywhere"}).error == ENOENT);
+  CHECK(run({"true"}).status == 0);
+}

@@ -1,0 +1,165 @@
+// See private_directory.hpp.
+#include "compile/private_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "support/atomic_file.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+#include "support/process.hpp"
+
+namespace tj::compile {
+namespace {
+
+namespace fs = std::filesystem;
+using support::cat;
+using support::fail;
+
+constexpr std::string_view kPrefix = "tilejit-", kOwner = ".owner";
+constexpr std::string_view kMark = "tilejit: removed when its owner, who holds a lock on this file, is gone\n";
+constexpr std::size_t kRandomLetters = 6;
+
+std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
+
+/// The mark goes last: without it, what is left would never be recognised. Compilers that were just ended may still write.
+void remove_directory(const std::string& path) {
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries; ++i) {
+    std::error_code failed;
+    bool empty = true;
+    for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+      if (at->path().filename() == kOwner) continue;
+      std::error_code kept;
+      fs::remove_all(at->path(), kept);
+      empty = empty && !kept;
+    }
+    if (!failed && empty) {
+      ::unlink(owner_of(path).c_str());
+      if (::rmdir(path.c_str()) == 0) return;
+    }
+    if (!fs::exists(path, failed)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+/// Those of this process.
+struct Live {
+  support::Mutex mutex;
+  std::set<std::string> paths;
+  std::set<std::string> swept;  ///< folders in which leftovers were looked for, once a process
+};
+Live& live() {
+  static constinit support::Lasting<Live> list;
+  return list.get([] {
+    support::in_forked_children([] { live().paths.clear(); });  // the parent's
+    return Live{};
+  });
+}
+
+bool first_in(const std::string& base) {
+  const std::lock_guard lock(live().mutex);
+  return live().swept.insert(base).second;
+}
+
+/// Made and noted in one step as seen by the process's end.
+std::string make_directory(const std::string& base) {
+  std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
+  const std::lock_guard lock(live().mutex);
+  if (::mkdtemp(path.data()) == nullptr)
+    fail(Stage::compile, Code::io, cat("cannot make a directory in ", base, ": ", support::errno_text(errno), "; set TMPDIR to a writable directory"));
+  live().paths.insert(path);
+  return path;
+}
+
+/// The mark is written under the lock: who sees it and gets the lock knows that the owner is gone. Without locks there is no mark.
+support::LockFile claim(const std::string& directory) {
+  support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
+  if (!owner || owner.try_lock(0, 0) != 0) return {};
+  [[maybe_unused]] const ssize_t written = ::write(owner.get(), kMark.data(), kMark.size());
+  return owner;
+}
+
+bool is_ours(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name.size() != kPrefix.size() + kRandomLetters || !name.starts_with(kPrefix)) return false;
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+bool is_abandoned(const support::LockFile& owner) {
+  if (!owner || owner.try_lock(0, 0) != 0) return false;
+  std::array<char, kMark.size()> bytes{};
+  return ::pread(owner.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) && std::string_view(bytes.data(), bytes.size()) == kMark;
+}
+
+/// Runs after the destructors of all that uses this library; threads may still be compiling.
+__attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
+
+}  // namespace
+
+void sweep_private_directories(const std::string& base) {
+  std::error_code failed;
+  for (fs::directory_iterator at(base, fs::directory_options::skip_permission_denied, failed), end; !failed && at != end; at.increment(failed)) {
+    if (!is_ours(at->path())) continue;
+    const support::LockFile owner(AT_FDCWD, owner_of(at->path().string()).c_str(), 0);
+    if (is_abandoned(owner)) remove_directory(at->path().string());
+  }
+}
+
+void abandon_compiles() noexcept {
+  support::end_processes();
+  try {
+    std::set<std::string> paths;
+    {
+      const std::lock_guard lock(live().mutex);
+      paths.swap(live().paths);
+    }
+    for (const std::string& path : paths) remove_directory(path);
+  } catch (...) {  // no memory: the next process removes them
+  }
+}
+
+PrivateDirectory::PrivateDirectory() : generation_(support::process_generation()) {
+  const std::string base = support::environment_variable("TMPDIR").value_or("/tmp");
+  if (first_in(base)) sweep_private_directories(base);
+  path_ = make_directory(base);
+  owner_ = claim(path_);
+}
+
+PrivateDirectory::~PrivateDirectory() {
+  if (generation_ != support::process_generation()) return;  // the parent's
+  {
+    const std::lock_guard lock(live().mutex);
+    if (live().paths.erase(path_) == 0) return;  // removed already, at the process's end
+  }
+  remove_directory(path_);
+}
+
+std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {
+  const fs::path path = fs::path(path_) / name;
+  std::error_code failed;
+  fs::create_directories(path.parent_path(), failed);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (!out) fail(Stage::compile, Code::io, cat("cannot write ", path.string(), "; is ", path_, " full or not writable?"));
+  return path.string();
+}
+
+}  // namespace tj::compile

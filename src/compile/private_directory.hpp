@@ -1,0 +1,39 @@
+// A folder for a compiler's files that nobody has to clean up by hand.
+//
+// Decides where it lies, how its owner is known, and when it goes: with its object, at the process's normal end, and, whatever ended the
+// process, when the next one compiles. Invariant: only a folder that bears this library's mark, and whose owner is gone, is removed for others.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "support/lock_file.hpp"
+
+namespace tj::compile {
+
+/// A new directory, mode 0700, in TMPDIR or /tmp; removed with all its content. Throws tj::Error(compile, io).
+class PrivateDirectory {
+ public:
+  PrivateDirectory();
+  ~PrivateDirectory();
+  PrivateDirectory(const PrivateDirectory&) = delete;
+  PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  /// Writes a file below it; folders of the relative name are made. Throws tj::Error(compile, io).
+  std::string write(const std::string& name, std::string_view text) const;
+
+ private:
+  std::string path_;
+  support::LockFile owner_;  ///< locked while this lives
+  unsigned generation_;
+};
+
+/// Removes what processes that are gone have left in this folder.
+void sweep_private_directories(const std::string& base);
+
+/// For the end of this process: ends its compilers and removes its directories. Done at a normal end without being called; programs that
+/// handle signals call it before they end themselves.
+void abandon_compiles() noexcept;
+
+}  // namespace tj::compile

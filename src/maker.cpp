@@ -1,0 +1,121 @@
+// See maker.hpp.
+#include "maker.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "support/fail.hpp"
+#include "support/patience.hpp"
+
+namespace tj {
+
+using support::cat;
+using Clock = support::Patience::Clock;
+
+KernelReport without_times(KernelReport report, KernelOrigin origin) {
+  report.origin = origin;
+  report.schedule_ms = report.codegen_ms = report.compile_ms = report.load_ms = 0;
+  return report;
+}
+
+/// A place's turn, given back with this; also none, where the time to wait for it was over.
+class KernelMaker::Taken {
+ public:
+  Taken(Place& place, bool taken) : place_(taken ? &place : nullptr) {
+    if (taken) place.making_since.store(0);  // a forked child finds that of its parent
+  }
+  ~Taken() {
+    if (place_ == nullptr) return;
+    place_->making_since.store(0);
+    place_->turn.unlock();
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  void making() {
+    if (place_ != nullptr) place_->making_since.store(Clock::now().time_since_epoch().count());
+  }
+
+ private:
+  Place* place_;
+};
+
+KernelMaker::Place& KernelMaker::place_of(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  return places_[key];
+}
+
+std::optional<Artifact> KernelMaker::kept(Place& place) {
+  const std::lock_guard lock(place.mutex);
+  return place.kept;
+}
+
+Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  compile::Compiler& compiler = backends_.compiler(target);
+  const cache::Key key = key_of(request, target, compiler);
+  if (auto found = from_disk(key)) return std::move(*found);
+  const std::string name = cat(request.name, " for ", target.name());
+  Place& place = place_of(key.request_hex);
+  const bool own_turn = wait_for_turn(place, name);
+  Taken taken(place, own_turn);
+  if (auto found = kept(place)) return std::move(*found);
+  const auto across_processes = own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
+  taken.making();
+  std::string problem;
+  if (auto found = from_disk(key, &problem)) return std::move(*found);
+  if (!problem.empty()) log_(LogLevel::warn, problem);
+  Artifact made = make(op, request, target, compiler, settings_, log_);
+  log_(LogLevel::info, cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
+  if (store_ != nullptr && store_->store(key, to_entry(made))) return made;
+  const std::lock_guard lock(place.mutex);
+  place.kept = made;
+  place.kept->report = without_times(made.report, KernelOrigin::memory);
+  return made;
+}
+
+Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
+  compile::Compiler& compiler = backends_.compiler(target);
+  Artifact artifact = make(op, request, target, compiler, settings_, log_);
+  if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact));
+  return artifact;
+}
+
+/// False when the time is over. Who has the turn may wait for another process first, for as long: only then the limit begins to count for
+/// those who wait for it, else all of them would make the kernel at once.
+bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
+  constexpr std::chrono::seconds kLongestStep{1};
+  if (place.turn.try_lock()) return true;
+  support::Patience patience(settings_.wait_limit_s), longest(2 * settings_.wait_limit_s);
+  while (!place.turn.try_lock_for(patience.step(kLongestStep))) {
+    if (patience.word_is_due()) say_waiting(name, patience.waited_s(), "another thread", false);
+    const auto since = place.making_since.load();
+    if (since != 0) patience.counts_from(Clock::time_point(Clock::duration(since)));
+    if ((since != 0 && patience.over()) || longest.over()) {
+      say_waiting(name, patience.waited_s(), "another thread", true);
+      return false;
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<void> KernelMaker::wait_for_processes(const cache::Key& key, const std::string& name) {
+  if (store_ == nullptr) return nullptr;
+  return store_->lock(key, {settings_.wait_limit_s, [&](double waited_s, const std::string& holder, bool over) { say_waiting(name, waited_s, holder, over); }});
+}
+
+void KernelMaker::say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const {
+  const double waited = waited_s < 1 ? waited_s : std::floor(waited_s);
+  if (over) return log_(LogLevel::warn, cat(name, ": ", holder, " still makes it after ", waited, " s; it is made here, too (TJ_WAIT_LIMIT says how long to wait)"));
+  const std::string limit = settings_.wait_limit_s > 0 ? cat(" of at most ", settings_.wait_limit_s) : "";
+  log_(LogLevel::warn, cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
+}
+
+std::optional<Artifact> KernelMaker::from_disk(const cache::Key& key, std::string* problem) {
+  const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
+  if (!entry) return std::nullopt;
+  auto artifact = from_entry(*entry);
+  if (artifact) artifact->report.origin = KernelOrigin::disk;
+  else if (problem != nullptr) *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
+  return artifact;
+}
+
+}  // namespace tj

@@ -1,0 +1,58 @@
+// Request -> artifact: from disk, else made by one thread of one process.
+//
+// Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The steps of making
+// are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel of its own after the limit.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backends.hpp"
+#include "cache/cache.hpp"
+#include "pipeline.hpp"
+#include "support/environment.hpp"
+#include "support/fork_safe.hpp"
+#include "support/log.hpp"
+
+namespace tj {
+
+class KernelMaker {
+ public:
+  /// store: null when the disk is not wanted. All of them outlive this.
+  KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store) : settings_(settings), log_(log), backends_(backends), store_(store) {}
+
+  Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  /// In place of what the disk has, which a driver refused.
+  Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+
+ private:
+  /// Who makes a request's kernel; the others of this process wait here.
+  struct Place {
+    support::Turn turn;
+    std::atomic<std::chrono::steady_clock::rep> making_since{0};  ///< when who has the turn had waited for other processes; 0: it has not yet
+    support::Mutex mutex;
+    std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
+  };
+  class Taken;
+  Place& place_of(const std::string& key);
+  std::optional<Artifact> kept(Place& place);
+  bool wait_for_turn(Place& place, const std::string& name);
+  std::shared_ptr<void> wait_for_processes(const cache::Key& key, const std::string& name);
+  void say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const;
+  std::optional<Artifact> from_disk(const cache::Key& key, std::string* problem = nullptr);
+
+  const support::Settings& settings_;
+  const support::Log& log_;
+  Backends& backends_;
+  cache::Store* store_;
+  support::Mutex mutex_;
+  std::map<std::string, Place> places_;
+};
+
+/// What a report says of a kernel that was there already.
+KernelReport without_times(KernelReport report, KernelOrigin origin);
+
+}  // namespace tj

@@ -1,0 +1,131 @@
+// See fork_safe.hpp. Futexes keep no record of who waits in the process's memory, so that a child has none of waiters that are gone.
+#include "support/fork_safe.hpp"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <ctime>
+
+namespace tj::support {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Word = std::atomic<std::uint32_t>;
+static_assert(sizeof(Word) == sizeof(std::uint32_t) && Word::is_always_lock_free);
+
+// Somebody in a short section may wait for what the forking thread holds, against the rule; a fork that hangs helps nobody.
+constexpr std::chrono::seconds kLongestFork{10};
+
+void wait_on(Word& word, std::uint32_t seen, std::chrono::nanoseconds most) noexcept {
+  if (most <= most.zero()) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(seconds.count());
+  time.tv_nsec = static_cast<long>((most - seconds).count());
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, &time, nullptr, 0);
+}
+
+void wake(Word& word, int how_many) noexcept { ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, how_many, nullptr, nullptr, 0); }
+
+constinit Word inside{0};      ///< threads in short sections
+constinit Word forks{0};       ///< that wait for them, or are under way
+constinit Word generation{1};
+thread_local constinit int depth = 0;  ///< short sections that this thread is in
+
+constexpr std::size_t kMostActions = 8;
+constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
+
+void before_fork() {
+  forks.fetch_add(1);
+  // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might never end.
+  if (depth > 0) return;
+  const auto end = Clock::now() + kLongestFork;
+  for (std::uint32_t count = inside.load(); count != 0 && Clock::now() < end; count = inside.load()) wait_on(inside, count, end - Clock::now());
+}
+
+void after_fork_in_parent() {
+  if (forks.fetch_sub(1) == 1) wake(forks, INT_MAX);
+}
+
+void after_fork_in_child() {
+  forks.store(0);
+  inside.store(depth > 0 ? 1 : 0);
+  generation.fetch_add(1);
+  for (const auto& action : actions)
+    if (void (*const act)() = action.load()) act();
+}
+
+// At start, so that no fork comes before it.
+[[maybe_unused]] const int kRegistered = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+
+}  // namespace
+
+void NoFork::enter() noexcept {
+  if (depth++ > 0) return;
+  for (;;) {
+    inside.fetch_add(1);
+    std::uint32_t under_way = forks.load();
+    if (under_way == 0) return;
+    if (inside.fetch_sub(1) == 1) wake(inside, INT_MAX);
+    for (; under_way != 0; under_way = forks.load()) wait_on(forks, under_way, std::chrono::seconds(1));
+  }
+}
+
+void NoFork::leave() noexcept {
+  if (--depth > 0) return;
+  if (inside.fetch_sub(1) == 1 && forks.load() != 0) wake(inside, INT_MAX);
+}
+
+std::uint32_t process_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+void in_forked_children(void (*action)()) noexcept {
+  for (auto& place : actions) {
+    void (*empty)() = nullptr;
+    if (place.compare_exchange_strong(empty, action)) return;
+  }
+}
+
+// ---- Turn: a futex with the taker's generation ---------------------------------------------------------------------------
+
+bool Turn::take(std::uint32_t mark) noexcept {
+  const std::uint32_t own = process_generation() << 1;
+  std::uint32_t seen = word_.load(std::memory_order_relaxed);
+  while ((seen | 1u) != (own | 1u))  // free, or a turn of a thread that stayed in the parent
+    if (word_.compare_exchange_weak(seen, own | mark, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+  return false;
+}
+
+bool Turn::try_lock() noexcept { return take(0); }
+
+bool Turn::try_lock_for(std::chrono::nanoseconds most) noexcept {
+  if (take(0)) return true;
+  const auto end = Clock::now() + most;
+  for (;;) {
+    // Marked, so that who has the turn wakes somebody; who waited leaves the mark, since others may wait too.
+    std::uint32_t seen = word_.load(std::memory_order_relaxed);
+    if (seen != 0 && (seen & 1u) == 0 && !word_.compare_exchange_weak(seen, seen | 1u, std::memory_order_relaxed)) continue;
+    if (seen != 0) wait_on(word_, seen | 1u, end - Clock::now());
+    if (take(1)) return true;
+    if (Clock::now() >= end) return false;
+  }
+}
+
+void Turn::lock() noexcept {
+  while (!try_lock_for(std::chrono::hours(1))) continue;
+}
+
+void Turn::unlock() noexcept {
+  std::uint32_t seen = word_.load(std::memory_order_relaxed);
+  const std::uint32_t own = process_generation() << 1;
+  while ((seen | 1u) == (own | 1u)) {  // else taken before the fork, and free or another's since
+    if (!word_.compare_exchange_weak(seen, 0, std::memory_order_release, std::memory_order_relaxed)) continue;
+    if ((seen & 1u) != 0) wake(word_, 1);
+    return;
+  }
+}
+
+}  // namespace tj::support

@@ -1,0 +1,71 @@
+// Locks that a forked child can rely on, and what a child does first.
+//
+// Decides how fork() goes with threads at work. A fork waits for threads in short sections (Mutex, NoFork) and leaves long work (Turn) as it
+// is: what a thread of the parent was at, the child may begin anew. Does not serve children of vfork() and clone(): those start a program.
+// Invariant: in a child no lock is held by a thread that is not there, and what a Mutex guards is whole.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace tj::support {
+
+/// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, nobody else is waited for, and
+/// nothing of the caller's (a log sink, say) is called, since it may need a lock that the forking thread holds.
+class NoFork {
+ public:
+  NoFork() noexcept { enter(); }
+  ~NoFork() { leave(); }
+  NoFork(const NoFork&) = delete;
+  NoFork& operator=(const NoFork&) = delete;
+
+ private:
+  friend class Mutex;
+  static void enter() noexcept;
+  static void leave() noexcept;
+};
+
+/// std::mutex for such sections.
+class Mutex {
+ public:
+  constexpr Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+  void lock() {
+    NoFork::enter();
+    mutex_.lock();
+  }
+  void unlock() {
+    mutex_.unlock();
+    NoFork::leave();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// A lock for long work. A fork does not wait for it; in the child it is free, unless the forking thread itself has it.
+class Turn {
+ public:
+  constexpr Turn() = default;
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool try_lock() noexcept;
+  bool try_lock_for(std::chrono::nanoseconds most) noexcept;
+  void lock() noexcept;
+  void unlock() noexcept;
+
+ private:
+  bool take(std::uint32_t mark) noexcept;
+  std::atomic<std::uint32_t> word_{0};  ///< 0: free; else twice the taker's generation, plus 1 when somebody waits
+};
+
+/// Each forked child has a higher one than its parent.
+std::uint32_t process_generation() noexcept;
+
+/// From now on each forked child runs this first, with no other thread there. For a few: never taken back.
+void in_forked_children(void (*action)()) noexcept;
+
+}  // namespace tj::support

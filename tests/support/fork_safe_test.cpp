@@ -1,0 +1,218 @@
+// Protects forks beside threads at work: a child finds no lock taken by a thread that is not there, and what locks guard whole.
+#include "support/fork_safe.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/lasting.hpp"
+#include "support/scratch.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tj::support::Mutex;
+using tj::support::Turn;
+using tj::testing::start_child;
+using tj::testing::wait_for;
+
+constexpr int kForks = 40;
+
+/// Threads that do the same over and over for as long as this lives.
+class Busy {
+ public:
+  template <class Work>
+  Busy(int count, Work work) {
+    for (int t = 0; t < count; ++t)
+      threads_.emplace_back([this, work] {
+        while (!stop_) {
+          work();
+          ++rounds_;
+        }
+      });
+    while (rounds_ < count) std::this_thread::yield();
+  }
+  ~Busy() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> rounds_{0};
+  std::vector<std::thread> threads_;
+};
+
+TEST_CASE("a forked child finds each mutex free, and what it guards whole") {
+  Mutex outer, inner;
+  std::vector<int> pair(2);
+  const auto change = [&] {
+    const std::lock_guard first(outer);
+    ++pair[0];
+    const std::lock_guard second(inner);
+    ++pair[1];
+  };
+  const Busy busy(3, change);
+  for (int i = 0; i < kForks; ++i)
+    REQUIRE(wait_for(start_child([&] {
+              ::alarm(60);
+              const std::lock_guard first(outer), second(inner);
+              return pair[0] == pair[1] ? 0 : 1;
+            })) == 0);
+}
+
+TEST_CASE("a fork waits for no turn; in the child those of other threads are free") {
+  Turn turn;
+  std::atomic<bool> taken{false}, stop{false};
+  std::thread holder([&] {
+    const std::lock_guard held(turn);
+    taken = true;
+    while (!stop) std::this_thread::sleep_for(1ms);
+  });
+  while (!taken) std::this_thread::yield();
+  std::thread waiter([&] { const std::lock_guard held(turn); });
+  for (int i = 0; i < kForks; ++i)
+    CHECK(wait_for(start_child([&] {
+            ::alarm(60);
+            if (!turn.try_lock()) return 1;
+            if (turn.try_lock()) return 2;
+            turn.unlock();
+            return turn.try_lock_for(1ms) ? 0 : 3;
+          })) == 0);
+  CHECK(!turn.try_lock());  // the parent's is as it was
+  stop = true;
+  holder.join();
+  waiter.join();
+  CHECK(turn.try_lock());
+}
+
+TEST_CASE("a thread that forks while it has a turn leaves the child's turns alone when it gives it back there") {
+  Turn turn;
+  turn.lock();
+  CHECK(wait_for(start_child([&] {
+          if (!turn.try_lock()) return 1;  // somebody else of the child
+          std::thread([&] { turn.unlock(); }).join();
+          return turn.try_lock() ? 0 : 2;
+        })) == 0);
+  turn.unlock();
+}
+
+TEST_CASE("one thread at a time has a turn, and none misses its own") {
+  Turn turn;
+  std::atomic<int> inside{0}, wrong{0};
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        const std::lock_guard held(turn);
+        if (inside++ != 0) ++wrong;
+        ++count;
+        --inside;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(count == 12000);
+}
+
+TEST_CASE("who waits for a turn is told when the time is over") {
+  Turn turn;
+  turn.lock();
+  CHECK(!turn.try_lock_for(0ms));
+  CHECK(!turn.try_lock_for(5ms));
+  turn.unlock();
+  CHECK(turn.try_lock_for(5ms));
+}
+
+TEST_CASE("a fork from a short section does not wait for the section itself") {
+  Mutex mutex;
+  const std::lock_guard lock(mutex);
+  CHECK(wait_for(start_child([] { return 0; })) == 0);
+}
+
+TEST_CASE("forks by several threads at once, beside short sections") {
+  Mutex mutex;
+  const Busy busy(2, [&] { const std::lock_guard lock(mutex); });
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kForks / 4; ++i)
+        if (wait_for(start_child([&] {
+              ::alarm(60);
+              const std::lock_guard lock(mutex);
+              return 0;
+            })) != 0)
+          ++wrong;
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a fork while something lasting is made finds it made or not begun") {
+  for (int i = 0; i < kForks; ++i) {
+    static constinit tj::support::Lasting<std::vector<int>> places[kForks];
+    auto& place = places[i];
+    const auto make = [] {
+      std::this_thread::sleep_for(2ms);
+      return std::vector<int>{1, 2, 3};
+    };
+    std::atomic<bool> begun{false};
+    std::thread maker([&] {
+      begun = true;
+      place.get(make);
+    });
+    while (!begun) std::this_thread::yield();
+    CHECK(wait_for(start_child([&] {
+            ::alarm(60);
+            return place.get(make).size() == 3 ? 0 : 1;
+          })) == 0);
+    maker.join();
+  }
+}
+
+/// Counts how many there are.
+struct Counted {
+  Counted() { ++alive; }
+  Counted(const Counted&) = delete;
+  ~Counted() { --alive; }
+  static inline std::atomic<int> alive{0};
+  int value = 7;
+};
+
+Counted& of_this_thread() {
+  thread_local constinit tj::support::PerThread<Counted> counted;
+  return counted.get();
+}
+
+/// Asks for it while the thread ends: its own destructor runs after those of what was made later.
+struct AsksLate {
+  ~AsksLate() { found = of_this_thread().value; }
+  static inline std::atomic<int> found{0};
+};
+
+TEST_CASE("an object of a thread is there for whoever asks while the thread ends, and goes with it") {
+  std::thread([] {
+    thread_local AsksLate late;
+    (void)&late;
+    of_this_thread().value = 8;
+    CHECK(Counted::alive == 1);
+  }).join();
+  CHECK(AsksLate::found == 7);  // made again
+  CHECK(Counted::alive == 0);
+}
+
+TEST_CASE("making something lasting that fails is tried again") {
+  static constinit tj::support::Lasting<int> number;
+  CHECK_THROWS(number.get([]() -> int { throw 1; }));
+  CHECK(number.get([] { return 5; }) == 5);
+  CHECK(number.get([] { return 6; }) == 5);
+}
+
+}  // namespace
