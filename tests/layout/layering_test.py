@@ -50,6 +50,13 @@ PLANTS = [
     ("src/launch/planted.cpp", 'auto* v = std::getenv("HOME");\n', "the environment is read in src/support only"),
     ("cache/planted.cpp", 'void f() { std::cerr << "no"; }\n', "never prints"),
     ("src/ops/planted.cpp", "void f() { std::abort(); }\n", "never prints, exits or aborts"),
+    ("src/ops/planted.cpp", "const Op& op() {\n  static const Gemm kept;\n  return kept;\n}\n", "static const Gemm kept: destroyed at the process's end"),
+    ("cache/planted.hpp", "struct S {\n  int f() {\n    static std::map<int, int> kept = make();\n    return kept[0];\n  }\n};\n", "static std::map<int, int> kept: destroyed"),
+    ("src/ops/planted.cpp", "const arch::Needs kNeeds = {{1}};\n", "const arch::Needs kNeeds: destroyed at the process's end"),
+    ("src/planted.cpp", "std::vector<int> list;\n", "destroyed at the process's end"),
+    ("src/planted.cpp", "int f() {\n  thread_local std::string text;\n  return 0;\n}\n", "thread_local: calls may come while the thread ends"),
+    ("src/planted.cpp", "int f() {\n  thread_local constinit std::string text;\n  return 0;\n}\n", "thread_local: calls may come while the thread ends"),
+    ("src/launch/planted.hpp", "class C {\n  std::mutex mutex_;\n};\n", "std::mutex: a forked child may find it taken"),
     ("src/ops/planted.cpp", "int x;\n" * 401, "401 lines"),
     ("src/ops/planted.cpp", "namespace tj {\nint f(int x) {\n" + "  ++x;\n" * 58 + "  return x;\n}\n}\n", "a function of 61 lines"),
     ("cache/planted.hpp", "struct S {\n  void f() const {\n" + "    if (a) {\n      b();\n    }\n" * 20 + "  }\n};\n", "a function of 62 lines"),
@@ -66,6 +73,9 @@ PLANTS = [
 HARMLESS = [
     ("src/sched/planted.cpp", '// #include "ops/op.hpp" would be wrong\nconst char* k = "#include <x>";\n'),
     ("src/support/planted.cpp", 'auto* v = std::getenv("HOME");\n'),
+    ("src/ops/planted.cpp", "const Op& op() {\n  static constinit support::Lasting<const Gemm> kept;\n  return kept.get();\n}\nstatic Op make(int x) { return Op{x}; }\n"
+                            "struct S {\n  static Op of() {\n    static constexpr int kOne = 1;\n    return {kOne};\n  }\n};\nconst arch::Needs& kNeeds = support::lasting<arch::Needs>({});\n"),
+    ("src/tools/planted.cpp", "std::mutex& f(S& s) { return s.mutex; }\n"),
     ("src/sched/planted.cpp", 'add("mma", products);  // a role\n'),
     ("src/codegen/planted.cpp", "bool in_bulk(const Node& node) { return node.async == Async::store; }\n"),
     ("src/launch/planted.cpp", '// getenv and printf( are not called here\nvoid f() { log.exit(); }\n'),

@@ -264,6 +264,51 @@ def oversized(text):
                     for line, count in template_lists(code) if count > MAX_TEMPLATE_PARAMETERS]
 
 
+# Types whose objects a static one would destroy at the process's end; in a namespace also any type of ours that is no reference.
+OWNING = r"std::(string|vector|map|set|unordered_\w+|deque|list|function|shared_ptr|unique_ptr|optional|any|thread|\w*stringstream)\b"
+
+
+def static_places(code):
+    """(line, variable) of each object of a function that C++ makes at first use and destroys at the process's end."""
+    lines = code.split("\n")
+    for first, last, _ in functions(code):
+        body = "\n".join(lines[first - 1:last])
+        opened = body.find("{")
+        for found in re.finditer(r"\bstatic\s+(?!constexpr\b|constinit\b|inline\b)([^;{(=]*)", body[opened:] if opened >= 0 else ""):
+            yield first + body.count("\n", 0, opened + found.start()), " ".join(found.group(0).split())
+
+
+@functools.lru_cache(maxsize=None)
+def short_lived(text):
+    """(line, what does not live as long as calls may come) in one file."""
+    code = bare(text)
+    found = [(line, f"{what}: destroyed at the process's end, and a fork may find it half made; use support::Lasting") for line, what in static_places(code)]
+    for number, line in enumerate(code.split("\n"), 1):
+        if re.match(rf"(static |inline |const )*({OWNING}|(\w+::)*[A-Z]\w*)(<[^;=]*>)?\s+\w+\s*(=|\{{|;)", line) and not re.search(r"\b(constexpr|constinit)\b", line):
+            found.append((number, f"{line.split('=')[0].strip()[:60]}: destroyed at the process's end; make it constexpr, or a reference to support::lasting()"))
+        if re.search(r"\bthread_local\b(?!\s+constinit\b)", line) or re.search(rf"\bthread_local\b.*({OWNING})\s+\w+\s*[;={{]", line):
+            found.append((number, "thread_local: calls may come while the thread ends; make it constinit, and what has a destructor a support::PerThread"))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def forked_locks(text):
+    return places(strip(text, strings=True), r"\bstd::(\w*mutex|once_flag|call_once|condition_variable\w*)\b")
+
+
+def check_lives(root):
+    """The library may be called while the process ends, and in a forked child: see src/support/lasting.hpp and fork_safe.hpp."""
+    for path in files(root, "src") + files(root, "cache"):
+        place = path.relative_to(root)
+        text = path.read_text()
+        for line, problem in short_lived(text):
+            yield f"{place}:{line}: {problem}"
+        if folder_of(root, path) in ("tools", "check") or str(place) == "src/support/fork_safe.hpp":
+            continue  # programs
+        for line, word in forked_locks(text):
+            yield f"{place}:{line}: {word}: a forked child may find it taken; use support::Mutex or, for long work, support::Turn"
+
+
 def check_sizes(root):
     for folder in ("src", "cache", "include", "kernel_templates"):
         for path in files(root, folder):
@@ -310,7 +355,7 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_sizes, check_tests, check_top,
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_lives, check_sizes, check_tests, check_top,
           check_made]
 
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNames[] = {"TJ_CACHE_DIR", "TJ_CACHE_MAX_SIZE", "TJ_TARGET",      "TJ_DUMP_DIR",
                                   "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "TJ_TUNE", "XDG_CACHE_HOME", "HOME",
-                                  "TJ_MODEL_SEED", "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN", "TJ_MODEL_REPORT"};
+                                  "TJ_MODEL_SEED", "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN", "TJ_MODEL_REPORT", "TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"};
 
 /// Only the given variables are set while it lives.
 class Variables {
