@@ -6,6 +6,7 @@
 #include "ops/chunk_o.hpp"
 #include "ops/fmha.hpp"
 #include "ops/gemm.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
@@ -20,12 +21,15 @@ struct Says {
 
 /// Null for the others.
 const Says* says(const Op& op) {
-  static const Says all[] = {
-      {&fmha_op(), fmha_workloads, fmha_tiles, nullptr, nullptr},
-      {&gemm_op(), gemm_workloads, nullptr, gemm_predicted_cycles, gemm_choice_text},
-      {&chunk_o_op(), chunk_o_workloads, chunk_o_tiles, nullptr, nullptr},
+  static constinit support::Lasting<const std::vector<Says>> all;
+  const auto make = [] {
+    return std::vector<Says>{
+        {&fmha_op(), fmha_workloads, fmha_tiles, nullptr, nullptr},
+        {&gemm_op(), gemm_workloads, nullptr, gemm_predicted_cycles, gemm_choice_text},
+        {&chunk_o_op(), chunk_o_workloads, chunk_o_tiles, nullptr, nullptr},
+    };
   };
-  for (const Says& each : all)
+  for (const Says& each : all.get(make))
     if (each.op == &op) return &each;
   return nullptr;
 }

@@ -20,6 +20,7 @@
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
+#include "support/lasting.hpp"
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/options.hpp"
@@ -49,10 +50,12 @@ struct OwnMode {
   int (*run)(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
 };
 const std::vector<OwnMode>& own_modes() {
-  static const std::vector<OwnMode> all = {
-      {"--timeline", "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a trace, a picture. On the CPU model in its steps", timeline},
-  };
-  return all;
+  static constinit support::Lasting<const std::vector<OwnMode>> all;
+  return all.get([] {
+    return std::vector<OwnMode>{
+        {"--timeline", "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a trace, a picture. On the CPU model in its steps", timeline},
+    };
+  });
 }
 
 constexpr const char* kFooter =

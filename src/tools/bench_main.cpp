@@ -8,7 +8,7 @@
 
 namespace {
 
-thread_local std::uint64_t t_allocations = 0;
+thread_local constinit std::uint64_t t_allocations = 0;
 
 void* counted(std::size_t bytes, std::size_t alignment) {
   ++t_allocations;

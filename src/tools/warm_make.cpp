@@ -25,7 +25,7 @@ std::string what(const Outcome& outcome) {
 }
 
 /// What this thread makes; the log is written by who makes.
-thread_local Outcome* making = nullptr;
+thread_local constinit Outcome* making = nullptr;
 
 Outcome make(Runtime& runtime, const Job& job) {
   Outcome outcome;
