@@ -7,7 +7,7 @@
 
 namespace tj::dev {
 
-/// Where records go, and which blocks write some: src/codegen/record.hpp has the same for the host. A record is two words, the mark and its number
+/// The place of records, and the blocks that write some: src/codegen/record.hpp has the same for the host. A record is two words, the mark and its number
 /// above, the clock below.
 struct Records {
   u64 buffer;        ///< address in global memory, zeros at the begin

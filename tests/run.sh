@@ -110,6 +110,18 @@ check_mutants() { # mutants of host code that a test is known to find
   fail_stage mutants "a mutant that was found is no more" "$log"
 }
 
+check_full() { # what takes hours: every mutant of every kernel's synchronisation, 200 orders of events, random mutants of host code
+  local check=build/release/bin/tj-check what
+  for what in "--all --mutate" "--all --seeds 200"; do
+    tj_say "full: tj-check $what"
+    # shellcheck disable=SC2086 -- words
+    if timed full run "$check" $what --cache-dir build/test_cache >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full "tj-check $what" build/full.log; fi
+  done
+  tj_say "full: random mutants of host code"
+  if timed full run python3 tests/mutate.py --count 200 --jobs "$(nproc)" >>build/full.log 2>&1; then passed=$((passed + 1)); else fail_stage full mutate.py build/full.log; fi
+  tail -n 12 build/full.log
+}
+
 mkdir -p build
 tj_setup
 tj_setup_hip
@@ -129,6 +141,7 @@ if [ $quick = 0 ]; then
   done
   check_syntax
   check_mutants
+  if [ -n "${TJ_TEST_FULL:-}" ]; then rm -f build/full.log; check_full; fi
 fi
 
 python3 tests/summary.py --times "$spent" ${results[@]+"${results[@]}"}

@@ -57,7 +57,7 @@ TJ_DEVICE int unit_index() {
   return static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
 }
 TJ_DEVICE int lane_of_unit() { return static_cast<int>(dev::lane_index() % 32u); }
-/// Of lane `lane` of these 32; all lanes of the warp take part.
+/// The value of lane `lane` of these 32; all lanes of the warp take part.
 TJ_DEVICE u32 from_unit(u32 value, int lane) { return dev::shuffle_from(value, static_cast<int>(dev::lane_index() / 32u) * 32 + lane); }
 
 /// Every 32 lanes count all: the loads of a lane do not depend on each other.

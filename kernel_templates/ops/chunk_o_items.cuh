@@ -52,7 +52,7 @@ TJ_DEVICE Item item_at(const Params& params, int i) {
   return {chunk, (item - chunk * params.groups) * C::kHeads};
 }
 
-/// Where a chunk's tokens lie. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong: such
+/// The place of a chunk's tokens. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong: such
 /// an item is done like any other, but nothing of it is stored.
 // No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN behind a sequence's
 // end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).

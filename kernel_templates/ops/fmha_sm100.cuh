@@ -110,7 +110,7 @@ TJ_DEVICE void begin(Softmax<C>& softmax, const Tile&) {
   softmax.sum = 0.0f;
 }
 
-/// Of 16 scores sets those from the `keys`-th on to -inf: their keys lie outside the sequence or above the diagonal.
+/// Sets those of 16 scores from the `keys`-th on to -inf: their keys lie outside the sequence or above the diagonal.
 TJ_DEVICE void mask(float (&scores)[kChunk], int keys) {
 #pragma unroll
   for (int j = 0; j < kChunk; ++j) scores[j] = j < keys ? scores[j] : dev::minus_infinity();

@@ -196,7 +196,7 @@ namespace {
 
 bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
 
-/// Of a name that is a GPU's, well written: why there is no kernel for it. Empty of any other.
+/// Why there is no kernel for a GPU of this name, where the name is well written; else empty.
 std::string why_gpu_unserved(std::string_view name) {
   const auto digits = [](std::string_view text, std::string_view set) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) { return is_one_of(c, set); });

@@ -3,6 +3,7 @@ executed instruction by instruction; what comes out is held against f64 on the s
 
 Exit status 77: no numpy, no clang with AMDGPU or no llvm-objdump of LLVM 19 or newer.
 """
+import os
 import sys
 import tempfile
 import unittest
@@ -26,8 +27,9 @@ CASES = [
 
 
 # processor, head dim, causal, queries, keys, key of the peak; the last keys come first
+MANY = 4096 if os.environ.get("TJ_TEST_FULL", "0") not in ("", "0") else 1024  # 4096 take 20 seconds
 PEAKED = [
-    ("gfx90a", 64, False, 10, 4096, 4090),
+    ("gfx90a", 64, False, 10, MANY, MANY - 6),
     ("gfx90a", 128, True, 10, 512, 0),
     ("gfx1100", 64, False, 10, 512, 400),
 ]

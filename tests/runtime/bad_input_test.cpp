@@ -138,7 +138,7 @@ TEST_CASE("a configuration, an op and a target that nobody has") {
     std::string target, then;
   };
   for (const Unknown& unknown : {Unknown{"sm_42", ": compute capability 4.2 is older than 8.0"}, {"model:", "; allowed are sm_90a, sm_100"}, {"", "; allowed are "},
-                                 {"SM_90A", "; did you mean 'sm_90a'? Allowed are "}, {"sm_90a ", "; did you mean 'sm_90a'? "}, {"model:sm90a", "; did you mean 'sm_90a'? "},
+                                 {"SM_90A", "; did you mean 'sm_90a'? Allowed are "}, {"sm_90a ", "; did you mean 'sm_90a'? "}, {"model:sm90a", "; did you mean 'model:sm_90a'? "},
                                  {"gfx1030", ": 'gfx1030' has no matrix instructions"}, {"model:gfx906", ": 'gfx906' has no matrix instructions"}, {"GFX1100", "; did you mean 'gfx1100'? "}}) {
     const Error error = error_of([&] { runtime.warm(config_of(), unknown.target); });
     CHECK(error.stage == Stage::target);

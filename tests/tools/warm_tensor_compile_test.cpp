@@ -15,6 +15,7 @@
 #include "codegen/emit.hpp"
 #include "codegen/layout.hpp"
 #include "ops/gemm.hpp"
+#include "support/full.hpp"
 #include "support/scratch.hpp"
 #include "tools/options.hpp"
 #include "tools/warm.hpp"
@@ -71,7 +72,7 @@ nlohmann::json warmed(const std::vector<std::string>& words) {
 
 TEST_CASE("what tj-warm makes by default: no spill, no warning, within the device") {
   const auto compiler = test::nvrtc_or_skip();
-  int kernels = 0, same = 0;
+  int kernels = 0, same = 0, left_out = 0;
   std::map<std::string, std::string> texts;  // of the first arch: what the other has alike is compiled once
   for (const char* name : kArchs)
     for (const ops::Op* op : ops::all())
@@ -86,14 +87,19 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
             continue;
           }
         }
+        if (!testing::full_run() && (kernels + left_out) % 2 == 1) {  // every second: a compile takes half a second
+          ++left_out;
+          continue;
+        }
         const test::DeviceKernel made = test::check_compiles(*compiler, *op, request, arch);
         texts.emplace(request.name, made.unit.text);
         check_fits(*op, request, arch, made);
         ++kernels;
       }
-  MESSAGE(kernels, " kernels, ", same, " of another arch's text");
-  CHECK(kernels >= 30);
-  CHECK(kernels + same >= 50);
+  MESSAGE(kernels, " kernels, ", same, " of another arch's text, ", left_out, " left out");
+  CHECK(kernels + left_out >= 30);
+  CHECK(kernels >= left_out);
+  CHECK(kernels + same + left_out >= 50);
 }
 
 TEST_CASE("the tool makes them for both archs at once, and finds them again") {

@@ -19,7 +19,7 @@ namespace tj::dev {
 // ---- values that are numbers, never NaN ------------------------------------------------------------------------------
 template <class Tag>
 struct Numbers {};
-/// As `pack`, but a NaN may become anything: the device's arithmetic, bit by bit.
+/// `pack` where a NaN may become anything: the device's arithmetic, bit by bit.
 TJ_DEVICE u32 pack(Numbers<F16>, float low, float high) { return pack(F16{}, low, high); }
 TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) {
   const auto rounded = [](float value) {
