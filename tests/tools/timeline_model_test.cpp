@@ -168,12 +168,12 @@ TEST_CASE("places that are full, blocks that there are none of, files that canno
     return std::pair(code, err.str());
   };
   testing::Scratch scratch;
-  const auto [code, said] = run({"--first-block", "100000"});
-  CHECK(code == tools::kExitBadUse);
-  CHECK_MESSAGE(said.find("--first-block is 100000") != std::string::npos, said);
-  const auto [other_code, other] = run({"--trace", scratch / "none" + "/trace.json"});
-  CHECK(other_code == tools::kExitBadUse);
-  CHECK_MESSAGE(other.find("--trace: cannot write") != std::string::npos, other);
+  const auto far = run({"--first-block", "100000"});
+  CHECK(far.first == tools::kExitBadUse);
+  CHECK_MESSAGE(far.second.find("--first-block is 100000") != std::string::npos, far.second);
+  const auto nowhere = run({"--trace", scratch / "none" + "/trace.json"});
+  CHECK(nowhere.first == tools::kExitBadUse);
+  CHECK_MESSAGE(nowhere.second.find("--trace: cannot write") != std::string::npos, nowhere.second);
   std::ostringstream out, err;
   CHECK(tools::timeline({"--op", "gemm", "--target", "model:sm_90a", "--dtype", "f16", "--tile", "128x128x64", "--m", "128", "--n", "128", "--k", "2048", "--records", "64", "--svg", scratch / "x.svg"}, out, err) == tools::kExitBadUse);
   CHECK_MESSAGE(err.str().find("--records is 64") != std::string::npos, err.str());

@@ -86,7 +86,8 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
       {small({"--rows", "9"}), "--rows"},
       {{"--op", "fmha", "--nonsense", "1"}, "nonsense"},
   };
-  for (const auto& [words, part] : cases) {
+  for (const auto& [words, named] : cases) {
+    const std::string& part = named;  // clang 14 captures no binding
     const Run result = run(words);
     CAPTURE(part);
     CHECK(result.code == tools::kExitBadUse);
