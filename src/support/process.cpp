@@ -29,6 +29,19 @@
 #include "support/lasting.hpp"
 #include "support/patience.hpp"
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TJ_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(TJ_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
+// The sanitizer's own clone() takes the child for a fork, though it shares our memory: the C library's is called by its other name.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+constexpr auto clone_process = &__clone;
+#else
+constexpr auto clone_process = &::clone;
+#endif
+
 namespace tj::support {
 namespace {
 
@@ -169,7 +182,7 @@ int start_process(std::vector<std::string> words, std::vector<std::string> envir
   const std::unique_ptr<std::byte[]> stack(new std::byte[kStackBytes]);
   const auto top = reinterpret_cast<std::uintptr_t>(stack.get() + kStackBytes) / kAlignment * kAlignment;
   const Undisturbed undisturbed;
-  child = ::clone(&child_main, reinterpret_cast<void*>(top), CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
+  child = clone_process(&child_main, reinterpret_cast<void*>(top), CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
   if (child < 0) return errno;
   if (start.error != 0) wait_for_process(child);
   return start.error;
