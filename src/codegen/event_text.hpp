@@ -34,7 +34,7 @@ class EventWriter {
 
  private:
   void write_event(const Event& event, const Section& section);
-  // Of units that record (event_marks.cpp).
+  // These are for units that record (event_marks.cpp).
   void write_marked(const Event& event, const Section& section);
   void mark(MarkKind kind, const Event& event, const Section& section, const std::vector<std::string>& what = {});
   std::vector<std::string> waited_for(const Event& event, const Section& section) const;

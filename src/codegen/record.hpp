@@ -28,7 +28,7 @@ enum class MarkKind {
   wait_end     ///< (the same)
 };
 
-/// As reports spell it: "node begin".
+/// The spelling of reports: "node begin".
 const char* name_of(MarkKind kind);
 
 struct Mark {
@@ -44,7 +44,7 @@ struct Mark {
 inline constexpr int kMarkNumberBits = 20;                           ///< of a record's first word
 inline constexpr int kMaxMarks = (1 << (32 - kMarkNumberBits)) - 1;  ///< ids count from 1: a record is never 0
 
-/// What stands behind a recording unit's parameter, at a multiple of 8: kernel_templates/recording.cuh.
+/// The struct behind a recording unit's parameter, at a multiple of 8: kernel_templates/recording.cuh.
 struct RecordsParam {
   std::uint64_t buffer = 0;
   std::uint32_t first_block = 0, blocks = 0, warps = 0, warp_bytes = 0;
@@ -58,7 +58,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == 8, "as kernel_templates/recording.cuh");
 
-/// Where RecordsParam lies behind a parameter of so many bytes.
+/// The offset of RecordsParam behind a parameter of so many bytes.
 constexpr std::size_t records_offset(std::size_t params_bytes) { return (params_bytes + 7) / 8 * 8; }
 
 /// Names that recording units use besides those of all units.

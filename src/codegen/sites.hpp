@@ -1,4 +1,4 @@
-// What reports call the parts of a unit: its sites, the calls of its nodes, and the marks of one that records.
+// The names that reports give the parts of a unit: its sites, the calls of its nodes, and the marks of one that records.
 //
 // Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique in a unit and
 // count from 1, sites, calls and marks apart.
