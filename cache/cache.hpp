@@ -25,7 +25,8 @@ struct Key {
   std::string compiler_hex;  ///< hash of the compiler's identity; empty: any compiler's entry matches
 };
 
-/// request: op, types, flags, target, options, build id ... compiler: kind, path, size, mtime; empty fields = no compiler.
+/// request: op, types, flags, target, options, build id ... compiler: kind, path, size, mtime; empty fields = no
+/// compiler.
 Key make_key(const Fields& request, const Fields& compiler);
 
 struct Entry {
@@ -45,13 +46,15 @@ struct ListedEntry {
 /// How long somebody waits for a key's lock.
 struct LockWait {
   double limit_s = 0;  ///< 0: as long as it takes
-  /// Told from time to time, first after a second, for how long it has been and for whom ("process 1234 (tj-warm)"); and once when the time is over.
+  /// Told from time to time, first after a second, for how long it has been and for whom ("process 1234 (tj-warm)");
+  /// and once when the time is over.
   std::function<void(double waited_s, const std::string& holder, bool over)> says;
 };
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
 
-/// In each message that says why what store() was given is not on disk: the first is a warning, the others go to level debug.
+/// In each message that says why what store() was given is not on disk: the first is a warning, the others go to level
+/// debug.
 inline constexpr std::string_view kNotKept = "kept in memory only";
 
 class Store {
@@ -61,8 +64,8 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
-  /// All entries with this second half of a key, in the order of their names; each counts as used. For what a few small entries
-  /// hold together: every one is read.
+  /// All entries with this second half of a key, in the order of their names; each counts as used. For what a few small
+  /// entries hold together: every one is read.
   std::vector<std::pair<Key, Entry>> load_all(const std::string& compiler_hex);
   /// When entries last came or went, in ns since 1970; 0 when there is no directory.
   std::int64_t changed_ns() const;

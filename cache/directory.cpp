@@ -45,7 +45,7 @@ bool make_directories(const std::string& path) {
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
       // On a read-only or foreign parent mkdir may refuse before it says that the directory exists.
-      struct stat status {};
+      struct stat status{};
       const int error = errno;
       if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
         errno = error;
@@ -72,12 +72,12 @@ FileDescriptor open_directory(const std::string& path, WhenMissing when_missing,
   }
   if (!directory) {
     const int error = errno;
-    struct stat link {};
+    struct stat link{};
     const bool is_link = ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
     *problem = is_link ? "it is a symbolic link, which is not followed; name the real directory" : errno_text(error);
     return {};
   }
-  struct stat status {};
+  struct stat status{};
   *problem = ::fstat(directory.get(), &status) != 0 ? errno_text(errno) : distrust(status);
   return problem->empty() ? std::move(directory) : FileDescriptor();
 }
@@ -101,7 +101,7 @@ std::vector<std::string> list_names(int directory, std::string* problem) {
 }
 
 bool file_info(int directory, const std::string& name, FileInfo* info) {
-  struct stat status {};
+  struct stat status{};
   if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
   *info = to_info(name, status);
   return true;
@@ -132,7 +132,7 @@ std::optional<ReadFile> read_file(int directory, const std::string& name, std::s
     if (errno != ENOENT) *problem = errno == ELOOP ? "it is a symbolic link" : errno_text(errno);
     return std::nullopt;
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) {
     *problem = errno_text(errno);
   } else if (!S_ISREG(status.st_mode)) {

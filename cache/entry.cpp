@@ -151,9 +151,7 @@ std::optional<Entry> decode(std::string_view bytes, const Key* expected, std::st
   return entry;
 }
 
-std::string file_name(const Key& key) {
-  return support::cat(key.request_hex, '-', key.compiler_hex, kSuffix);
-}
+std::string file_name(const Key& key) { return support::cat(key.request_hex, '-', key.compiler_hex, kSuffix); }
 
 bool is_well_formed(const Key& key) {
   return !key.request_hex.empty() && is_hex_like(key.request_hex) && is_hex_like(key.compiler_hex);

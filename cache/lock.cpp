@@ -1,7 +1,8 @@
 // Open file description locks on one lock file: each key locks the byte at an offset that is its hash.
 //
-// One file for all keys leaves nothing to clean up. Keys whose offsets collide wait for each other, nothing worse. The file's first bytes
-// are notes in which holders say who they are: one place for each hash, read for messages alone and never believed for anything else.
+// One file for all keys leaves nothing to clean up. Keys whose offsets collide wait for each other, nothing worse. The
+// file's first bytes are notes in which holders say who they are: one place for each hash, read for messages alone and
+// never believed for anything else.
 #include "cache/lock.hpp"
 
 #include <fcntl.h>
@@ -40,7 +41,8 @@ off_t offset_of(const Key& key) {
   return static_cast<off_t>(offset >> 2);  // with its length still a positive off_t
 }
 
-// ---- notes ---------------------------------------------------------------------------------------------------------------
+// ---- notes
+// ---------------------------------------------------------------------------------------------------------------
 
 off_t place_of(off_t offset) { return offset % kNotes * static_cast<off_t>(kNoteBytes); }
 
@@ -63,7 +65,9 @@ void write_note(const LockFile& file, off_t offset, std::string note) {
 }
 
 void sign(const LockFile& file, off_t offset) {
-  write_note(file, offset, support::cat(offset, ' ', ::getpid(), ' ', plain(program_invocation_short_name), ' ', plain(host_name()), '\n'));
+  write_note(
+      file, offset,
+      support::cat(offset, ' ', ::getpid(), ' ', plain(program_invocation_short_name), ' ', plain(host_name()), '\n'));
 }
 
 /// "process 1234 (tj-warm)", or words for one that left no note.
@@ -81,7 +85,9 @@ std::string holder(const LockFile& file, off_t offset) {
 
 class HeldLock {
  public:
-  HeldLock(LockFile file, off_t offset) : file_(std::move(file)), offset_(offset), opener_(::getpid()) { sign(file_, offset_); }
+  HeldLock(LockFile file, off_t offset) : file_(std::move(file)), offset_(offset), opener_(::getpid()) {
+    sign(file_, offset_);
+  }
   ~HeldLock() {
     if (opener_ == ::getpid()) write_note(file_, offset_, {});  // in a child the number may mean another file
   }
@@ -96,12 +102,13 @@ class HeldLock {
 
 /// False when the file was deleted or replaced while we waited: then a lock on it excludes nobody any more.
 bool still_there(int directory, const LockFile& file) {
-  struct stat opened {}, named {};
+  struct stat opened{}, named{};
   return ::fstat(file.get(), &opened) == 0 && ::fstatat(directory, kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// 0, EAGAIN when the time is over, or another errno. Asks again and again: a call that waits could not be given up in a thread.
+/// 0, EAGAIN when the time is over, or another errno. Asks again and again: a call that waits could not be given up in
+/// a thread.
 int lock_byte(const LockFile& file, off_t offset, support::Patience& patience, const LockWait& wait) {
   auto pause = kFirstPause;
   for (;;) {

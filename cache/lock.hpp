@@ -1,7 +1,8 @@
 // One maker a key, across threads and processes.
 //
-// Decides how makers exclude each other: by locks that the kernel holds, so that they end with their holder; and how a waiter learns who
-// the holder is. Invariant: failing to lock is never an error; correctness rests on the atomic publication of entries alone.
+// Decides how makers exclude each other: by locks that the kernel holds, so that they end with their holder; and how a
+// waiter learns who the holder is. Invariant: failing to lock is never an error; correctness rests on the atomic
+// publication of entries alone.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@ namespace tj::cache {
 
 inline constexpr const char* kLockFile = ".lock";
 
-/// Waits as long as `wait` says until this thread holds the key's lock in the open directory. Null, with the reason, when the time is over
-/// and where locks do not work.
+/// Waits as long as `wait` says until this thread holds the key's lock in the open directory. Null, with the reason,
+/// when the time is over and where locks do not work.
 std::shared_ptr<void> lock_key(int directory, const Key& key, const LockWait& wait, std::string* problem);
 
 }  // namespace tj::cache

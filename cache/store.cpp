@@ -85,7 +85,7 @@ struct Store::Impl {
   std::uint64_t max_size_bytes = 0;
   LogFunction log;
   std::atomic<bool> warned{false};
-  support::Mutex mutex;             // of `reported`, held for a look-up only
+  support::Mutex mutex;  // of `reported`, held for a look-up only
   std::set<std::string> reported;
 
   void say(LogLevel level, const std::string& message) const {
@@ -99,8 +99,7 @@ struct Store::Impl {
       const std::lock_guard guard(mutex);
       if (!reported.insert(name).second) return;
     }
-    say(LogLevel::warn, cat("kernel cache: ", directory, "/", name, " is not used: ", problem,
-                            ". ", consequence));
+    say(LogLevel::warn, cat("kernel cache: ", directory, "/", name, " is not used: ", problem, ". ", consequence));
   }
 
   FileDescriptor open(WhenMissing when_missing) {
@@ -111,13 +110,14 @@ struct Store::Impl {
     std::string problem;
     FileDescriptor opened = open_directory(directory, when_missing, &problem);
     if (!problem.empty()) {
-      warn_once(cat("cannot use ", directory, ": ", problem,
-                    ". Kernels are ", kNotKept, "; give TJ_CACHE_DIR a directory of your own."));
+      warn_once(cat("cannot use ", directory, ": ", problem, ". Kernels are ", kNotKept,
+                    "; give TJ_CACHE_DIR a directory of your own."));
     }
     return opened;
   }
 
-  std::optional<Entry> load_file(int opened, const std::string& name, const Key& key, const char* consequence = kMadeAgain) {
+  std::optional<Entry> load_file(int opened, const std::string& name, const Key& key,
+                                 const char* consequence = kMadeAgain) {
     std::string problem;
     std::optional<ReadFile> file = read_file(opened, name, &problem);
     std::optional<Entry> entry;
@@ -171,7 +171,8 @@ std::vector<std::pair<Key, Entry>> Store::load_all(const std::string& compiler_h
   for (const std::string& name : names) {
     Key key;
     if (!parse_file_name(name, &key) || key.compiler_hex != compiler_hex) continue;
-    if (auto entry = impl_->load_file(opened.get(), name, key, kLeftOut)) found.emplace_back(std::move(key), std::move(*entry));
+    if (auto entry = impl_->load_file(opened.get(), name, key, kLeftOut))
+      found.emplace_back(std::move(key), std::move(*entry));
   }
   return found;
 }
@@ -193,8 +194,8 @@ bool Store::store(const Key& key, const Entry& entry) {
   constexpr std::uint64_t kMaxBytes = kMaxFileBytes;
   const std::uint64_t bound = impl_->max_size_bytes != 0 ? std::min(impl_->max_size_bytes, kMaxBytes) : kMaxBytes;
   if (bytes.size() > bound) {
-    impl_->warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound,
-                         " bytes and is ", kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 1G counts here)."));
+    impl_->warn_once(cat("an entry of ", bytes.size(), " bytes exceeds the bound of ", bound, " bytes and is ",
+                         kNotKept, "; raise TJ_CACHE_MAX_SIZE (at most 1G counts here)."));
     return false;
   }
   {
@@ -203,8 +204,8 @@ bool Store::store(const Key& key, const Entry& entry) {
     file.stamp();
     file.commit();
     if (!file.ok()) {
-      impl_->warn_once(cat("cannot write into ", impl_->directory, ": ", file.problem(),
-                           ". New kernels are ", kNotKept, "."));
+      impl_->warn_once(
+          cat("cannot write into ", impl_->directory, ": ", file.problem(), ". New kernels are ", kNotKept, "."));
       return false;
     }
   }
@@ -235,9 +236,8 @@ std::string Store::cannot_keep() const {
 std::vector<ListedEntry> Store::list(std::string* problem) const {
   std::vector<ListedEntry> listed;
   std::string reason = impl_->directory.empty() ? kNoDirectory : "";
-  const FileDescriptor opened = impl_->directory.empty()
-                                    ? FileDescriptor()
-                                    : open_directory(impl_->directory, WhenMissing::leave, &reason);
+  const FileDescriptor opened =
+      impl_->directory.empty() ? FileDescriptor() : open_directory(impl_->directory, WhenMissing::leave, &reason);
   if (!opened) {
     if (problem != nullptr) *problem = reason.empty() ? "it does not exist" : reason;
     return listed;

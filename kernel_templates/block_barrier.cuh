@@ -1,8 +1,8 @@
-// What archs lack whose only barrier is that of the whole block, and whose threads bring what they copy through their registers: declared
-// by name, so that pipeline.cuh compiles, and refused in words once a unit or a body gets there.
+// What archs lack whose only barrier is that of the whole block, and whose threads bring what they copy through their
+// registers: declared by name, so that pipeline.cuh compiles, and refused in words once a unit or a body gets there.
 //
-// Decides no instruction: the same text serves the device and the model. Included by arch/amd.cuh of both. Invariant: between parts of a
-// block there is block_sync and nothing else.
+// Decides no instruction: the same text serves the device and the model. Included by arch/amd.cuh of both. Invariant:
+// between parts of a block there is block_sync and nothing else.
 #pragma once
 
 #include "no_copy_engine.cuh"
@@ -59,7 +59,8 @@ TJ_DEVICE void copy_async_arrive(u32) {
 }
 template <class... Arguments>
 TJ_DEVICE u32 grid_blocks(Arguments...) {
-  static_assert(detail::kHere<Arguments...>, "how many blocks a grid has is an implicit argument here; take it from the kernel's parameter");
+  static_assert(detail::kHere<Arguments...>,
+                "how many blocks a grid has is an implicit argument here; take it from the kernel's parameter");
   return 0;
 }
 

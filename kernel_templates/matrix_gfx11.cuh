@@ -1,8 +1,10 @@
-// Which lane holds what of the matrix instruction of gfx11, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
+// Which lane holds what of the matrix instruction of gfx11, 16 rows, 16 columns, 16 of K: the same text on devices and
+// on the model.
 //
-// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order, two a word. So the
-// sums' rows are what K is of a next product whose operand they become. Included by arch/gfx11.cuh of both, after arch/amd.cuh.
-// Source: AMD RDNA 3 ISA reference guide, "WMMA instructions"; AMD GPUOpen, "How to accelerate AI applications on RDNA 3 using WMMA".
+// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order,
+// two a word. So the sums' rows are what K is of a next product whose operand they become. Included by arch/gfx11.cuh
+// of both, after arch/amd.cuh. Source: AMD RDNA 3 ISA reference guide, "WMMA instructions"; AMD GPUOpen, "How to
+// accelerate AI applications on RDNA 3 using WMMA".
 #pragma once
 
 namespace tj::dev {
@@ -16,8 +18,8 @@ TJ_DEVICE u32 operand_k() { return 0u; }
 TJ_DEVICE u32 sum_row(int v) { return 2u * static_cast<u32>(v) + lane_index() / 16u; }
 TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
 
-/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the right one), their
-/// rows its K. Of these lanes 0 to 15 have the even ones, the others the odd ones, and both need all.
+/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the
+/// right one), their rows its K. Of these lanes 0 to 15 have the even ones, the others the odd ones, and both need all.
 template <class Tag>
 TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   const bool odd = lane_index() >= 16u;
@@ -30,10 +32,11 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
   }
 }
 
-/// At which row of the sums stands what is at place `place` of K below: of four neighbours the inner two change places. So the rows of two
-/// places whose bits do not meet add up to that of their sum.
+/// At which row of the sums stands what is at place `place` of K below: of four neighbours the inner two change places.
+/// So the rows of two places whose bits do not meet add up to that of their sum.
 TJ_DEVICE constexpr u32 row_at(u32 place) { return (place & ~3u) | (place & 1u) << 1 | (place >> 1 & 1u); }
-/// The same with K as the sums come, where whoever makes the other operand goes by row_at: no word is put together anew.
+/// The same with K as the sums come, where whoever makes the other operand goes by row_at: no word is put together
+/// anew.
 template <class Tag>
 TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   const bool odd = lane_index() >= 16u;

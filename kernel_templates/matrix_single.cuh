@@ -1,9 +1,10 @@
-// Which lane holds what of the matrix instructions of gfx12 and gfx9, 16 rows, 16 columns, 16 of K: the same text on devices and on the model.
+// Which lane holds what of the matrix instructions of gfx12 and gfx9, 16 rows, 16 columns, 16 of K: the same text on
+// devices and on the model.
 //
-// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order, two a word. So the
-// sums' rows are what K is of a next product whose operand they become. Each element is in one lane, whether a wave has 32 or 64.
-// Included by arch/gfx12.cuh and arch/gfx9.cuh of both, after arch/amd.cuh.
-// Source: AMD RDNA 4 ISA reference guide, "WMMA instructions"; CDNA 2 and 3 ISA reference guides, "Matrix arithmetic instructions".
+// Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order,
+// two a word. So the sums' rows are what K is of a next product whose operand they become. Each element is in one lane,
+// whether a wave has 32 or 64. Included by arch/gfx12.cuh and arch/gfx9.cuh of both, after arch/amd.cuh. Source: AMD
+// RDNA 4 ISA reference guide, "WMMA instructions"; CDNA 2 and 3 ISA reference guides, "Matrix arithmetic instructions".
 #pragma once
 
 namespace tj::dev {
@@ -17,8 +18,8 @@ TJ_DEVICE u32 operand_k() { return lane_index() / 16u * static_cast<u32>(kSums);
 TJ_DEVICE u32 sum_row(int v) { return lane_index() / 16u * static_cast<u32>(kSums) + static_cast<u32>(v); }
 TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
 
-/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the right one), their
-/// rows its K. They are where they are wanted.
+/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the
+/// right one), their rows its K. They are where they are wanted.
 template <class Tag>
 TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
 #pragma unroll

@@ -1,9 +1,10 @@
-// What archs without a copy engine, clusters and registers that move have in place of these: primitives with nothing to do, and by their
-// names those that they lack, so that a node body which never gets there compiles, and one which does is refused in words.
+// What archs without a copy engine, clusters and registers that move have in place of these: primitives with nothing to
+// do, and by their names those that they lack, so that a node body which never gets there compiles, and one which does
+// is refused in words.
 //
-// Decides no instruction: the same text serves the device and the model. Included by before_sm90.cuh and block_barrier.cuh, which add
-// what their archs have beside. Invariant: what an arch with a copy engine offers is declared here or by those, so that node bodies may
-// choose by kBulkCopies.
+// Decides no instruction: the same text serves the device and the model. Included by before_sm90.cuh and
+// block_barrier.cuh, which add what their archs have beside. Invariant: what an arch with a copy engine offers is
+// declared here or by those, so that node bodies may choose by kBulkCopies.
 #pragma once
 
 namespace tj::dev {

@@ -1,7 +1,8 @@
-// Pieces of 16 bytes, eight 16-bit elements, on their way from registers to rows in shared memory. Included by node bodies of archs whose
-// copies pass through registers.
+// Pieces of 16 bytes, eight 16-bit elements, on their way from registers to rows in shared memory. Included by node
+// bodies of archs whose copies pass through registers.
 //
-// Decides how a piece is stored where rows begin at multiples of 8 bytes alone, and how pieces of rows become words of columns.
+// Decides how a piece is stored where rows begin at multiples of 8 bytes alone, and how pieces of rows become words of
+// columns.
 #pragma once
 
 namespace tj::dev {

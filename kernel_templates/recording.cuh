@@ -1,20 +1,21 @@
 // Times at which a role comes to what its unit marks. Included by units that record, after the arch file.
 //
-// Decides which thread writes and where a record goes; the clock and the store are the arch's, and what a mark means is known to whoever
-// wrote the unit (src/codegen/record.hpp). Does not wait for anything, and orders nothing. Invariant: one thread of a role writes, into the
-// places of its own warp and of its own block; when these are full it writes no more.
+// Decides which thread writes and where a record goes; the clock and the store are the arch's, and what a mark means is
+// known to whoever wrote the unit (src/codegen/record.hpp). Does not wait for anything, and orders nothing. Invariant:
+// one thread of a role writes, into the places of its own warp and of its own block; when these are full it writes no
+// more.
 #pragma once
 
 namespace tj::dev {
 
-/// The place of records, and the blocks that write some: src/codegen/record.hpp has the same for the host. A record is two words, the mark and its number
-/// above, the clock below.
+/// The place of records, and the blocks that write some: src/codegen/record.hpp has the same for the host. A record is
+/// two words, the mark and its number above, the clock below.
 struct Records {
-  u64 buffer;        ///< address in global memory, zeros at the begin
-  u32 first_block;   ///< blocks first_block to first_block + blocks - 1 write
+  u64 buffer;       ///< address in global memory, zeros at the begin
+  u32 first_block;  ///< blocks first_block to first_block + blocks - 1 write
   u32 blocks;
-  u32 warps;         ///< of a block: each has its own places, be they used or not
-  u32 warp_bytes;    ///< of them, a power of two
+  u32 warps;       ///< of a block: each has its own places, be they used or not
+  u32 warp_bytes;  ///< of them, a power of two
 };
 
 inline constexpr u32 kNoRecord = ~0u;
@@ -26,12 +27,15 @@ TJ_DEVICE u32 record_begin(const Records& records, u32 warp, bool writes) {
   return writes && block < records.blocks ? (block * records.warps + warp) * records.warp_bytes : kNoRecord;
 }
 
-/// All threads of the role come here together; nothing branches, so that the role's matrix instructions stay one pipeline.
+/// All threads of the role come here together; nothing branches, so that the role's matrix instructions stay one
+/// pipeline.
 template <int Mark>
 TJ_DEVICE void record(const Records& records, u32& next, int number) {
   const u32 time = clock_now();
   const bool writes = next != kNoRecord;
-  store_record(records.buffer + next, static_cast<u32>(Mark) << kNumberBits | (static_cast<u32>(number) & ((1u << kNumberBits) - 1u)), time, writes);
+  store_record(records.buffer + next,
+               static_cast<u32>(Mark) << kNumberBits | (static_cast<u32>(number) & ((1u << kNumberBits) - 1u)), time,
+               writes);
   const u32 behind = next + kRecordBytes;
   next = writes && (behind & (records.warp_bytes - 1u)) != 0 ? behind : kNoRecord;
 }

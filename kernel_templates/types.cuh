@@ -1,4 +1,5 @@
-// Types that device code and the host that launches it share. No standard headers: device code compiles in milliseconds.
+// Types that device code and the host that launches it share. No standard headers: device code compiles in
+// milliseconds.
 //
 // Decides the layout of what travels by value in a launch. Invariant: plain data, same layout for every compiler.
 #pragma once

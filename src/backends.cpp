@@ -15,12 +15,17 @@ using support::fail;
 namespace {
 
 const arch::Arch* first_arch(std::string_view vendor) {
-  return *std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) { return each->vendor == vendor; });
+  return *std::find_if(arch::all().begin(), arch::all().end(),
+                       [&](const arch::Arch* each) { return each->vendor == vendor; });
 }
 
 }  // namespace
 
-Backends::Backends(const support::Settings& settings, const support::Log& log) : log_(log), hip_compiler_(settings.hip_compiler), compile_limit_s_(settings.compile_limit_s), model_settings_(settings.model) {
+Backends::Backends(const support::Settings& settings, const support::Log& log)
+    : log_(log),
+      hip_compiler_(settings.hip_compiler),
+      compile_limit_s_(settings.compile_limit_s),
+      model_settings_(settings.model) {
   if (!settings.target.empty()) forced_ = std::make_unique<arch::Target>(arch::parse_target(settings.target));
 }
 
@@ -39,8 +44,10 @@ std::shared_ptr<launch::Driver> Backends::driver_if_present(DeviceKind kind) {
       case DeviceKind::cpu:
         if (!model_) model_ = model_settings_.given() ? open_reporting_model(model_settings_) : launch::open_model();
         return model_;
-      case DeviceKind::cuda: return once(cuda_, launch::open_cuda);
-      case DeviceKind::hip: return once(hip_, launch::open_hip);
+      case DeviceKind::cuda:
+        return once(cuda_, launch::open_cuda);
+      case DeviceKind::hip:
+        return once(hip_, launch::open_hip);
     }
     return nullptr;
   };
@@ -54,11 +61,15 @@ std::shared_ptr<launch::Driver> Backends::driver(Device device) {
   if (!found) {
     const bool amd = device.kind == DeviceKind::hip;
     const arch::Target model{forced_ ? forced_->arch : first_arch(amd ? "amd" : "nvidia"), true};
-    fail(Stage::launch, Code::not_found, cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason, "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
+    fail(Stage::launch, Code::not_found,
+         cat("no driver for ", to_string(device), ": ", (amd ? hip_ : cuda_).reason,
+             "; without a GPU use cpu tensors and TJ_TARGET=", model.name()));
   }
   if (device.index < 0 || device.index >= found->device_count()) {
-    if (device.kind == DeviceKind::cpu) fail(Stage::argument, Code::invalid_argument, cat("device cpu has index ", device.index, "; allowed: 0"));
-    fail(Stage::argument, Code::invalid_argument, cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
+    if (device.kind == DeviceKind::cpu)
+      fail(Stage::argument, Code::invalid_argument, cat("device cpu has index ", device.index, "; allowed: 0"));
+    fail(Stage::argument, Code::invalid_argument,
+         cat("device ", to_string(device), " does not exist; there are ", found->device_count()));
   }
   return found;
 }
@@ -67,10 +78,13 @@ arch::Target Backends::detect(Device device) {
   if (device.kind == DeviceKind::cpu) return {arch::all().front(), true};
   const launch::DeviceInfo info = driver(device)->device_info(device.index);
   const bool by_name = !info.processor.empty();
-  const arch::Arch* found = by_name ? arch::for_device(info.vendor, info.processor) : arch::for_device(info.vendor, info.major, info.minor);
+  const arch::Arch* found =
+      by_name ? arch::for_device(info.vendor, info.processor) : arch::for_device(info.vendor, info.major, info.minor);
   if (found == nullptr)
     fail(Stage::target, Code::unsupported,
-         cat(to_string(device), " (", info.name, ") is not served: ", by_name ? arch::why_unserved(info.vendor, info.processor) : arch::why_unserved(info.vendor, info.major, info.minor)));
+         cat(to_string(device), " (", info.name, ") is not served: ",
+             by_name ? arch::why_unserved(info.vendor, info.processor)
+                     : arch::why_unserved(info.vendor, info.major, info.minor)));
   return {found, false};
 }
 
@@ -78,23 +92,28 @@ arch::Target Backends::target(Device device) {
   if (!forced_) return detect(device);
   if (forced_->model) {
     if (device.kind != DeviceKind::cpu)
-      fail(Stage::target, Code::invalid_argument, cat("target '", forced_->name(), "' runs on the cpu, but the device is ", to_string(device)));
+      fail(Stage::target, Code::invalid_argument,
+           cat("target '", forced_->name(), "' runs on the cpu, but the device is ", to_string(device)));
     return *forced_;
   }
   const arch::Target detected = device.kind == DeviceKind::cpu ? arch::Target{} : detect(device);
   if (detected.arch == nullptr || !arch::same_devices(*detected.arch, *forced_->arch))
     fail(Stage::target, Code::invalid_argument,
-         cat("target '", forced_->name(), "' does not run on ", to_string(device), detected.arch ? " (" + detected.name() + ")" : std::string(),
+         cat("target '", forced_->name(), "' does not run on ", to_string(device),
+             detected.arch ? " (" + detected.name() + ")" : std::string(),
              "; unset TJ_TARGET or Options::target, or use model:", forced_->arch->name, " with cpu tensors"));
   return *forced_;
 }
 
 Backends::Archs Backends::archs_of(const arch::Target& target) const {
   Archs archs{target.arch, {}};
-  if (forced_ || target.model) return archs;  // what was asked for is obeyed, and the model stands for an arch that serves everything
+  if (forced_ || target.model)
+    return archs;  // what was asked for is obeyed, and the model stands for an arch that serves everything
   for (const ops::Op* op : ops::all()) {
     if (op->serves(*target.arch)) continue;
-    const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) { return arch::same_devices(*each, *target.arch) && op->serves(*each); });
+    const auto other = std::find_if(arch::all().begin(), arch::all().end(), [&](const arch::Arch* each) {
+      return arch::same_devices(*each, *target.arch) && op->serves(*each);
+    });
     if (other != arch::all().end()) archs.others.emplace_back(op->name(), *other);
   }
   return archs;
@@ -133,8 +152,10 @@ arch::Target Backends::target(Device device, const ops::Maker& op) {
     first = warned_.emplace(to_string(device), op.name()).second;
   }
   if (first)
-    log_(LogLevel::warn, cat(op.name(), " has no kernel for '", target.name(), "', the usual target of ", to_string(device), "; it takes '", taken.name,
-                             "' there, which is for the same devices. TJ_TARGET=", taken.name, " takes it for every op"));
+    log_(LogLevel::warn,
+         cat(op.name(), " has no kernel for '", target.name(), "', the usual target of ", to_string(device),
+             "; it takes '", taken.name, "' there, which is for the same devices. TJ_TARGET=", taken.name,
+             " takes it for every op"));
   target.arch = &taken;
   return target;
 }
@@ -143,10 +164,12 @@ Device Backends::default_device() {
   const Device cpu{DeviceKind::cpu, 0};
   if (forced_ && forced_->model) return cpu;
   for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip}) {
-    if (forced_ && (forced_->arch->vendor == "amd") != (kind == DeviceKind::hip)) continue;  // nothing there could run it
+    if (forced_ && (forced_->arch->vendor == "amd") != (kind == DeviceKind::hip))
+      continue;  // nothing there could run it
     const auto found = driver_if_present(kind);
     if (found && found->device_count() > 0) return {kind, kind == DeviceKind::hip ? first_served(*found) : 0};
-    if (forced_) return {kind, 0};  // the CPU would not be what was asked for: whoever uses the device is told why it is not there
+    if (forced_)
+      return {kind, 0};  // the CPU would not be what was asked for: whoever uses the device is told why it is not there
   }
   return cpu;
 }

@@ -1,6 +1,7 @@
 // The drivers and compilers of one runtime, opened when first needed.
 //
-// Decides which driver a device needs and which target a device runs, and an op on it. Invariant: opened once, then constant; thread safe.
+// Decides which driver a device needs and which target a device runs, and an op on it. Invariant: opened once, then
+// constant; thread safe.
 #pragma once
 
 #include <array>
@@ -35,8 +36,9 @@ class Backends {
   std::shared_ptr<launch::Driver> driver_if_present(DeviceKind kind);
   /// Throws tj::Error(target) when nothing serves the device or the setting contradicts it.
   arch::Target target(Device device);
-  /// The target that the op's kernels are made for there: target(device); where that does not serve the op and nobody asked for it, the first of the same
-  /// devices that does, with a warning, one for each device and op. Where none does it is target(device), which the op refuses.
+  /// The target that the op's kernels are made for there: target(device); where that does not serve the op and nobody
+  /// asked for it, the first of the same devices that does, with a warning, one for each device and op. Where none does
+  /// it is target(device), which the op refuses.
   arch::Target target(Device device, const ops::Maker& op);
   /// That of target(); without a lock once it is known.
   const arch::Arch& arch(Device device);
@@ -52,7 +54,8 @@ class Backends {
   /// The archs of a device: `usual`, but for ops that it does not serve and another of the same devices does.
   struct Archs {
     const arch::Arch* usual = nullptr;
-    std::vector<std::pair<std::string_view, const arch::Arch*>> others;  ///< by the op's name: all steps of a name go the same way
+    std::vector<std::pair<std::string_view, const arch::Arch*>>
+        others;  ///< by the op's name: all steps of a name go the same way
     const arch::Arch& of(std::string_view op) const noexcept {
       for (const auto& [name, arch] : others)
         if (name == op) return *arch;

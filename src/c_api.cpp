@@ -25,7 +25,7 @@
 struct tj_runtime {
   std::unique_ptr<tj::Runtime> owned;  ///< empty for the process-wide one
   tj::Runtime* runtime = nullptr;
-  tj::support::Mutex mutex;              ///< guards memory; never held while the runtime is called
+  tj::support::Mutex mutex;  ///< guards memory; never held while the runtime is called
   std::unordered_map<void*, std::shared_ptr<void>> memory;
 };
 
@@ -122,10 +122,13 @@ void check_report(const tj_kernel_report* report) {
 }
 
 // The numbers of the two interfaces are one.
-static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) && TJ_INTERNAL == static_cast<int>(Code::internal));
-static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) && TJ_MODEL_FAULT == static_cast<int>(Code::model_fault));
+static_assert(TJ_INVALID_ARGUMENT == static_cast<int>(Code::invalid_argument) &&
+              TJ_INTERNAL == static_cast<int>(Code::internal));
+static_assert(TJ_COLD_IN_CAPTURE == static_cast<int>(Code::cold_in_capture) &&
+              TJ_MODEL_FAULT == static_cast<int>(Code::model_fault));
 static_assert(TJ_E4M3 == static_cast<int>(tj::DType::e4m3) && TJ_HIP == static_cast<int>(tj::DeviceKind::hip));
-static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) && TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
+static_assert(TJ_COMPILED == static_cast<int>(tj::KernelOrigin::compiled) &&
+              TJ_LOG_OFF == static_cast<int>(tj::LogLevel::off));
 static_assert(TJ_MAX_RANK == tj::kMaxRank && TJ_ACTIVATION_SILU == static_cast<int>(tj::Activation::silu));
 
 }  // namespace
@@ -191,7 +194,9 @@ tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_dev
   return guarded([&] {
     check_report(report);
     tj::Runtime& of = runtime_of(runtime);
-    write_report(std::visit([&](const auto& own) { return of.prepare(own, to_device(device, "device")); }, to_config(config)), report);
+    write_report(
+        std::visit([&](const auto& own) { return of.prepare(own, to_device(device, "device")); }, to_config(config)),
+        report);
   });
 }
 
@@ -244,18 +249,21 @@ tj_status tj_free(tj_runtime* runtime, void* memory) {
     const std::lock_guard lock(runtime->mutex);
     const auto found = runtime->memory.find(memory);
     if (found == runtime->memory.end())
-      refuse(cat("memory is ", memory, "; allowed: what tj_allocate() of this runtime gave and tj_free() did not get yet"));
+      refuse(cat("memory is ", memory,
+                 "; allowed: what tj_allocate() of this runtime gave and tj_free() did not get yet"));
     last = std::move(found->second);
     runtime->memory.erase(found);
   });
 }
 
-tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device, size_t bytes) {
+tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
+                  size_t bytes) {
   return guarded([&] {
     tj::Runtime& to = runtime_of(runtime);
     const tj::Device dst_place = to_device(dst_device, "dst_device"), src_place = to_device(src_device, "src_device");
     if (bytes == 0) return;
-    if (dst == nullptr || src == nullptr) refuse(cat(dst == nullptr ? "dst" : "src", " is null; allowed: the address of ", bytes, " bytes"));
+    if (dst == nullptr || src == nullptr)
+      refuse(cat(dst == nullptr ? "dst" : "src", " is null; allowed: the address of ", bytes, " bytes"));
     to.copy(dst, dst_place, src, src_place, bytes);
   });
 }

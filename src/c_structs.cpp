@@ -20,7 +20,8 @@ void refuse(const std::string& message, Code code) { support::fail(Stage::argume
 
 void check_size(std::uint64_t size, const char* name, std::size_t known) {
   if (size < known || size > kMostBytes)
-    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, at least ", known, " in version ", version(), " and at most ", kMostBytes));
+    refuse(cat(name, ".size is ", size, "; allowed: sizeof of the structure, at least ", known, " in version ",
+               version(), " and at most ", kMostBytes));
 }
 
 namespace {
@@ -52,7 +53,8 @@ Struct read(const Struct* given, const char* name, const Struct& defaults = {}) 
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (std::size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i] != 0)
-      refuse(cat(name, " sets a field at byte ", i, " that version ", version(), " does not know; use a newer library"), Code::unsupported);
+      refuse(cat(name, " sets a field at byte ", i, " that version ", version(), " does not know; use a newer library"),
+             Code::unsupported);
   return result;
 }
 
@@ -77,7 +79,8 @@ Tensor to_tensor(const tj_tensor* given, const char* name) {
 }
 
 FmhaConfig to_fmha(const tj_kernel_config& c) {
-  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0, c.step};
+  return {to_enum<DType>(c.dtype, TJ_E4M3, "config.dtype", kDTypes), c.head_dim, c.causal != 0, c.general_scale != 0,
+          c.step};
 }
 
 GemmConfig to_gemm(const tj_kernel_config& c) {
@@ -98,14 +101,16 @@ GemmConfig to_gemm(const tj_kernel_config& c) {
 }
 
 ChunkOConfig to_chunk_o(const tj_kernel_config& c) {
-  return {c.v_heads_per_head == 0 ? ChunkOConfig{}.v_heads_per_head : c.v_heads_per_head, c.ungated == 0, c.equal_lengths == 0, c.h_transposed != 0};
+  return {c.v_heads_per_head == 0 ? ChunkOConfig{}.v_heads_per_head : c.v_heads_per_head, c.ungated == 0,
+          c.equal_lengths == 0, c.h_transposed != 0};
 }
 
 }  // namespace
 
 Device to_device(const tj_device& device, const char* name) {
   // The name is put together only when it is needed: tensors pass here on every call.
-  if (device.kind < 0 || device.kind > TJ_HIP) refuse(cat(name, ".kind is ", device.kind, "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
+  if (device.kind < 0 || device.kind > TJ_HIP)
+    refuse(cat(name, ".kind is ", device.kind, "; allowed: 0 (cpu), 1 (cuda), 2 (hip)"));
   if (device.index < 0) refuse(cat(name, ".index is ", device.index, "; allowed: 0 and up"));
   return {static_cast<DeviceKind>(device.kind), device.index};
 }
@@ -143,7 +148,8 @@ GemmArgs to_args(const tj_gemm_args* given) {
 
 ChunkIndicesArgs to_args(const tj_chunk_indices_args* given) {
   const tj_chunk_indices_args c = read(given, "args");
-  return {to_tensor(c.cu_seqlens, "cu_seqlens"), to_tensor(c.chunk_indices, "chunk_indices"), to_tensor(c.total_chunks, "total_chunks")};
+  return {to_tensor(c.cu_seqlens, "cu_seqlens"), to_tensor(c.chunk_indices, "chunk_indices"),
+          to_tensor(c.total_chunks, "total_chunks")};
 }
 
 ChunkOArgs to_args(const tj_chunk_o_args* given) {
@@ -173,7 +179,9 @@ std::variant<FmhaConfig, GemmConfig, ChunkIndicesConfig, ChunkOConfig> to_config
   if (std::strcmp(c.op, "gemm") == 0) return to_gemm(c);
   if (std::strcmp(c.op, "chunk_indices") == 0) return ChunkIndicesConfig{};
   if (std::strcmp(c.op, "chunk_o") == 0) return to_chunk_o(c);
-  refuse(cat("config.op is \"", support::shown(c.op), "\"; allowed: ", kOps, support::meant(c.op, {"fmha", "gemm", "chunk_indices", "chunk_o"})), Code::unsupported);
+  refuse(cat("config.op is \"", support::shown(c.op), "\"; allowed: ", kOps,
+             support::meant(c.op, {"fmha", "gemm", "chunk_indices", "chunk_o"})),
+         Code::unsupported);
 }
 
 Options to_options(const tj_options* given) {
@@ -193,8 +201,11 @@ Options to_options(const tj_options* given) {
     options.log_level = to_enum<LogLevel>(o.log_level, TJ_LOG_OFF, "options.log_level", "-1 (default) to 5 (off)");
   options.use_disk_cache = to_enum<int>(o.use_disk_cache, 1, "options.use_disk_cache", "0 (no), 1 (yes)") != 0;
   if (o.reserved != 0) refuse(cat("options.reserved is ", o.reserved, "; allowed: 0"), Code::unsupported);
-  if (o.use_tuning != -1) options.use_tuning = to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;
-  if (o.wait_limit_s != -1) options.wait_limit_s = o.wait_limit_s;  // other negative ones, and no numbers, are refused with the rest
+  if (o.use_tuning != -1)
+    options.use_tuning =
+        to_enum<int>(o.use_tuning, 1, "options.use_tuning", "-1 (TJ_TUNE, else on), 0 (off), 1 (on)") != 0;
+  if (o.wait_limit_s != -1)
+    options.wait_limit_s = o.wait_limit_s;  // other negative ones, and no numbers, are refused with the rest
   if (o.compile_limit_s != -1) options.compile_limit_s = o.compile_limit_s;
   if (o.log_sink != nullptr)
     options.log_sink = [sink = o.log_sink, user = o.log_user](LogLevel level, std::string_view text) {

@@ -1,7 +1,8 @@
 // The structures of tilejit.h as the C++ types that they stand for.
 //
-// Decides how a structure of another version is read, and which values C++ could not even hold (an unknown enum number, a rank
-// above the maximum): those are refused here, all else by the C++ call. Invariant: nothing of the caller's is kept.
+// Decides how a structure of another version is read, and which values C++ could not even hold (an unknown enum number,
+// a rank above the maximum): those are refused here, all else by the C++ call. Invariant: nothing of the caller's is
+// kept.
 #pragma once
 
 #include <tilejit/tilejit.h>

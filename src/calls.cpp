@@ -1,4 +1,5 @@
-// Calls that are made of others: by an op's name, on the default device, of the process-wide runtime. Decides nothing; see runtime.hpp.
+// Calls that are made of others: by an op's name, on the default device, of the process-wide runtime. Decides nothing;
+// see runtime.hpp.
 #include <tilejit/runtime.hpp>
 
 namespace tj {
@@ -24,7 +25,9 @@ KernelReport prepare(const GemmConfig& config) { return Runtime::instance().prep
 KernelReport prepare(const GemmConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
 KernelReport prepare(const ChunkIndicesArgs& args) { return Runtime::instance().prepare(args); }
 KernelReport prepare(const ChunkIndicesConfig& config) { return Runtime::instance().prepare(config); }
-KernelReport prepare(const ChunkIndicesConfig& config, Device device) { return Runtime::instance().prepare(config, device); }
+KernelReport prepare(const ChunkIndicesConfig& config, Device device) {
+  return Runtime::instance().prepare(config, device);
+}
 KernelReport prepare(const ChunkOArgs& args) { return Runtime::instance().prepare(args); }
 KernelReport prepare(const ChunkOConfig& config) { return Runtime::instance().prepare(config); }
 KernelReport prepare(const ChunkOConfig& config, Device device) { return Runtime::instance().prepare(config, device); }

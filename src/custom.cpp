@@ -7,8 +7,8 @@
 #include "graph/code.hpp"
 #include "ops/machine.hpp"
 #include "support/fail.hpp"
-#include "support/text.hpp"
 #include "support/hash.hpp"
+#include "support/text.hpp"
 
 namespace tj {
 namespace {
@@ -26,10 +26,15 @@ template <class... Parts>
 }
 
 void check_description(const custom::Description& description) {
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.'; };
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
   const std::string& name = description.name;
-  if (name.empty() || name.size() > kMaxNameBytes || name.front() == '.' || !std::all_of(name.begin(), name.end(), plain))
-    refuse("name is '", support::shown(name), "'; allowed are 1 to ", kMaxNameBytes, " letters, digits, '_', '-' and '.', not beginning with '.'");
+  if (name.empty() || name.size() > kMaxNameBytes || name.front() == '.' ||
+      !std::all_of(name.begin(), name.end(), plain))
+    refuse("name is '", support::shown(name), "'; allowed are 1 to ", kMaxNameBytes,
+           " letters, digits, '_', '-' and '.', not beginning with '.'");
   if (description.max_stages < 0) refuse("max_stages is ", description.max_stages, "; it must be 0 (any) or more");
   if (description.max_slots < 0) refuse("max_slots is ", description.max_slots, "; it must be 0 (any) or more");
 }
@@ -43,17 +48,24 @@ std::string arch_names() {
 graph::Graph read_graph(const custom::Description& description) {
   graph::Graph graph = ops::read_graph(description.graph, description.name);
   if (!graph::has_code(graph))
-    fail(Stage::graph, Code::invalid_argument, cat("graph '", graph.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));
+    fail(Stage::graph, Code::invalid_argument,
+         cat("graph '", graph.name, "' has no 'code'; say namespace, includes and params_type of its kernel"));
   if (arch::find(graph.machine.name) == nullptr)
     fail(Stage::graph, Code::invalid_argument,
-         cat("graph '", graph.name, "' is for the machine '", graph.machine.name, "', which is no target; give machine one of ", arch_names()));
+         cat("graph '", graph.name, "' is for the machine '", graph.machine.name,
+             "', which is no target; give machine one of ", arch_names()));
   return graph;
 }
 
 }  // namespace
 
-CustomMaker::CustomMaker(const custom::Description& description, graph::Graph graph, std::vector<ops::TemplateText> templates)
-    : graph_(std::move(graph)), templates_(std::move(templates)), max_stages_(description.max_stages), max_slots_(description.max_slots), turns_(description.turns) {
+CustomMaker::CustomMaker(const custom::Description& description, graph::Graph graph,
+                         std::vector<ops::TemplateText> templates)
+    : graph_(std::move(graph)),
+      templates_(std::move(templates)),
+      max_stages_(description.max_stages),
+      max_slots_(description.max_slots),
+      turns_(description.turns) {
   support::FieldHash files;
   for (const ops::TemplateText& file : templates_) files.field(file.name, file.text);
   request_.op = name();
@@ -72,7 +84,8 @@ CustomMaker::CustomMaker(const custom::Description& description, graph::Graph gr
 std::vector<ops::Candidate> CustomMaker::candidates(const ops::Request&, const arch::Arch& arch) const {
   if (graph_.machine.name != arch.name)
     fail(Stage::target, Code::unsupported,
-         cat("graph '", graph_.name, "' is for the machine '", graph_.machine.name, "', the target is '", arch.name, "'; give a graph with the costs of '", arch.name, "'"));
+         cat("graph '", graph_.name, "' is for the machine '", graph_.machine.name, "', the target is '", arch.name,
+             "'; give a graph with the costs of '", arch.name, "'"));
   ops::Candidate candidate;
   candidate.graph = graph_;
   candidate.turns = turns_;
@@ -90,7 +103,8 @@ std::unique_ptr<CustomMaker> read_custom(const custom::Description& description)
 }
 
 support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box) {
-  if (tensor.rank < 1 || tensor.rank > kMaxRank) refuse("tensor has rank ", tensor.rank, "; allowed are 1 to ", kMaxRank);
+  if (tensor.rank < 1 || tensor.rank > kMaxRank)
+    refuse("tensor has rank ", tensor.rank, "; allowed are 1 to ", kMaxRank);
   const auto rank = static_cast<std::size_t>(tensor.rank);
   const auto element_bytes = static_cast<std::uint64_t>(size_of(tensor.dtype));
   support::TensorMapDesc desc;
@@ -98,17 +112,21 @@ support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box) {
   desc.dtype = tensor.dtype;
   desc.rank = tensor.rank;
   desc.swizzle_bytes = box.swizzle_bytes;
-  std::uint64_t span = element_bytes;  // a legal stride for a dimension whose own is never used
+  std::uint64_t span = element_bytes;          // a legal stride for a dimension whose own is never used
   for (std::size_t to = 0; to < rank; ++to) {  // the engine counts from the innermost dimension
     const std::size_t from = rank - 1 - to;
     const std::int64_t size = tensor.shape[from], stride = tensor.strides[from];
     if (size < 1) refuse("tensor.shape[", from, "] is ", size, "; it must be at least 1");
-    if (box.shape[from] < 1 || box.shape[from] > 256) refuse("box.shape[", from, "] is ", box.shape[from], "; allowed are 1 to 256");
-    if (to == 0 && stride != 1 && size != 1) refuse("tensor.strides[", from, "] is ", stride, "; the last dimension must be contiguous");
+    if (box.shape[from] < 1 || box.shape[from] > 256)
+      refuse("box.shape[", from, "] is ", box.shape[from], "; allowed are 1 to 256");
+    if (to == 0 && stride != 1 && size != 1)
+      refuse("tensor.strides[", from, "] is ", stride, "; the last dimension must be contiguous");
     if (to > 0 && size > 1 && stride < 0) refuse("tensor.strides[", from, "] is ", stride, "; it must not be negative");
     desc.dims[to] = static_cast<std::uint64_t>(size);
     desc.box[to] = static_cast<std::uint32_t>(box.shape[from]);
-    desc.stride_bytes[to] = to == 0 ? element_bytes : size == 1 ? (span + 15) / 16 * 16 : static_cast<std::uint64_t>(stride) * element_bytes;
+    desc.stride_bytes[to] = to == 0     ? element_bytes
+                            : size == 1 ? (span + 15) / 16 * 16
+                                        : static_cast<std::uint64_t>(stride) * element_bytes;
     span = std::max(span, desc.stride_bytes[to] * desc.dims[to]);
   }
   return desc;

@@ -1,7 +1,7 @@
 // A user's graph and folder as something that the pipeline makes kernels from.
 //
-// Decides what of a description is refused before anything is scheduled, and what of it is part of the cache key. Does not
-// compile or launch (runtime.cpp). Invariant: equal identities give equal kernels.
+// Decides what of a description is refused before anything is scheduled, and what of it is part of the cache key. Does
+// not compile or launch (runtime.cpp). Invariant: equal identities give equal kernels.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,8 @@ std::vector<ops::TemplateText> read_templates(const std::string& folder);
 /// Throws tj::Error(argument) naming what the graph needs and neither the files nor the library have.
 void check_templates(const graph::Graph& graph, const std::string& folder, const std::vector<ops::TemplateText>& files);
 
-/// Throws tj::Error(argument) for what is no view of memory; what the copy engine asks of one is checked when it is encoded.
+/// Throws tj::Error(argument) for what is no view of memory; what the copy engine asks of one is checked when it is
+/// encoded.
 support::TensorMapDesc describe(const Tensor& tensor, const custom::Box& box);
 
 }  // namespace tj

@@ -1,7 +1,8 @@
-// The folder of a user's node bodies: which files are read, and whether they can be what the graph names (see custom.hpp).
+// The folder of a user's node bodies: which files are read, and whether they can be what the graph names (see
+// custom.hpp).
 //
-// Names are looked for as words outside comments. A body that a macro puts together from pieces is not found that way: spell
-// its name once, in a declaration.
+// Names are looked for as words outside comments. A body that a macro puts together from pieces is not found that way:
+// spell its name once, in a declaration.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -33,7 +34,8 @@ bool is_template(const fs::path& path) {
 std::vector<fs::path> find_files(const std::string& folder) {
   std::error_code problem;
   if (folder.empty() || folder.find('\0') != std::string::npos || !fs::is_directory(folder, problem))
-    fail(Stage::argument, Code::not_found, cat("folder '", shown_path(folder), "' is no folder that can be read; give the one with the node bodies"));
+    fail(Stage::argument, Code::not_found,
+         cat("folder '", shown_path(folder), "' is no folder that can be read; give the one with the node bodies"));
   std::vector<fs::path> paths;
   fs::recursive_directory_iterator at(folder, problem);
   for (; !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
@@ -43,13 +45,19 @@ std::vector<fs::path> find_files(const std::string& folder) {
     }
     std::error_code unreadable;
     if (is_template(at->path()) && at->is_regular_file(unreadable)) paths.push_back(at->path());
-    if (paths.size() > kMaxFiles) fail(Stage::argument, Code::unsupported, cat("folder '", shown_path(folder), "' has more than ", kMaxFiles, " files; give one with the node bodies alone"));
+    if (paths.size() > kMaxFiles)
+      fail(Stage::argument, Code::unsupported,
+           cat("folder '", shown_path(folder), "' has more than ", kMaxFiles,
+               " files; give one with the node bodies alone"));
   }
-  if (problem) fail(Stage::argument, Code::io, cat("folder '", shown_path(folder), "' cannot be read: ", problem.message()));
+  if (problem)
+    fail(Stage::argument, Code::io, cat("folder '", shown_path(folder), "' cannot be read: ", problem.message()));
   return paths;
 }
 
-bool is_word_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_word_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /// Comments become blanks; strings stay.
 std::string without_comments(std::string_view text) {
@@ -97,7 +105,9 @@ std::vector<std::string> readable_texts(const graph::Graph& graph, const std::ve
     for (std::size_t t = 0; t < taken.size(); ++t) {
       const codegen::TemplateFile& file = codegen::templates()[t];
       const auto mentions = [&](const std::string& text) { return text.find(file.name) != std::string::npos; };
-      if (taken[t] || file.name.substr(0, 4) != "ops/" || !(mentions(mentioned) || std::any_of(texts.begin(), texts.end(), mentions))) continue;
+      if (taken[t] || file.name.substr(0, 4) != "ops/" ||
+          !(mentions(mentioned) || std::any_of(texts.begin(), texts.end(), mentions)))
+        continue;
       texts.push_back(without_comments(file.text));
       taken[t] = more = true;
     }
@@ -115,35 +125,52 @@ std::vector<ops::TemplateText> read_templates(const std::string& folder) {
     std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     if (!file || file.bad()) fail(Stage::argument, Code::io, cat("'", shown_path(path.string()), "' cannot be read"));
     bytes += text.size();
-    if (bytes > kMaxBytes) fail(Stage::argument, Code::unsupported, cat("the files of folder '", shown_path(folder), "' have more than ", kMaxBytes, " bytes; give one with the node bodies alone"));
+    if (bytes > kMaxBytes)
+      fail(Stage::argument, Code::unsupported,
+           cat("the files of folder '", shown_path(folder), "' have more than ", kMaxBytes,
+               " bytes; give one with the node bodies alone"));
     files.push_back({path.lexically_relative(folder).generic_string(), std::move(text)});
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  if (files.empty()) fail(Stage::argument, Code::not_found, cat("folder '", shown_path(folder), "' has no *.cuh, *.hpp or *.h file; put the node bodies there"));
+  if (files.empty())
+    fail(Stage::argument, Code::not_found,
+         cat("folder '", shown_path(folder), "' has no *.cuh, *.hpp or *.h file; put the node bodies there"));
   return files;
 }
 
-void check_templates(const graph::Graph& graph, const std::string& folder, const std::vector<ops::TemplateText>& files) {
+void check_templates(const graph::Graph& graph, const std::string& folder,
+                     const std::vector<ops::TemplateText>& files) {
   const auto& library = codegen::templates();
-  const auto in_folder = [&](std::string_view name) { return std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; }); };
-  const auto in_library = [&](std::string_view name) {  // what a unit of the model finds under "abi.h" lies in model/ here
-    return std::any_of(library.begin(), library.end(), [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
+  const auto in_folder = [&](std::string_view name) {
+    return std::any_of(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
   };
+  const auto in_library =
+      [&](std::string_view name) {  // what a unit of the model finds under "abi.h" lies in model/ here
+        return std::any_of(library.begin(), library.end(),
+                           [&](const auto& file) { return file.name == name || file.name == cat("model/", name); });
+      };
   for (const ops::TemplateText& file : files)
-    if (in_library(file.name)) fail(Stage::argument, Code::invalid_argument, cat("folder '", shown_path(folder), "': '", file.name, "' is the name of a file of the library; rename it"));
+    if (in_library(file.name))
+      fail(Stage::argument, Code::invalid_argument,
+           cat("folder '", shown_path(folder), "': '", file.name, "' is the name of a file of the library; rename it"));
   for (const std::string& include : graph.includes)
     if (!in_folder(include) && !in_library(include))
-      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' includes '", include, "', which neither folder '", shown_path(folder), "' (", names_of(files), ") nor the library has"));
+      fail(Stage::argument, Code::not_found,
+           cat("graph '", graph.name, "' includes '", include, "', which neither folder '", shown_path(folder), "' (",
+               names_of(files), ") nor the library has"));
   const std::vector<std::string> texts = readable_texts(graph, files);
   const auto need = [&](const std::string& word, const std::string& what) {
     if (std::none_of(texts.begin(), texts.end(), [&](const std::string& text) { return has_word(text, word); }))
-      fail(Stage::argument, Code::not_found, cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", shown_path(folder), "' has: ", names_of(files)));
+      fail(Stage::argument, Code::not_found,
+           cat("graph '", graph.name, "' needs ", what, " '", word, "', which no file of folder '", shown_path(folder),
+               "' has: ", names_of(files)));
   };
   for (const char* word : {"Tile", "first_tile", "next_tile"}) need(word, "the name");
   for (const graph::Node& node : graph.nodes) {
     need(node.body, cat("for node '", node.name, "' the body"));
     need(node.context, cat("for node '", node.name, "' the context"));
-    if (node.async == graph::Async::matrix) need(node.body + "_done", cat("for node '", node.name, "', which runs on the matrix unit, the function"));
+    if (node.async == graph::Async::matrix)
+      need(node.body + "_done", cat("for node '", node.name, "', which runs on the matrix unit, the function"));
     if (node.has_fast_variant) need("fast_begin", cat("for the fast variant of node '", node.name, "' the function"));
   }
 }

@@ -22,7 +22,7 @@ struct LoadedKernel {
   std::shared_ptr<launch::Driver> driver;  ///< before the kernel: the kernel unloads first
   std::shared_ptr<launch::Kernel> kernel;
   int device = 0;
-  unsigned sm_count = 0;  ///< multiprocessors that its blocks run on at once
+  unsigned sm_count = 0;       ///< multiprocessors that its blocks run on at once
   unsigned blocks_per_sm = 1;  ///< of its blocks, on each of them
   unsigned threads = 0;
   unsigned cluster = 1;  ///< blocks that run together; divides every grid
@@ -89,7 +89,8 @@ class KernelTable {
 
   static std::size_t hash(const HotKey& key) noexcept {
     std::uint64_t h = key.small_key ^ reinterpret_cast<std::uintptr_t>(key.op) ^
-                      (static_cast<std::uint64_t>(key.device.kind) << 56) ^ (static_cast<std::uint64_t>(key.device.index) << 40);
+                      (static_cast<std::uint64_t>(key.device.kind) << 56) ^
+                      (static_cast<std::uint64_t>(key.device.index) << 40);
     h *= 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
     return static_cast<std::size_t>(h >> 32);
   }

@@ -58,13 +58,15 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
   const bool own_turn = wait_for_turn(place, name);
   Taken taken(place, own_turn);
   if (auto found = kept(place)) return std::move(*found);
-  const auto across_processes = own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
+  const auto across_processes =
+      own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
   taken.making();
   std::string problem;
   if (auto found = from_disk(key, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
   Artifact made = make(op, request, target, compiler, settings_, log_);
-  log_(LogLevel::info, cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
+  log_(LogLevel::info,
+       cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
   if (store_ != nullptr && store_->store(key, to_entry(made))) return made;
   const std::lock_guard lock(place.mutex);
   place.kept = made;
@@ -79,8 +81,8 @@ Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& reques
   return artifact;
 }
 
-/// False when the time is over. Who has the turn may wait for another process first, for as long: only then the limit begins to count for
-/// those who wait for it, else all of them would make the kernel at once.
+/// False when the time is over. Who has the turn may wait for another process first, for as long: only then the limit
+/// begins to count for those who wait for it, else all of them would make the kernel at once.
 bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
   constexpr std::chrono::seconds kLongestStep{1};
   if (place.turn.try_lock()) return true;
@@ -99,22 +101,29 @@ bool KernelMaker::wait_for_turn(Place& place, const std::string& name) {
 
 std::shared_ptr<void> KernelMaker::wait_for_processes(const cache::Key& key, const std::string& name) {
   if (store_ == nullptr) return nullptr;
-  return store_->lock(key, {settings_.wait_limit_s, [&](double waited_s, const std::string& holder, bool over) { say_waiting(name, waited_s, holder, over); }});
+  return store_->lock(key, {settings_.wait_limit_s, [&](double waited_s, const std::string& holder, bool over) {
+                              say_waiting(name, waited_s, holder, over);
+                            }});
 }
 
 void KernelMaker::say_waiting(const std::string& name, double waited_s, const std::string& holder, bool over) const {
   const double waited = waited_s < 1 ? waited_s : std::floor(waited_s);
-  if (over) return log_(LogLevel::warn, cat(name, ": ", holder, " still makes it after ", waited, " s; it is made here, too (TJ_WAIT_LIMIT says how long to wait)"));
+  if (over)
+    return log_(LogLevel::warn, cat(name, ": ", holder, " still makes it after ", waited,
+                                    " s; it is made here, too (TJ_WAIT_LIMIT says how long to wait)"));
   const std::string limit = settings_.wait_limit_s > 0 ? cat(" of at most ", settings_.wait_limit_s) : "";
-  log_(LogLevel::warn, cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
+  log_(LogLevel::warn,
+       cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
 }
 
 std::optional<Artifact> KernelMaker::from_disk(const cache::Key& key, std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
   auto artifact = from_entry(*entry);
-  if (artifact) artifact->report.origin = KernelOrigin::disk;
-  else if (problem != nullptr) *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
+  if (artifact)
+    artifact->report.origin = KernelOrigin::disk;
+  else if (problem != nullptr)
+    *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
   return artifact;
 }
 

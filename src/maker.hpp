@@ -1,7 +1,8 @@
 // Request -> artifact: from disk, else made by one thread of one process.
 //
-// Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The steps of making
-// are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel of its own after the limit.
+// Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The
+// steps of making are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel
+// of its own after the limit.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,8 @@ namespace tj {
 class KernelMaker {
  public:
   /// store: null when the disk is not wanted. All of them outlive this.
-  KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store) : settings_(settings), log_(log), backends_(backends), store_(store) {}
+  KernelMaker(const support::Settings& settings, const support::Log& log, Backends& backends, cache::Store* store)
+      : settings_(settings), log_(log), backends_(backends), store_(store) {}
 
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   /// In place of what the disk has, which a driver refused.
@@ -32,7 +34,8 @@ class KernelMaker {
   /// Who makes a request's kernel; the others of this process wait here.
   struct Place {
     support::Turn turn;
-    std::atomic<std::chrono::steady_clock::rep> making_since{0};  ///< when who has the turn had waited for other processes; 0: it has not yet
+    std::atomic<std::chrono::steady_clock::rep> making_since{
+        0};  ///< when who has the turn had waited for other processes; 0: it has not yet
     support::Mutex mutex;
     std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
   };

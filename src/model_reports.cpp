@@ -12,9 +12,9 @@
 #include "launch/model.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
-#include "support/text.hpp"
 #include "support/file_descriptor.hpp"
 #include "support/fork_safe.hpp"
+#include "support/text.hpp"
 
 namespace tj {
 namespace {
@@ -31,7 +31,10 @@ class Noted final : public launch::Kernel {
     const Json notes = Json::parse(text, nullptr, false);
     if (!notes.is_object()) return;
     name = notes.value("name", std::string());
-    for (const auto& site : notes.value("sites", Json::array())) sites.push_back({{"id", site.value("id", 0)}, {"kind", site.value("kind", std::string())}, {"text", site.value("text", std::string())}});
+    for (const auto& site : notes.value("sites", Json::array()))
+      sites.push_back({{"id", site.value("id", 0)},
+                       {"kind", site.value("kind", std::string())},
+                       {"text", site.value("text", std::string())}});
   }
   std::size_t params_bytes() const noexcept override { return inner_->params_bytes(); }
   std::string_view notes_text() const noexcept override { return inner_->notes_text(); }
@@ -53,13 +56,17 @@ class ReportingModel final : public launch::Driver {
     if (settings.report.empty()) return;
     file_ = support::FileDescriptor(::open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
     if (!file_)
-      support::fail(Stage::argument, Code::invalid_argument, cat("TJ_MODEL_REPORT (Options::model_report) is '", support::shown_path(settings.report), "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat("TJ_MODEL_REPORT (Options::model_report) is '", support::shown_path(settings.report),
+                        "': ", support::errno_text(errno), "; allowed: a file that can be made or appended to"));
   }
 
-  std::shared_ptr<launch::Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {
+  std::shared_ptr<launch::Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                                       std::int64_t smem_bytes) override {
     return std::make_shared<Noted>(model_->load(device, bytes, symbol, smem_bytes));
   }
-  void launch(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) override {
+  void launch(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config, const void* params,
+              std::size_t params_bytes, Stream stream) override {
     const Noted& own = noted(kernel);
     const std::lock_guard lock(mutex_);
     if (!std::exchange(own.reported, true)) append({{"kernel", own.name}, {"sites", own.sites}});
@@ -71,22 +78,38 @@ class ReportingModel final : public launch::Driver {
     try {
       model_->launch(device, own.inner(), config, params, params_bytes, stream);
     } catch (const Error& e) {
-      if (e.stage == Stage::model) append({{"finding", own.name}, {"code", to_string(e.code)}, {"message", e.message}, {"log", e.log}, {"seed", settings_.seed}});
+      if (e.stage == Stage::model)
+        append({{"finding", own.name},
+                {"code", to_string(e.code)},
+                {"message", e.message},
+                {"log", e.log},
+                {"seed", settings_.seed}});
       throw;
     }
   }
-  unsigned resident_clusters(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config) override { return model_->resident_clusters(device, noted(kernel).inner(), config); }
+  unsigned resident_clusters(int device, const launch::Kernel& kernel, const launch::LaunchConfig& config) override {
+    return model_->resident_clusters(device, noted(kernel).inner(), config);
+  }
 
   int device_count() override { return model_->device_count(); }
   launch::DeviceInfo device_info(int device) override { return model_->device_info(device); }
-  void encode_tensor_maps(int device, std::span<const launch::TensorMapPlace> maps) override { model_->encode_tensor_maps(device, maps); }
+  void encode_tensor_maps(int device, std::span<const launch::TensorMapPlace> maps) override {
+    model_->encode_tensor_maps(device, maps);
+  }
   bool capturing(int device, Stream stream) override { return model_->capturing(device, stream); }
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override { return model_->allocate(device, bytes); }
-  std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override { return model_->scratch(device, bytes, stream); }
-  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) override { model_->copy(device, dst, dst_on_device, src, src_on_device, bytes); }
+  std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
+    return model_->scratch(device, bytes, stream);
+  }
+  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
+            std::size_t bytes) override {
+    model_->copy(device, dst, dst_on_device, src, src_on_device, bytes);
+  }
   void synchronize(int device, Stream stream) override { model_->synchronize(device, stream); }
   double time_ms(int device, const std::function<void()>& work) override { return model_->time_ms(device, work); }
-  std::shared_ptr<launch::Recording> record(int device, const std::function<void(Stream)>& work) override { return model_->record(device, work); }
+  std::shared_ptr<launch::Recording> record(int device, const std::function<void(Stream)>& work) override {
+    return model_->record(device, work);
+  }
 
  private:
   static std::vector<int> sites_of(const std::vector<support::SiteName>& sites, const std::string& kernel) {
@@ -99,7 +122,8 @@ class ReportingModel final : public launch::Driver {
     if (!file_) return;
     const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-      support::fail(Stage::model, Code::io, cat("TJ_MODEL_REPORT: ", settings_.report, " cannot be written: ", support::errno_text(errno)));
+      support::fail(Stage::model, Code::io,
+                    cat("TJ_MODEL_REPORT: ", settings_.report, " cannot be written: ", support::errno_text(errno)));
   }
 
   const support::ModelSettings settings_;
@@ -110,6 +134,8 @@ class ReportingModel final : public launch::Driver {
 
 }  // namespace
 
-std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings) { return std::make_shared<ReportingModel>(settings); }
+std::shared_ptr<launch::Driver> open_reporting_model(const support::ModelSettings& settings) {
+  return std::make_shared<ReportingModel>(settings);
+}
 
 }  // namespace tj

@@ -1,8 +1,10 @@
-// The CPU model as settings ask for it: a seed, sites that do nothing or less, and a file of what it launched and found.
+// The CPU model as settings ask for it: a seed, sites that do nothing or less, and a file of what it launched and
+// found.
 //
-// Decides the lines of that file. Does not decide what is found (src/launch/). Invariant: a line is written at once, so that several
-// processes may append to one file.
-//   {"kernel": "fmha_f16_d128", "sites": [{"id": 1, "kind": "wait", "text": "..."}, ...]}     when a kernel is first launched
+// Decides the lines of that file. Does not decide what is found (src/launch/). Invariant: a line is written at once, so
+// that several processes may append to one file.
+//   {"kernel": "fmha_f16_d128", "sites": [{"id": 1, "kind": "wait", "text": "..."}, ...]}     when a kernel is first
+//   launched
 //   {"finding": "fmha_f16_d128", "code": "deadlock", "message": "...", "log": "...", "seed": 1}
 #pragma once
 

@@ -20,10 +20,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kModelPrefix = "model/";
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 bool embedded(const std::vector<compile::Header>& headers, const std::string& name) {
-  return std::any_of(headers.begin(), headers.end(), [&](const compile::Header& header) { return header.name == name; });
+  return std::any_of(headers.begin(), headers.end(),
+                     [&](const compile::Header& header) { return header.name == name; });
 }
 
 // A graph may be schedulable for an arch that nobody wrote node bodies for.
@@ -32,18 +35,21 @@ void require_bodies(const ops::Maker& op, const graph::Graph& graph, const arch:
   for (const std::string& include : graph.includes)
     if (!embedded(headers, include))
       support::fail(Stage::target, Code::unsupported,
-                    cat("op '", op.name(), "' has no kernel for the arch family '", arch.family, "' of '", arch.name, "': there is no kernel_templates/", include));
+                    cat("op '", op.name(), "' has no kernel for the arch family '", arch.family, "' of '", arch.name,
+                        "': there is no kernel_templates/", include));
 }
 
 void require_primitives(const arch::Target& target) {
   const std::string file = cat("arch/", target.arch->primitives, ".cuh");
   if (!embedded(headers_for(target), file))
     support::fail(Stage::target, Code::unsupported,
-                  cat("target '", target.name(), "' has no primitives: there is no kernel_templates/", target.model ? kModelPrefix : "", file));
+                  cat("target '", target.name(), "' has no primitives: there is no kernel_templates/",
+                      target.model ? kModelPrefix : "", file));
 }
 
 // Where people look when a compile fails. Never fails itself: a dump is a help, not a result.
-std::string dump(const std::string& directory, const std::string& file, const std::string& text, const support::Log& log) {
+std::string dump(const std::string& directory, const std::string& file, const std::string& text,
+                 const support::Log& log) {
   if (directory.empty()) return {};
   std::error_code failed;
   std::filesystem::create_directories(directory, failed);  // an existing one is fine; the write tells what is not
@@ -54,8 +60,10 @@ std::string dump(const std::string& directory, const std::string& file, const st
   return {};
 }
 
-compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers, const std::vector<std::string>& definitions,
-                             const ops::Request& request, const arch::Target& target, compile::Compiler& compiler, const std::string& source_path, const support::Log& log) {
+compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Header> headers,
+                             const std::vector<std::string>& definitions, const ops::Request& request,
+                             const arch::Target& target, compile::Compiler& compiler, const std::string& source_path,
+                             const support::Log& log) {
   compile::Job job;
   job.name = request.name + (target.model ? ".cpp" : ".cu");
   job.text = unit.text;
@@ -65,9 +73,12 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
   try {
     return compiler.compile(job);
   } catch (const Error& e) {
-    if (!source_path.empty()) dump(std::filesystem::path(source_path).parent_path().string(), std::filesystem::path(source_path).filename().string() + ".log", e.log, log);
+    if (!source_path.empty())
+      dump(std::filesystem::path(source_path).parent_path().string(),
+           std::filesystem::path(source_path).filename().string() + ".log", e.log, log);
     std::string next;  // when the source is to blame
-    if (e.code == Code::compile_failed) next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
+    if (e.code == Code::compile_failed)
+      next = source_path.empty() ? "; set TJ_DUMP_DIR to keep the source" : "; the source is " + source_path;
     support::fail(e.stage, e.code, e.message + next, e.log, source_path);
   }
 }
@@ -111,11 +122,15 @@ std::vector<compile::Header> headers_for(const arch::Target& target, const ops::
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler) {
   cache::Fields fields = {{"op", request.op}, {"target", target.name()}, {"build", build_id()}, {"choice", "model"}};
   for (const auto& [name, value] : request.fields) fields.emplace_back("request." + name, value);
-  for (const std::string& option : compiler.base_options(target.arch->compiler_name())) fields.emplace_back("option", option);
+  for (const std::string& option : compiler.base_options(target.arch->compiler_name()))
+    fields.emplace_back("option", option);
   cache::Fields maker;
   const compile::Identity identity = compiler.identity();
   if (identity.present()) {
-    maker = {{"kind", identity.kind}, {"path", identity.path}, {"size", cat(identity.size)}, {"mtime", cat(identity.mtime_ns)}};
+    maker = {{"kind", identity.kind},
+             {"path", identity.path},
+             {"size", cat(identity.size)},
+             {"mtime", cat(identity.mtime_ns)}};
     for (const compile::FileStamp& helper : identity.helpers) {
       maker.emplace_back("helper", helper.path);
       maker.emplace_back("helper_size", cat(helper.size));
@@ -142,7 +157,8 @@ sched::Options options_for(const ops::Candidate& candidate, const sched::Options
 
 /// The shape that is taken, where the usual search did not settle its interval: once more, for longer.
 void settle(Choice& choice, const sched::Options& options) {
-  if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize) return;
+  if (choice.schedule.proven_ii || choice.candidate.node_budget == 0 || options.node_budget != sched::kBudgetBySize)
+    return;
   sched::Options longer = options_for(choice.candidate, options);
   longer.node_budget = choice.candidate.node_budget;
   sched::Schedule again = sched::schedule(choice.candidate.graph, longer);
@@ -151,7 +167,8 @@ void settle(Choice& choice, const sched::Options& options) {
 
 }  // namespace
 
-Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options) {
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
+              const sched::Options& options) {
   std::optional<Choice> best;
   std::optional<Error> refused;  // the first, with the reasons of all
   double best_rate = 0;
@@ -159,18 +176,22 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
     try {
       require_bodies(op, candidate.graph, arch);
       sched::Schedule schedule = sched::schedule(candidate.graph, options_for(candidate, options));
-      const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii + (schedule.length - schedule.ii);
+      const double cycles = candidate.graph.overhead_cycles + candidate.typical_iterations * schedule.ii +
+                            (schedule.length - schedule.ii);
       const double rate = candidate.useful_flops * candidate.graph.blocks_per_sm / cycles;
       if (best && rate <= best_rate) continue;
       best_rate = rate;
       best = Choice{std::move(candidate), std::move(schedule)};
     } catch (const Error& e) {
-      if (!refused) refused = e;  // another shape may fit
-      else if (refused->message.find(e.message) == std::string::npos) refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
+      if (!refused)
+        refused = e;  // another shape may fit
+      else if (refused->message.find(e.message) == std::string::npos)
+        refused = Error(refused->stage, refused->code, refused->message + "; " + e.message, refused->log);
     }
   }
   if (!best && refused) throw *refused;
-  if (!best) support::fail(Stage::schedule, Code::unsupported, cat("'", request.name, "' has no tile shape for ", arch.name));
+  if (!best)
+    support::fail(Stage::schedule, Code::unsupported, cat("'", request.name, "' has no tile shape for ", arch.name));
   settle(*best, options);
   return std::move(*best);
 }
@@ -178,8 +199,9 @@ Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arc
 namespace {
 
 /// `named` is what the kernel is called, and `request` what it is chosen by.
-Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op, const ops::Request& request, const arch::Target& target,
-                  compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
+Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, const ops::Maker& op,
+                  const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
+                  const support::Settings& settings, const support::Log& log) {
   Recording made;
   Artifact& artifact = made.artifact;
   KernelReport& report = artifact.report;
@@ -197,14 +219,17 @@ Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, co
   made.unit = codegen::emit(choice.candidate.graph, choice.schedule, target.arch->primitives, how);
   const codegen::Unit& unit = made.unit;
   report.codegen_ms = ms_since(start);
-  const std::string file = cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
+  const std::string file =
+      cat(named.name, "-", target.model ? "model-" : "", target.arch->file_name(), target.model ? ".cpp" : ".cu");
   report.source_path = dump(settings.dump_dir, file, unit.text, log);
 
-  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, named, target, compiler, report.source_path, log);
+  compile::Binary binary = compile_unit(unit, headers_for(target, &op), choice.candidate.definitions, named, target,
+                                        compiler, report.source_path, log);
   report.compile_ms = binary.milliseconds;
   report.registers = binary.registers;
   dump(settings.dump_dir, file + ".log", binary.log, log);
-  for (const std::string& warning : binary.warnings) log(LogLevel::warn, cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
+  for (const std::string& warning : binary.warnings)
+    log(LogLevel::warn, cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
   artifact.symbol = unit.symbol;
@@ -220,8 +245,8 @@ Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, co
 
 }  // namespace
 
-Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-              const support::Settings& settings, const support::Log& log) {
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+              compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
   return make_as(request, {}, op, request, target, compiler, settings, log).artifact;
 }
 
@@ -231,29 +256,39 @@ ops::Request recording_request(ops::Request request) {
   return request;
 }
 
-Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-                         const support::Settings& settings, const support::Log& log) {
+Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                         compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
   return make_as(recording_request(request), {.record = true}, op, request, target, compiler, settings, log);
 }
 
 cache::Entry to_entry(const Artifact& artifact) {
   cache::Entry entry;
   entry.payload = artifact.binary;
-  entry.metadata = {{"name", artifact.report.name},       {"target", artifact.report.target},
-                    {"symbol", artifact.symbol},          {"threads", cat(artifact.threads)},
-                    {"cluster", cat(artifact.cluster)},   {"blocks_per_sm", cat(artifact.blocks_per_sm)},
-                    {"smem_bytes", cat(artifact.smem_bytes)}, {"registers", cat(artifact.report.registers)},
-                    {"schedule", artifact.report.schedule_json}, {"source_sha256", artifact.source_sha256},
-                    {"compiler_version", artifact.compiler_version}, {"geometry", cat(artifact.geometry.size())}};
-  for (const auto& [name, value] : artifact.geometry) entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
+  entry.metadata = {{"name", artifact.report.name},
+                    {"target", artifact.report.target},
+                    {"symbol", artifact.symbol},
+                    {"threads", cat(artifact.threads)},
+                    {"cluster", cat(artifact.cluster)},
+                    {"blocks_per_sm", cat(artifact.blocks_per_sm)},
+                    {"smem_bytes", cat(artifact.smem_bytes)},
+                    {"registers", cat(artifact.report.registers)},
+                    {"schedule", artifact.report.schedule_json},
+                    {"source_sha256", artifact.source_sha256},
+                    {"compiler_version", artifact.compiler_version},
+                    {"geometry", cat(artifact.geometry.size())}};
+  for (const auto& [name, value] : artifact.geometry)
+    entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
   return entry;
 }
 
 std::optional<Artifact> from_entry(const cache::Entry& entry) {
-  const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"), *schedule = entry.find("schedule");
-  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"), beside = number(entry, "blocks_per_sm"), smem = number(entry, "smem_bytes"), registers = number(entry, "registers"),
-             geometry = number(entry, "geometry");
-  if (!name || !target || !symbol || !schedule || !threads || !cluster || !beside || !smem || !registers || !geometry) return std::nullopt;
+  const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"),
+                    *schedule = entry.find("schedule");
+  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"),
+             beside = number(entry, "blocks_per_sm"), smem = number(entry, "smem_bytes"),
+             registers = number(entry, "registers"), geometry = number(entry, "geometry");
+  if (!name || !target || !symbol || !schedule || !threads || !cluster || !beside || !smem || !registers || !geometry)
+    return std::nullopt;
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.symbol = *symbol;

@@ -37,18 +37,19 @@ struct Choice {
   sched::Schedule schedule;
 };
 
-/// What a unit for this target may include: the embedded templates, the model's in the place of those of the same name, and
-/// the maker's own.
+/// What a unit for this target may include: the embedded templates, the model's in the place of those of the same name,
+/// and the maker's own.
 std::vector<compile::Header> headers_for(const arch::Target& target, const ops::Maker* maker = nullptr);
 
 cache::Key key_of(const ops::Request& request, const arch::Target& target, const compile::Compiler& compiler);
 
 /// Throws tj::Error(schedule) when no candidate can be scheduled.
-Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch, const sched::Options& options = {});
+Choice choose(const ops::Maker& op, const ops::Request& request, const arch::Arch& arch,
+              const sched::Options& options = {});
 
 /// Schedule, emit, compile. Throws tj::Error.
-Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-              const support::Settings& settings, const support::Log& log);
+Artifact make(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+              compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 
 /// A kernel that records when its roles come where (codegen/record.hpp), and what it was made from.
 struct Recording {
@@ -56,11 +57,12 @@ struct Recording {
   Choice choice;
   codegen::Unit unit;
 };
-/// What the recording build of a request is called: never the request itself, so that neither its key nor its dumped files are.
+/// What the recording build of a request is called: never the request itself, so that neither its key nor its dumped
+/// files are.
 ops::Request recording_request(ops::Request request);
 /// As make(), of the same choice. Throws tj::Error.
-Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target, compile::Compiler& compiler,
-                         const support::Settings& settings, const support::Log& log);
+Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                         compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
 
 cache::Entry to_entry(const Artifact& artifact);
 /// Empty when a field is missing or malformed.

@@ -7,7 +7,8 @@
 
 namespace tj {
 
-std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device, std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
+std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device,
+                                            std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
                                             const Artifact& artifact) {
   auto made = std::make_unique<LoadedKernel>();
   made->driver = std::move(driver);
@@ -16,10 +17,13 @@ std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driv
   made->sm_count = static_cast<unsigned>(made->driver->device_info(device).sm_count);
   made->threads = artifact.threads;
   made->cluster = artifact.cluster;
-  made->blocks_per_sm = artifact.cluster > 1 ? 1 : artifact.blocks_per_sm;  // of clusters the driver tells all blocks that fit
+  made->blocks_per_sm =
+      artifact.cluster > 1 ? 1 : artifact.blocks_per_sm;  // of clusters the driver tells all blocks that fit
   made->smem_bytes = artifact.smem_bytes;
   made->waits_itself = arch.overlapped_launch;  // every emitted unit does
-  if (made->cluster > 1) made->sm_count = made->cluster * made->driver->resident_clusters(device, *made->kernel, made->config(made->cluster));
+  if (made->cluster > 1)
+    made->sm_count =
+        made->cluster * made->driver->resident_clusters(device, *made->kernel, made->config(made->cluster));
   for (const auto& [name, value] : artifact.geometry) made->geometry.push_back(value);
   made->report = artifact.report;
   return made;
@@ -30,8 +34,9 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
       log_(std::move(log)),
       backends_(settings_, log_),
       store_(!settings_.use_disk_cache ? nullptr
-                                       : std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes,
-                                                                        [this](LogLevel level, std::string_view text) { log_(level, text); })),
+                                       : std::make_unique<cache::Store>(
+                                             settings_.cache_dir, settings_.cache_max_size_bytes,
+                                             [this](LogLevel level, std::string_view text) { log_(level, text); })),
       tunings_(store_.get(), log_, backends_, settings_.use_tuning) {}
 
 const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Request& request, Device device) {
@@ -49,7 +54,8 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
     if (store_ != nullptr) store_->store(key, to_entry(*artifact));
   }
   auto loaded = driver->load(device.index, artifact->binary, artifact->symbol, artifact->smem_bytes);
-  kernels_.push_back({request.name, device, loaded_kernel(driver, device.index, std::move(loaded), *target.arch, *artifact)});
+  kernels_.push_back(
+      {request.name, device, loaded_kernel(driver, device.index, std::move(loaded), *target.arch, *artifact)});
   return *kernels_.back().kernel;
 }
 
@@ -63,11 +69,15 @@ PreparedCall CallPreparer::prepare(const ops::Op& op, const void* args, int choi
     const int tuned = tunings_.choice(op, args, call.device);
     call.choice = tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends_.arch(call.device, op));
   }
-  if (const std::size_t bytes = op.scratch_bytes(args, call.choice); bytes > 0) call.scratch = backends_.driver(call.device)->allocate(call.device.index, bytes);
+  if (const std::size_t bytes = op.scratch_bytes(args, call.choice); bytes > 0)
+    call.scratch = backends_.driver(call.device)->allocate(call.device.index, bytes);
   op.steps(args, call.choice, call.scratch.get(), [&](const ops::Op& step, const void* step_args) {
     step.validate(step_args, backends_.on_model(call.device));
     const bool own = &step == &op && call.choice != ops::kNoChoice;
-    const LoadedKernel& kernel = kernel_of(step, own ? op.tunable()->request_of(step_args, call.choice) : step.request_of(step_args, backends_.arch(call.device, step)), call.device);
+    const LoadedKernel& kernel = kernel_of(step,
+                                           own ? op.tunable()->request_of(step_args, call.choice)
+                                               : step.request_of(step_args, backends_.arch(call.device, step)),
+                                           call.device);
     PreparedLaunch& launch = call.launches.emplace_back();
     launch.kernel = &kernel;
     plan_launch(step, step_args, kernel, launch.plan);

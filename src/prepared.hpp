@@ -1,7 +1,9 @@
-// A call made ready and not launched: its kernels, their parameters, the driver beneath. For tools that look under a call.
+// A call made ready and not launched: its kernels, their parameters, the driver beneath. For tools that look under a
+// call.
 //
-// Decides how a loaded kernel's launch is put together, as hot calls do it too. Decides neither kernels (pipeline.hpp) nor choices (ops,
-// tunings.hpp). Invariant: launching a prepared call is the launches of the call, with nothing before or between them.
+// Decides how a loaded kernel's launch is put together, as hot calls do it too. Decides neither kernels (pipeline.hpp)
+// nor choices (ops, tunings.hpp). Invariant: launching a prepared call is the launches of the call, with nothing before
+// or between them.
 #pragma once
 
 #include <array>
@@ -22,7 +24,8 @@
 namespace tj {
 
 /// An artifact whose binary the driver has loaded, as calls look it up.
-std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device, std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
+std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device,
+                                            std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
                                             const Artifact& artifact);
 
 /// Parameters and grid of one launch, tensor maps encoded. On the hot path: allocates nothing.
@@ -31,7 +34,8 @@ inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel&
   plan.blocks_per_sm = kernel.blocks_per_sm;
   op.plan(args, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
-  for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
+  for (std::size_t m = 0; m < plan.map_count; ++m)
+    maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
 }
 
@@ -39,10 +43,14 @@ struct PreparedLaunch {
   const LoadedKernel* kernel = nullptr;
   ops::LaunchPlan plan;
 
-  void launch(Stream stream) const { kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan.blocks), plan.params.data(), plan.params_bytes, stream); }
+  void launch(Stream stream) const {
+    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(plan.blocks), plan.params.data(),
+                           plan.params_bytes, stream);
+  }
   /// So many times, by the driver's own call alone.
   void launch_bare(Stream stream, int times) const {
-    launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan.blocks), {plan.params.data(), plan.params_bytes}, stream, times);
+    launch::launch_bare(*kernel->driver, kernel->device, *kernel->kernel, kernel->config(plan.blocks),
+                        {plan.params.data(), plan.params_bytes}, stream, times);
   }
 };
 

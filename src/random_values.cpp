@@ -8,7 +8,8 @@
 namespace tj {
 namespace {
 
-/// An element's bits, rounded to nearest even; values whose exponent the type lacks become 0. mantissa: its stored bits.
+/// An element's bits, rounded to nearest even; values whose exponent the type lacks become 0. mantissa: its stored
+/// bits.
 std::uint32_t narrow(float value, int mantissa, int bias) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int cut = 23 - mantissa;

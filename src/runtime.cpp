@@ -1,7 +1,8 @@
 // The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch.
 //
-// Decides the order of look-ups. Who makes a kernel when several ask at once is maker.hpp's, the steps themselves are pipeline.hpp's.
-// Invariant: a hot call takes no lock, allocates nothing and does no I/O, unless it needs scratch memory; nothing is made inside a graph capture.
+// Decides the order of look-ups. Who makes a kernel when several ask at once is maker.hpp's, the steps themselves are
+// pipeline.hpp's. Invariant: a hot call takes no lock, allocates nothing and does no I/O, unless it needs scratch
+// memory; nothing is made inside a graph capture.
 #include <tilejit/custom.hpp>
 #include <tilejit/runtime.hpp>
 
@@ -43,7 +44,10 @@ using support::fail;
 
 struct Runtime::Impl {
   explicit Impl(const Options& options)
-      : settings(support::resolve_settings(options)), log(settings.log_level, options.log_sink), backends(settings, log), store(open_store()) {}
+      : settings(support::resolve_settings(options)),
+        log(settings.log_level, options.log_sink),
+        backends(settings, log),
+        store(open_store()) {}
   std::unique_ptr<cache::Store> open_store() {
     if (!settings.use_disk_cache) return nullptr;
     return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
@@ -65,10 +69,15 @@ struct Runtime::Impl {
       kernel_of(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
     });
     const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
-    const auto scratch = scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
-    op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) { run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream); });
+    const auto scratch =
+        scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
+    op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
+      run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
+    });
   }
-  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) { launch(op, args, kernel_of(op, args, choice, device, stream), stream); }
+  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
+    launch(op, args, kernel_of(op, args, choice, device, stream), stream);
+  }
   const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
     const std::uint64_t small_key = small_key_of(op, args, device, choice);
     const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
@@ -81,27 +90,37 @@ struct Runtime::Impl {
     return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device, op));
   }
   std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op)) : op.tunable()->small_key(args, choice);
+    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op))
+                                    : op.tunable()->small_key(args, choice);
   }
   ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device, op)) : op.tunable()->request_of(args, choice);
+    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device, op))
+                                    : op.tunable()->request_of(args, choice);
   }
 
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
     if (device.kind != DeviceKind::cuda)
-      fail(Stage::target, Code::unsupported, cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ", to_string(device), "; run it where the kernels will run"));
+      fail(Stage::target, Code::unsupported,
+           cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
+               to_string(device), "; run it where the kernels will run"));
     TuneSteps steps{backends.driver(device), device, {}, {}};
     steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
     steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };
     return tj::tune(op, problem, options, steps, tunings);
   }
 
-  static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) { return {&maker, small_key, device}; }
+  static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) {
+    return {&maker, small_key, device};
+  }
 
   static const ops::Op& find_op(std::string_view name, const void* args) {
     const ops::Op* op = ops::find(name);
-    if (op == nullptr) fail(Stage::argument, Code::invalid_argument, cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
-    if (args == nullptr) fail(Stage::argument, Code::invalid_argument, cat("args of '", name, "' is null; it must point at the op's descriptor"));
+    if (op == nullptr)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
+    if (args == nullptr)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("args of '", name, "' is null; it must point at the op's descriptor"));
     return *op;
   }
 
@@ -109,10 +128,12 @@ struct Runtime::Impl {
     ops::LaunchPlan plan;
     plan_launch(op, args, kernel, plan);
     const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
-    kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(), plan.params_bytes, stream);
+    kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()),
+                          plan.params.data(), plan.params_bytes, stream);
   }
 
-  // ---- kernels of users' own: the caller is the op -------------------------------------------------------------------
+  // ---- kernels of users' own: the caller is the op
+  // -------------------------------------------------------------------
   const CustomMaker& keep(std::unique_ptr<CustomMaker> made) {
     const std::lock_guard lock(customs_mutex);
     auto& kept = customs[made->identity()];
@@ -126,12 +147,18 @@ struct Runtime::Impl {
     const std::size_t taken = kernel->kernel->params_bytes();
     if (what.params == nullptr || what.bytes == 0 || (taken != 0 && taken != what.bytes)) [[unlikely]]
       fail(Stage::argument, Code::invalid_argument,
-           cat("params of '", maker.request().name, "' is ", what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ", taken == 0 ? "more" : cat(taken, " bytes")));
+           cat("params of '", maker.request().name, "' is ",
+               what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
+               taken == 0 ? "more" : cat(taken, " bytes")));
     if (what.blocks == 0) [[unlikely]]
-      fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
+      fail(Stage::argument, Code::invalid_argument,
+           cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
     if (what.blocks % kernel->cluster != 0) [[unlikely]]
-      fail(Stage::argument, Code::invalid_argument, cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ", kernel->cluster, ", the blocks of a cluster"));
-    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes, stream);
+      fail(Stage::argument, Code::invalid_argument,
+           cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
+               kernel->cluster, ", the blocks of a cluster"));
+    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
+                           stream);
   }
 
   /// Without a lock once the kernel is loaded there.
@@ -141,30 +168,38 @@ struct Runtime::Impl {
   }
 
   // ---- the first call of a kind -------------------------------------------------------------------------------------
-  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device, Stream stream) {
+  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                          Stream stream) {
     if (backends.driver(device)->capturing(device.index, stream))
       fail(Stage::load, Code::cold_in_capture,
-           cat("'", request.name, "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments before the capture. The capture goes on"));
+           cat("'", request.name,
+               "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
+               "before the capture. The capture goes on"));
     return load(op, request, small_key, device);
   }
 
-  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device, KernelReport* how = nullptr) {
+  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                           KernelReport* how = nullptr) {
     const HotKey key = hot_key(op, small_key, device);
-    const arch::Target target = backends.target(device, op);  // before the driver: a wrong target is the better thing to say
+    const arch::Target target =
+        backends.target(device, op);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
     Artifact artifact = kernel_maker.get(op, request, target);
     if (how != nullptr) *how = artifact.report;
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
-    auto kernel = loaded_kernel(driver, device.index, load_binary(op, request, target, *driver, device.index, artifact), *target.arch, artifact);
-    kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    auto kernel = loaded_kernel(driver, device.index, load_binary(op, request, target, *driver, device.index, artifact),
+                                *target.arch, artifact);
+    kernel->report.load_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (how != nullptr) *how = kernel->report;
     return *table.insert(key, std::move(kernel));
   }
 
   // An entry that the driver refuses is as wrong as a damaged one: made anew and replaced, once.
-  std::shared_ptr<launch::Kernel> load_binary(const ops::Maker& op, const ops::Request& request, const arch::Target& target, launch::Driver& driver,
-                                              int device, Artifact& artifact) {
+  std::shared_ptr<launch::Kernel> load_binary(const ops::Maker& op, const ops::Request& request,
+                                              const arch::Target& target, launch::Driver& driver, int device,
+                                              Artifact& artifact) {
     const auto load = [&] { return driver.load(device, artifact.binary, artifact.symbol, artifact.smem_bytes); };
     if (artifact.report.origin != KernelOrigin::disk) return load();
     try {
@@ -189,7 +224,8 @@ struct Runtime::Impl {
     bool found = false;
     op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       const int step_choice = &step == &op ? choice : ops::kNoChoice;
-      last = report(step, request_of(step, step_args, device, step_choice), small_key_of(step, step_args, device, step_choice), device);
+      last = report(step, request_of(step, step_args, device, step_choice),
+                    small_key_of(step, step_args, device, step_choice), device);
       if (step.name() != op.name()) return;
       own = last;
       found = true;
@@ -200,13 +236,17 @@ struct Runtime::Impl {
     const ops::GemmKernel kind = ops::gemm_kind(config);
     tunings.refresh(device);
     const int tuned = tunings.choice(ops::gemm_op(), ops::gemm_problem_key(ops::gemm_sizes(config), kind), device);
-    const ops::GemmChoice choice = tuned != kNotTuned ? ops::GemmChoice::of(tuned) : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device, ops::gemm_op()));
+    const ops::GemmChoice choice =
+        tuned != kNotTuned ? ops::GemmChoice::of(tuned)
+                           : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device, ops::gemm_op()));
     KernelReport last;
-    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) last = report(*needed.op, needed.request, needed.small_key, device);
+    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice))
+      last = report(*needed.op, needed.request, needed.small_key, device);
     return last;
   }
   KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
-    if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device))) return without_times(kernel->report, KernelOrigin::memory);
+    if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device)))
+      return without_times(kernel->report, KernelOrigin::memory);
     KernelReport how;  // this call's own: another thread may have made the kernel that is kept
     load(op, request, small_key, device, &how);
     return how;
@@ -220,7 +260,8 @@ struct Runtime::Impl {
   Tunings tunings{store.get(), log, backends, settings.use_tuning};
   KernelTable table;
   support::Mutex customs_mutex;
-  std::map<std::string, std::unique_ptr<CustomMaker>> customs;  ///< by identity; kept, so that a key of the table stays theirs
+  std::map<std::string, std::unique_ptr<CustomMaker>>
+      customs;  ///< by identity; kept, so that a key of the table stays theirs
 };
 
 Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}
@@ -240,12 +281,12 @@ KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
 }
 
 KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
-KernelReport Runtime::prepare(const GemmConfig& config, Device device) {
-  return impl_->prepare(config, device);
-}
+KernelReport Runtime::prepare(const GemmConfig& config, Device device) { return impl_->prepare(config, device); }
 
 KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
-KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) { return impl_->report(ops::chunk_indices_op(), ops::chunk_indices_request(), 0, device); }
+KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) {
+  return impl_->report(ops::chunk_indices_op(), ops::chunk_indices_request(), 0, device);
+}
 
 KernelReport Runtime::prepare(const ChunkOArgs& args) { return impl_->prepare(ops::chunk_o_op(), &args); }
 KernelReport Runtime::prepare(const ChunkOConfig& config, Device device) {
@@ -253,47 +294,65 @@ KernelReport Runtime::prepare(const ChunkOConfig& config, Device device) {
   return impl_->report(ops::chunk_o_op(), ops::chunk_o_request(kernel), ops::chunk_o_small_key(kernel), device);
 }
 
-KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) { return warm_op(ops::fmha_request(config), target); }
+KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
+  return warm_op(ops::fmha_request(config), target);
+}
 KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
   const ops::GemmKernel kind = ops::gemm_kind(config);
   const ops::GemmChoice choice = ops::predicted_gemm(ops::gemm_sizes(config), kind, *arch::parse_target(target).arch);
   KernelReport last;
-  for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice)) last = warm_op(needed.request, target);
+  for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice))
+    last = warm_op(needed.request, target);
   return last;
 }
-KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) { return warm_op(ops::chunk_indices_request(), target); }
-KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) { return warm_op(ops::chunk_o_request(ops::chunk_o_kernel(config)), target); }
+KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) {
+  return warm_op(ops::chunk_indices_request(), target);
+}
+KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) {
+  return warm_op(ops::chunk_o_request(ops::chunk_o_kernel(config)), target);
+}
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->kernel_maker.get(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }
 
-TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options) {
+TuneReport Runtime::tune_op(std::string_view op, const ops::Problem& problem, Device device,
+                            const TuneOptions& options) {
   return impl_->tune(Impl::find_op(op, &problem), problem, device, options);
 }
 
 std::string Runtime::target_of(Device device) const { return impl_->backends.target(device).name(); }
-std::string Runtime::target_of(Device device, std::string_view op) const { return impl_->backends.target(device, Impl::find_op(op, &op)).name(); }
+std::string Runtime::target_of(Device device, std::string_view op) const {
+  return impl_->backends.target(device, Impl::find_op(op, &op)).name();
+}
 Device Runtime::default_device() const { return impl_->backends.default_device(); }
 
-std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) { return impl_->backends.driver(device)->allocate(device.index, bytes); }
+std::shared_ptr<void> Runtime::allocate(Device device, std::size_t bytes) {
+  return impl_->backends.driver(device)->allocate(device.index, bytes);
+}
 
 void Runtime::copy(void* dst, Device dst_device, const void* src, Device src_device, std::size_t bytes) {
   const bool to_device = dst_device.kind != DeviceKind::cpu, from_device = src_device.kind != DeviceKind::cpu;
   if (to_device && from_device && !(dst_device == src_device))
-    fail(Stage::argument, Code::unsupported, cat("copy from ", to_string(src_device), " to ", to_string(dst_device), "; allowed are copies within a device or to and from cpu"));
+    fail(Stage::argument, Code::unsupported,
+         cat("copy from ", to_string(src_device), " to ", to_string(dst_device),
+             "; allowed are copies within a device or to and from cpu"));
   const Device device = to_device ? dst_device : src_device;
   impl_->backends.driver(device)->copy(device.index, dst, to_device, src, from_device, bytes);
 }
 
-void Runtime::synchronize(Device device, Stream stream) { impl_->backends.driver(device)->synchronize(device.index, stream); }
+void Runtime::synchronize(Device device, Stream stream) {
+  impl_->backends.driver(device)->synchronize(device.index, stream);
+}
 double Runtime::time_ms(Device device, const std::function<void()>& work) {
-  if (!work) fail(Stage::argument, Code::invalid_argument, "work is empty; allowed: a function that enqueues what is timed");
+  if (!work)
+    fail(Stage::argument, Code::invalid_argument, "work is empty; allowed: a function that enqueues what is timed");
   return impl_->backends.driver(device)->time_ms(device.index, work);
 }
 
 namespace custom {
 
-Kernel::Kernel(Runtime& runtime, const Description& description) : runtime_(&runtime), maker_(&runtime.impl_->keep(read_custom(description))) {}
+Kernel::Kernel(Runtime& runtime, const Description& description)
+    : runtime_(&runtime), maker_(&runtime.impl_->keep(read_custom(description))) {}
 Kernel::Kernel(const Description& description) : Kernel(Runtime::instance(), description) {}
 
 KernelReport Kernel::prepare(Device device) const {
@@ -320,7 +379,9 @@ TensorMap Kernel::tensor_map(const Tensor& tensor, const Box& box) const {
   return map;
 }
 
-unsigned Kernel::sm_count(Device device) const { return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count); }
+unsigned Kernel::sm_count(Device device) const {
+  return static_cast<unsigned>(runtime_->impl_->backends.driver(device)->device_info(device.index).sm_count);
+}
 
 void Kernel::launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream) const {
   runtime_->impl_->run(*static_cast<const CustomMaker*>(maker_), device, {params, bytes, blocks}, stream);

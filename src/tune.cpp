@@ -14,10 +14,11 @@ namespace {
 using support::cat;
 
 constexpr std::size_t kPatternValues = std::size_t{1} << 21;  // long enough that no two blocks of a tile look alike
-constexpr double kReplayUs = 2000;    // of calls in one recording: starting it must not count
+constexpr double kReplayUs = 2000;                            // of calls in one recording: starting it must not count
 constexpr int kMostCalls = 40;
-constexpr int kReplays = 3;           // timed ones in a round, after one that is not
-constexpr double kFarBehind = 1.25;   // slower than the fastest by this after a round: further rounds would not change who wins
+constexpr int kReplays = 3;  // timed ones in a round, after one that is not
+constexpr double kFarBehind =
+    1.25;  // slower than the fastest by this after a round: further rounds would not change who wins
 
 /// Device memory for an operand, filled.
 std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps& steps, std::uint64_t seed) {
@@ -25,9 +26,11 @@ std::shared_ptr<void> make_operand(const ops::Operand& operand, const TuneSteps&
   for (std::size_t i = 0; i < operand.shape.size(); ++i) elements += (operand.shape[i] - 1) * operand.strides[i];
   const std::size_t bytes = static_cast<std::size_t>(elements) * static_cast<std::size_t>(size_of(operand.dtype));
   auto memory = steps.driver->allocate(steps.device.index, bytes);
-  const std::string pattern = normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed);
+  const std::string pattern =
+      normal_values(operand.dtype, std::min(kPatternValues, static_cast<std::size_t>(elements)), seed);
   for (std::size_t at = 0; at < bytes; at += pattern.size())
-    steps.driver->copy(steps.device.index, static_cast<char*>(memory.get()) + at, true, pattern.data(), false, std::min(pattern.size(), bytes - at));
+    steps.driver->copy(steps.device.index, static_cast<char*>(memory.get()) + at, true, pattern.data(), false,
+                       std::min(pattern.size(), bytes - at));
   return memory;
 }
 
@@ -56,7 +59,8 @@ void time_round(std::vector<Entrant>& entrants, std::size_t first, int calls, co
     Entrant& entrant = entrants[(first + i) % entrants.size()];
     entrant.recording->replay({});  // caches and clocks as in the replays that count
     for (int replay = 0; replay < kReplays; ++replay)
-      entrant.times_us.push_back(steps.driver->time_ms(steps.device.index, [&] { entrant.recording->replay({}); }) * 1e3 / calls);
+      entrant.times_us.push_back(steps.driver->time_ms(steps.device.index, [&] { entrant.recording->replay({}); }) *
+                                 1e3 / calls);
   }
 }
 
@@ -73,9 +77,11 @@ void leave_out_slow(std::vector<Entrant>& entrants, TuneReport& report) {
 }
 
 /// Loads the kernels of each variant; those that there are none of say why.
-void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneSteps& steps, TuneReport& report) {
+void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
+              const TuneSteps& steps, TuneReport& report) {
   std::vector<void*> places;  // made up: nothing looks there
-  for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 44));
+  for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i)
+    places.push_back(reinterpret_cast<void*>((i + 1) << 44));
   std::optional<Error> reason;
   std::size_t refused = 0;
   tunable.with_args(problem, steps.device, places, [&](const void* args) {
@@ -92,8 +98,8 @@ void load_all(const ops::Tunable& tunable, const ops::Problem& problem, const st
   if (refused == variants.size()) throw *reason;
 }
 
-void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants, const TuneOptions& options,
-             const TuneSteps& steps, TuneReport& report) {
+void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std::vector<ops::Variant>& variants,
+             const TuneOptions& options, const TuneSteps& steps, TuneReport& report) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<void*> places;
   for (const ops::Operand& operand : tunable.operands(problem)) {
@@ -121,29 +127,38 @@ void measure(const ops::Tunable& tunable, const ops::Problem& problem, const std
     TunedVariant& variant = report.variants[entrant.place];
     variant.measured_us = median(entrant.times_us);
     variant.times = static_cast<int>(entrant.times_us.size());
-    if (report.chosen < 0 || variant.measured_us < report.variants[static_cast<std::size_t>(report.chosen)].measured_us) report.chosen = static_cast<int>(entrant.place);
+    if (report.chosen < 0 || variant.measured_us < report.variants[static_cast<std::size_t>(report.chosen)].measured_us)
+      report.chosen = static_cast<int>(entrant.place);
   }
 }
 
 }  // namespace
 
-std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch, const TuneOptions& options) {
+std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch,
+                                      const TuneOptions& options) {
   std::vector<ops::Variant> variants = tunable.variants(problem, arch);
   std::string known;
   for (const ops::Variant& variant : variants) known += cat(known.empty() ? "" : ", ", variant.name);
   if (!options.only.empty())
-    std::erase_if(variants, [&](const ops::Variant& variant) { return std::find(options.only.begin(), options.only.end(), variant.name) == options.only.end(); });
+    std::erase_if(variants, [&](const ops::Variant& variant) {
+      return std::find(options.only.begin(), options.only.end(), variant.name) == options.only.end();
+    });
   if (variants.empty())
     support::fail(Stage::argument, Code::invalid_argument,
-                  cat("'", options.only.empty() ? std::string() : options.only.front(), "' does not serve ", problem.name, " on ", arch.name, "; what does: ", known.empty() ? "nothing" : known));
-  if (options.limit > 0 && variants.size() > static_cast<std::size_t>(options.limit)) variants.resize(static_cast<std::size_t>(options.limit));
+                  cat("'", options.only.empty() ? std::string() : options.only.front(), "' does not serve ",
+                      problem.name, " on ", arch.name, "; what does: ", known.empty() ? "nothing" : known));
+  if (options.limit > 0 && variants.size() > static_cast<std::size_t>(options.limit))
+    variants.resize(static_cast<std::size_t>(options.limit));
   return variants;
 }
 
-TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps, Tunings& tunings) {
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps,
+                Tunings& tunings) {
   const TunedMachine machine = tunings.machine(steps.device);
   const ops::Tunable* tunable = op.tunable();
-  if (tunable == nullptr) support::fail(Stage::argument, Code::unsupported, cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
+  if (tunable == nullptr)
+    support::fail(Stage::argument, Code::unsupported,
+                  cat("op '", op.name(), "' has one kernel for each problem: there is nothing to measure"));
   const std::vector<ops::Variant> variants = variants_of(*tunable, problem, *machine.arch, options);
   TuneReport report;
   report.problem = problem.name;
@@ -151,7 +166,9 @@ TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOption
   report.device = machine.device;
   report.sm_count = machine.sm_count;
   report.target = machine.arch->name;
-  for (const ops::Variant& variant : variants) report.variants.push_back({variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
+  for (const ops::Variant& variant : variants)
+    report.variants.push_back(
+        {variant.name, variant.predicted_cycles, variant.predicted_cycles / (machine.arch->clock_ghz * 1e3), 0, 0, {}});
   load_all(*tunable, problem, variants, steps, report);
   measure(*tunable, problem, variants, options, steps, report);
   const auto chosen = static_cast<std::size_t>(report.chosen);

@@ -1,7 +1,7 @@
 // Measuring which kernel serves a problem best on a device.
 //
-// Decides how kernels are timed beside each other. Does not decide how they are made or launched (runtime.cpp), nor how the
-// result is kept (tunings.hpp).
+// Decides how kernels are timed beside each other. Does not decide how they are made or launched (runtime.cpp), nor how
+// the result is kept (tunings.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace tj {
 
 struct TuneOptions {
   std::vector<std::string> only;  ///< names of the kernels that are measured; empty: all
-  int limit = 0;            ///< kernels that are measured, in their op's order; 0: all
-  int rounds = 10;          ///< of all kernels in turn; those that are far behind after the first are left out
-  std::uint64_t seed = 0;   ///< of the operands' values
+  int limit = 0;                  ///< kernels that are measured, in their op's order; 0: all
+  int rounds = 10;                ///< of all kernels in turn; those that are far behind after the first are left out
+  std::uint64_t seed = 0;         ///< of the operands' values
 };
 
 struct TunedVariant {
-  std::string name;          ///< "128x256x64"
+  std::string name;                               ///< "128x256x64"
   double predicted_cycles = 0, predicted_us = 0;  ///< at the clock that the arch is described with
-  double measured_us = 0;    ///< of one call, median; 0 when it was not measured
-  int times = 0;             ///< taken, each of several calls
-  std::string refused;       ///< why there is no kernel, when there is none
+  double measured_us = 0;                         ///< of one call, median; 0 when it was not measured
+  int times = 0;                                  ///< taken, each of several calls
+  std::string refused;                            ///< why there is no kernel, when there is none
 };
 
 struct TuneReport {
@@ -51,11 +51,13 @@ struct TuneSteps {
 };
 
 /// The kernels that are measured. Throws tj::Error(argument) when there is none, with those that there are.
-std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch, const TuneOptions& options);
+std::vector<ops::Variant> variants_of(const ops::Tunable& tunable, const ops::Problem& problem, const arch::Arch& arch,
+                                      const TuneOptions& options);
 
-/// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's calls are
-/// recorded once and replayed; kernels take turns, in an order that rotates. The fastest is kept. Throws tj::Error when none of them
-/// could be measured.
-TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps, Tunings& tunings);
+/// Operands hold normal random values and are as warm in L2 as calls that follow each other leave them. Each kernel's
+/// calls are recorded once and replayed; kernels take turns, in an order that rotates. The fastest is kept. Throws
+/// tj::Error when none of them could be measured.
+TuneReport tune(const ops::Op& op, const ops::Problem& problem, const TuneOptions& options, const TuneSteps& steps,
+                Tunings& tunings);
 
 }  // namespace tj

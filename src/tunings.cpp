@@ -14,12 +14,18 @@ using support::cat;
 
 constexpr const char* kKind = "tuning";
 constexpr std::string_view kFieldPrefix = "field.";
-constexpr std::int64_t kClockStepNs = 100'000'000;  // two changes within one tick of a file system's clock look like one
+constexpr std::int64_t kClockStepNs =
+    100'000'000;  // two changes within one tick of a file system's clock look like one
 
-cache::Key key_of(const TunedMachine& machine, const ops::Op& op, const std::vector<std::pair<std::string, std::string>>& problem) {
+cache::Key key_of(const TunedMachine& machine, const ops::Op& op,
+                  const std::vector<std::pair<std::string, std::string>>& problem) {
   cache::Fields request = {{"kind", kKind}, {"op", std::string(op.name())}};
   for (const auto& [name, value] : problem) request.emplace_back(cat(kFieldPrefix, name), value);
-  return cache::make_key(request, {{"kind", kKind}, {"arch", machine.arch->name}, {"device", machine.device}, {"sm_count", cat(machine.sm_count)}, {"build", build_id()}});
+  return cache::make_key(request, {{"kind", kKind},
+                                   {"arch", machine.arch->name},
+                                   {"device", machine.device},
+                                   {"sm_count", cat(machine.sm_count)},
+                                   {"build", build_id()}});
 }
 
 const std::string& text(const cache::Entry& entry, std::string_view name) {
@@ -29,7 +35,8 @@ const std::string& text(const cache::Entry& entry, std::string_view name) {
 }
 
 /// Empty, and why, when the record is not one of this library for this machine.
-std::optional<Tuned> believe(const cache::Key& key, const cache::Entry& entry, const TunedMachine& machine, std::string& problem) {
+std::optional<Tuned> believe(const cache::Key& key, const cache::Entry& entry, const TunedMachine& machine,
+                             std::string& problem) {
   const ops::Op* op = ops::find(text(entry, "op"));
   const ops::Tunable* tunable = op != nullptr ? op->tunable() : nullptr;
   if (tunable == nullptr) {
@@ -51,7 +58,8 @@ std::optional<Tuned> believe(const cache::Key& key, const cache::Entry& entry, c
 }
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -63,7 +71,9 @@ TunedTable::TunedTable(const std::vector<Tuned>& list) {
   slots_.resize(size);
   for (const Tuned& tuned : list) {
     std::size_t i = hash(tuned.key);
-    while (slots_[i & (size - 1)].op != nullptr && !(slots_[i & (size - 1)].op == tuned.op && slots_[i & (size - 1)].key == tuned.key)) ++i;
+    while (slots_[i & (size - 1)].op != nullptr &&
+           !(slots_[i & (size - 1)].op == tuned.op && slots_[i & (size - 1)].key == tuned.key))
+      ++i;
     slots_[i & (size - 1)] = tuned;  // the later one of a problem
   }
 }
@@ -97,7 +107,9 @@ int Tunings::choice(const ops::Op& op, const void* args, Device device) {
   return found.empty() ? kNotTuned : found.find(op, tunable->key_of(args));
 }
 
-int Tunings::choice(const ops::Op& op, const ops::ProblemKey& key, Device device) { return used_ ? table(device).find(op, key) : kNotTuned; }
+int Tunings::choice(const ops::Op& op, const ops::ProblemKey& key, Device device) {
+  return used_ ? table(device).find(op, key) : kNotTuned;
+}
 
 void Tunings::refresh(Device device) {
   if (used_ && served(device)) load(device);
@@ -143,8 +155,11 @@ std::vector<Tuned> Tunings::read(const TunedMachine& machine) {
   const std::string half = key_of(machine, *ops::all().front(), {}).compiler_hex;
   for (const auto& [key, entry] : store_->load_all(half)) {
     std::string problem;
-    if (const auto tuned = believe(key, entry, machine, problem)) list.push_back(*tuned);
-    else if (first_report(key)) log_(LogLevel::warn, cat("kernel cache: the tuning record ", key.request_hex, " is not used: ", problem, "; tj-warm --tune replaces it"));
+    if (const auto tuned = believe(key, entry, machine, problem))
+      list.push_back(*tuned);
+    else if (first_report(key))
+      log_(LogLevel::warn, cat("kernel cache: the tuning record ", key.request_hex, " is not used: ", problem,
+                               "; tj-warm --tune replaces it"));
   }
   if (!list.empty()) log_(LogLevel::debug, cat(list.size(), " measured choices for ", machine.device));
   return list;
@@ -155,11 +170,12 @@ bool Tunings::first_report(const cache::Key& key) {
   return reported_.insert(key.request_hex).second;
 }
 
-bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us) {
+bool Tunings::keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen,
+                   double measured_us) {
   const TunedMachine machine = this->machine(device);
   cache::Entry entry;
-  entry.metadata = {{"name", problem.name},      {"target", machine.arch->name}, {"kind", kKind},
-                    {"op", std::string(op.name())}, {"device", machine.device},   {"choice", chosen.name},
+  entry.metadata = {{"name", problem.name},           {"target", machine.arch->name}, {"kind", kKind},
+                    {"op", std::string(op.name())},   {"device", machine.device},     {"choice", chosen.name},
                     {"measured_us", cat(measured_us)}};
   for (const auto& [name, value] : problem.fields) entry.metadata.emplace_back(cat(kFieldPrefix, name), value);
   const bool kept = store_ != nullptr && store_->store(key_of(machine, op, problem.fields), entry);

@@ -1,8 +1,9 @@
 // Choices that were measured on a device: read from the cache's records, looked up by hot calls.
 //
-// Decides how a record is written, what of it is believed and when records are read: once for a device, and again by prepare()
-// when the cache's directory has changed. Does not measure (tune.hpp). Without a record the op's own choice stands.
-// Invariant: a look-up takes no lock, allocates nothing and does no I/O; a table, once published, never changes.
+// Decides how a record is written, what of it is believed and when records are read: once for a device, and again by
+// prepare() when the cache's directory has changed. Does not measure (tune.hpp). Without a record the op's own choice
+// stands. Invariant: a look-up takes no lock, allocates nothing and does no I/O; a table, once published, never
+// changes.
 #pragma once
 
 #include <array>
@@ -53,8 +54,10 @@ class TunedTable {
 
 class Tunings {
  public:
-  /// store: null keeps what is measured in memory only. All of them outlive this. used: false leaves every choice to the op.
-  Tunings(cache::Store* store, const support::Log& log, Backends& backends, bool used) : store_(store), log_(log), backends_(backends), used_(used) {}
+  /// store: null keeps what is measured in memory only. All of them outlive this. used: false leaves every choice to
+  /// the op.
+  Tunings(cache::Store* store, const support::Log& log, Backends& backends, bool used)
+      : store_(store), log_(log), backends_(backends), used_(used) {}
 
   /// kNotTuned when nothing was measured; the first look-up on a device reads its records.
   int choice(const ops::Op& op, const void* args, Device device);
@@ -64,14 +67,15 @@ class Tunings {
 
   TunedMachine machine(Device device);
   /// From now on the problem's choice on this device. False when the record could not be written (already logged).
-  bool keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen, double measured_us);
+  bool keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen,
+            double measured_us);
 
  private:
   static constexpr std::size_t kDevices = 64;
   struct Known {
     std::atomic<const TunedTable*> table{nullptr};
-    std::int64_t changed_ns = -1;          ///< of the directory, when it was read
-    std::vector<Tuned> own;                ///< measured by this runtime
+    std::int64_t changed_ns = -1;                     ///< of the directory, when it was read
+    std::vector<Tuned> own;                           ///< measured by this runtime
     std::vector<std::unique_ptr<TunedTable>> tables;  ///< superseded ones too: a hot call may still read one
   };
   bool served(Device device) const noexcept;
@@ -85,8 +89,8 @@ class Tunings {
   const support::Log& log_;
   Backends& backends_;
   bool used_;
-  support::Turn reading_;  ///< who reads records, and logs what is wrong with them
-  support::Mutex mutex_;   ///< of what is below
+  support::Turn reading_;           ///< who reads records, and logs what is wrong with them
+  support::Mutex mutex_;            ///< of what is below
   std::set<std::string> reported_;  ///< records that were said to be of no use
   std::array<Known, kDevices> known_;
 };

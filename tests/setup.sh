@@ -162,6 +162,15 @@ tj_install_cuda_wheels() {
   tj_install_wheels cuda-wheels.txt nvidia "install a CUDA toolkit and set CUDA_HOME"
 }
 
+# The layout of the text is one version's of clang-format. It is no condition: its test skips itself without it.
+tj_setup_formatter() {
+  [ -x "$tj_root/.deps/clang-format/data/bin/clang-format" ] && return 0
+  tj_pip >/dev/null || { tj_say "no pip to fetch clang-format with: the test of the text's layout is skipped"; return 0; }
+  tj_say "fetching clang-format's wheel into .deps/"
+  (tj_install_wheels clang-format-wheel.txt clang_format "do without" clang-format) ||
+    tj_say "clang-format was not fetched: the test of the text's layout is skipped"
+}
+
 tj_find_disassembler() { # in a toolkit, or below .deps/ of an earlier call
   [ -x "$tj_root/.deps/nvdisasm/bin/nvdisasm" ] && export PATH="$PATH:$tj_root/.deps/nvdisasm/bin"
   tj_command nvdisasm || [ -x /usr/local/cuda/bin/nvdisasm ] || [ -x /opt/cuda/bin/nvdisasm ]

@@ -1,13 +1,13 @@
 // Kernels of a user's own: a dependence graph and a folder with the bodies of its nodes, in the place of a shipped op.
 //
-// Decides what a user gives and how such a kernel is launched; it is scheduled, generated, compiled and cached as an op's is.
-// Formats: src/graph/README.md (the graph), kernel_templates/README.md (bodies, contexts, tiles). Example:
+// Decides what a user gives and how such a kernel is launched; it is scheduled, generated, compiled and cached as an
+// op's is. Formats: src/graph/README.md (the graph), kernel_templates/README.md (bodies, contexts, tiles). Example:
 // samples/05_custom_gemm. Invariant: every member function of Kernel may be called from any thread at any time.
 //
-// Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at most
-// 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than 256 files
-// and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one schedule a graph. C has no form
-// of this.
+// Limits: grids have one dimension (a block walks its tiles by first_tile and next_tile); one parameter, by value, at
+// most 4 KB; the graph names its target's machine, so each target needs a graph of its own; a folder has no more than
+// 256 files and 4 MiB; a body sees the library's primitives and no standard header; no autotuning, one schedule a
+// graph. C has no form of this.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@
 #include <tilejit/runtime.hpp>
 #include <tilejit/tensor.hpp>
 
-// The library's device code has the same type, so that one header can describe the parameter to host and device: where it
-// is read, TensorMap has been declared.
+// The library's device code has the same type, so that one header can describe the parameter to host and device: where
+// it is read, TensorMap has been declared.
 #ifndef TJ_TENSOR_MAP
 #define TJ_TENSOR_MAP
 namespace tj {
@@ -55,34 +55,40 @@ struct Box {
 /// A handle: copies are the same kernel. Must not be used once its runtime has ended.
 class TJ_API Kernel {
  public:
-  /// Reads and checks folder and graph; compiles nothing. Equal descriptions with equal files share what was made of them.
-  /// Throws tj::Error: argument for the description, a missing folder, file, body or context; graph for the graph.
+  /// Reads and checks folder and graph; compiles nothing. Equal descriptions with equal files share what was made of
+  /// them. Throws tj::Error: argument for the description, a missing folder, file, body or context; graph for the
+  /// graph.
   Kernel(Runtime& runtime, const Description& description);
   /// Of Runtime::instance().
   explicit Kernel(const Description& description);
 
-  /// Gets the kernel ready on a device (compiled, cached and loaded) without launching. Throws tj::Error: target when the
-  /// graph is for another machine, schedule or codegen when the graph cannot be, compile with log and place of the source.
+  /// Gets the kernel ready on a device (compiled, cached and loaded) without launching. Throws tj::Error: target when
+  /// the graph is for another machine, schedule or codegen when the graph cannot be, compile with log and place of the
+  /// source.
   KernelReport prepare(Device device) const;
   /// Compiles for a target ("sm_90a", "model:sm_90a") into the disk cache without any device. Throws tj::Error.
   KernelReport warm(std::string_view target) const;
 
-  /// A map of the tensor's memory, for a member of the parameter; valid as long as that memory. The tensor's dimensions are
-  /// those that the body's copy names (copy_box_4d: four). The last one is contiguous, the other strides and the address are
-  /// multiples of 16 bytes; a dimension of size 1 may have any stride. Throws tj::Error(argument) naming what is not so.
+  /// A map of the tensor's memory, for a member of the parameter; valid as long as that memory. The tensor's dimensions
+  /// are those that the body's copy names (copy_box_4d: four). The last one is contiguous, the other strides and the
+  /// address are multiples of 16 bytes; a dimension of size 1 may have any stride. Throws tj::Error(argument) naming
+  /// what is not so.
   TensorMap tensor_map(const Tensor& tensor, const Box& box) const;
 
-  /// Multiprocessors of the device: so many blocks run at once, times the graph's blocks_per_sm where it says one. Throws tj::Error(launch). Ask once, not for each launch.
+  /// Multiprocessors of the device: so many blocks run at once, times the graph's blocks_per_sm where it says one.
+  /// Throws tj::Error(launch). Ask once, not for each launch.
   unsigned sm_count(Device device) const;
 
-  /// Enqueues `blocks` blocks, a multiple of the graph's cluster, with the parameter by value; asynchronous on GPUs, finished on return on the model. The first
-  /// launch on a device prepares; later ones allocate nothing. Throws tj::Error; nothing was launched then.
+  /// Enqueues `blocks` blocks, a multiple of the graph's cluster, with the parameter by value; asynchronous on GPUs,
+  /// finished on return on the model. The first launch on a device prepares; later ones allocate nothing. Throws
+  /// tj::Error; nothing was launched then.
   template <class Params>
   void launch(Device device, const Params& params, unsigned blocks, Stream stream = {}) const {
     static_assert(std::is_trivially_copyable_v<Params> && !std::is_pointer_v<Params>, "the parameter travels as bytes");
     launch_bytes(device, &params, sizeof(Params), blocks, stream);
   }
-  /// The same for bytes; a size that is not the kernel's own is refused where the driver tells it (CUDA 12.4 and newer).
+  /// The same for bytes; a size that is not the kernel's own is refused where the driver tells it (CUDA 12.4 and
+  /// newer).
   void launch_bytes(Device device, const void* params, std::size_t bytes, unsigned blocks, Stream stream = {}) const;
 
  private:

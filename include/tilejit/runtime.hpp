@@ -21,7 +21,7 @@ namespace tj {
 namespace ops {
 struct Request;  // internal: what tools enumerate
 struct Problem;
-}
+}  // namespace ops
 struct TuneOptions;  // internal
 struct TuneReport;
 namespace custom {
@@ -32,29 +32,39 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 
 /// Each field wins over its environment variable; an absent field means: the variable, else the default.
 struct Options {
-  std::optional<std::string> cache_dir;              ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
-  std::optional<std::uint64_t> cache_max_size_bytes; ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
-  /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a device with less than it has:
-  /// "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and others of their family): without the copy engine, as before sm_90;
-  /// copies=engine: with it, as without the option. smem=<bytes> or smem=<n>K, from 1K to what a block can have in steps of 128 bytes: the most
-  /// shared memory of a block; smem-sm= alike, of an SM, which blocks side by side share. Reports, cache and dumped files name what an option changes, in one order.
+  std::optional<std::string> cache_dir;  ///< TJ_CACHE_DIR; else $XDG_CACHE_HOME/tilejit, else ~/.cache/tilejit
+  std::optional<std::uint64_t> cache_max_size_bytes;  ///< TJ_CACHE_MAX_SIZE (K, M, G suffixes); default 4 GiB
+  /// TJ_TARGET, "sm_90a", "gfx1100", "model:sm_90a"; default: the tensor's device. With options, in any order, it is a
+  /// device with less than it has: "sm_90+copies=threads+smem=99K". copies=threads (sm_90, sm_100, sm_120a and others
+  /// of their family): without the copy engine, as before sm_90; copies=engine: with it, as without the option.
+  /// smem=<bytes> or smem=<n>K, from 1K to what a block can have in steps of 128 bytes: the most shared memory of a
+  /// block; smem-sm= alike, of an SM, which blocks side by side share. Reports, cache and dumped files name what an
+  /// option changes, in one order.
   std::optional<std::string> target;
-  std::optional<std::string> dump_dir;               ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel found on disk is not made again)
-  std::optional<LogLevel> log_level;                 ///< TJ_LOG_LEVEL; default warn
-  std::optional<std::string> hip_compiler;           ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
-  bool use_disk_cache = true;                        ///< false: neither read nor write the disk
-  std::optional<bool> use_tuning;                    ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
-  /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process which makes the same kernel; then it makes the kernel itself.
-  /// 0: no limit; default 300.
+  std::optional<std::string> dump_dir;  ///< TJ_DUMP_DIR; sources and logs of what is made are written there (a kernel
+                                        ///< found on disk is not made again)
+  std::optional<LogLevel> log_level;    ///< TJ_LOG_LEVEL; default warn
+  std::optional<std::string>
+      hip_compiler;  ///< TJ_HIP_COMPILER: auto (hiprtc where it is new enough for the GPU, else clang), hiprtc, clang
+  bool use_disk_cache = true;  ///< false: neither read nor write the disk
+  std::optional<bool>
+      use_tuning;  ///< TJ_TUNE (on, off): choices that tj-warm --tune measured go before predicted ones; default on
+  /// TJ_WAIT_LIMIT: seconds that a call waits for another thread or process which makes the same kernel; then it makes
+  /// the kernel itself. 0: no limit; default 300.
   std::optional<double> wait_limit_s;
-  /// TJ_COMPILE_LIMIT: seconds that a compiler may take that is a program (clang, the host's compiler); then it is ended and the call fails.
-  /// 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be interrupted: no limit holds for them.
+  /// TJ_COMPILE_LIMIT: seconds that a compiler may take that is a program (clang, the host's compiler); then it is
+  /// ended and the call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be
+  /// interrupted: no limit holds for them.
   std::optional<double> compile_limit_s;
-  // Of the CPU model alone (kernel_templates/model/README.md); tj-check sets these variables for the programs that it runs.
-  std::optional<std::uint64_t> model_seed;           ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
-  std::optional<std::string> model_disable;          ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a number alone is of every kernel
-  std::optional<std::string> model_weaken;           ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
-  std::optional<std::string> model_report;           ///< TJ_MODEL_REPORT: a file to which a line of JSON is appended for each kernel that is launched and for each report
+  // Of the CPU model alone (kernel_templates/model/README.md); tj-check sets these variables for the programs that it
+  // runs.
+  std::optional<std::uint64_t>
+      model_seed;  ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
+  std::optional<std::string> model_disable;  ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a
+                                             ///< number alone is of every kernel
+  std::optional<std::string> model_weaken;   ///< TJ_MODEL_WEAKEN: sites that do less than they should, written likewise
+  std::optional<std::string> model_report;   ///< TJ_MODEL_REPORT: a file to which a line of JSON is appended for each
+                                             ///< kernel that is launched and for each report
   /// Receives what would be logged, instead of the default sink (standard error). Called from any thread.
   std::function<void(LogLevel, std::string_view)> log_sink;
 };
@@ -69,19 +79,20 @@ enum class KernelOrigin { memory, disk, compiled };
 
 /// What prepare() found or made. Times in milliseconds.
 struct KernelReport {
-  std::string name;         ///< e.g. "fmha_f16_d128_causal"
-  std::string target;       ///< e.g. "sm_90a"
+  std::string name;    ///< e.g. "fmha_f16_d128_causal"
+  std::string target;  ///< e.g. "sm_90a"
   KernelOrigin origin = KernelOrigin::compiled;
   double schedule_ms = 0, codegen_ms = 0, compile_ms = 0, load_ms = 0;
-  std::string schedule_json; ///< II, length, bounds, nodes, rings (see tj-schedule --json)
-  std::string source_path;   ///< where the source was dumped, empty without dump_dir
-  int registers = 0;         ///< a thread, at entry; 0 where the compiler does not say
+  std::string schedule_json;  ///< II, length, bounds, nodes, rings (see tj-schedule --json)
+  std::string source_path;    ///< where the source was dumped, empty without dump_dir
+  int registers = 0;          ///< a thread, at entry; 0 where the compiler does not say
 };
 
-/// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's threads were doing: on the CPU
-/// model, and for the disk cache. GPUs are their driver's matter: a child of a process that has used CUDA or HIP cannot use it, and NVRTC or
-/// hiprtc may not work in a child that was forked while another thread was compiling with it.
-/// Calls may come while the process ends: from destructors of static objects, and from threads that go on.
+/// After a fork() the child may use what its parent has made, and make kernels of its own, whatever the parent's
+/// threads were doing: on the CPU model, and for the disk cache. GPUs are their driver's matter: a child of a process
+/// that has used CUDA or HIP cannot use it, and NVRTC or hiprtc may not work in a child that was forked while another
+/// thread was compiling with it. Calls may come while the process ends: from destructors of static objects, and from
+/// threads that go on.
 class TJ_API Runtime {
  public:
   /// Reads the environment once, for what the options leave open. Opens no driver and no compiler and makes no folder.
@@ -96,7 +107,8 @@ class TJ_API Runtime {
   static Runtime& instance();
 
   /// Checks the arguments, gets the kernel (memory, disk or compiler) and enqueues it on the stream; asynchronous on
-  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs, GemmArgs, ... for shapes.
+  /// GPUs, finished on return on the model. Throws tj::Error; nothing has been launched then. See FmhaArgs, GemmArgs,
+  /// ... for shapes.
   void fmha(const FmhaArgs& args, Stream stream = {});
   void gemm(const GemmArgs& args, Stream stream = {});
   void chunk_indices(const ChunkIndicesArgs& args, Stream stream = {});
@@ -127,20 +139,21 @@ class TJ_API Runtime {
   KernelReport warm(const ChunkOConfig& config, std::string_view target);
   /// The same for a request of any op. For the project's own tools: ops::Request is not a public type.
   KernelReport warm_op(const ops::Request& request, std::string_view target);
-  /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of the same sizes on a
-  /// device of the same name take it from then on; other runtimes from their next prepare(), other processes from their start. For the project's
-  /// own tools. Throws tj::Error: target where the device is no GPU.
+  /// Measures the kernels that can serve a problem on a GPU, and keeps the fastest one's name in the cache: calls of
+  /// the same sizes on a device of the same name take it from then on; other runtimes from their next prepare(), other
+  /// processes from their start. For the project's own tools. Throws tj::Error: target where the device is no GPU.
   TuneReport tune_op(std::string_view op, const ops::Problem& problem, Device device, const TuneOptions& options);
 
   /// The target that a tensor on this device would run on: "sm_90a", "model:sm_90a". Throws tj::Error: target when no
   /// architecture serves the device or TJ_TARGET does not fit it, launch without a driver, argument for a wrong index.
   std::string target_of(Device device) const;
-  /// The target that this op ("chunk_o") would run on there: the same, but where that one has no kernel for it and another of the same devices
-  /// has, which is taken unless a target was asked for.
+  /// The target that this op ("chunk_o") would run on there: the same, but where that one has no kernel for it and
+  /// another of the same devices has, which is taken unless a target was asked for.
   std::string target_of(Device device, std::string_view op) const;
 
-  /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the model; under a target of a
-  /// GPU the first of those, be it there or not. Never throws for a missing GPU: using the device says why it is missing.
+  /// The default device of this runtime: the first GPU (of AMD's the first that is served), else the CPU with the
+  /// model; under a target of a GPU the first of those, be it there or not. Never throws for a missing GPU: using the
+  /// device says why it is missing.
   Device default_device() const;
 
   /// Memory helpers for programs that have no GPU framework of their own. cpu devices use host memory.

@@ -1,9 +1,9 @@
 /* The C ABI of tilejit: the calls of runtime.hpp for C and for foreign-function interfaces.
  *
  * Decides the binary layout of what crosses the library's boundary. Adds no feature of its own. These calls have no C
- * form: prepare() from tensors (tj_prepare() takes a configuration), run_op(), warm_op(), time_ms() and those of custom.hpp.
- * Invariants: no exception leaves a tj_ function; a null pointer where one is needed is TJ_INVALID_ARGUMENT, never a
- * crash; a structure only ever grows at its end.
+ * form: prepare() from tensors (tj_prepare() takes a configuration), run_op(), warm_op(), time_ms() and those of
+ * custom.hpp. Invariants: no exception leaves a tj_ function; a null pointer where one is needed is
+ * TJ_INVALID_ARGUMENT, never a crash; a structure only ever grows at its end.
  *
  * Structures start with `size`: set it to sizeof of the structure. A library that is newer than its caller fills what
  * the caller does not know with defaults; one that is older accepts fields that it does not know when they are zero.
@@ -53,7 +53,15 @@ enum { TJ_FROM_MEMORY = 0, TJ_FROM_DISK = 1, TJ_COMPILED = 2 };
 /* What is applied to a product, as tj::Activation. */
 enum { TJ_ACTIVATION_NONE = 0, TJ_ACTIVATION_RELU = 1, TJ_ACTIVATION_GELU = 2, TJ_ACTIVATION_SILU = 3 };
 /* As tj::LogLevel; TJ_LOG_DEFAULT leaves it to TJ_LOG_LEVEL. */
-enum { TJ_LOG_DEFAULT = -1, TJ_LOG_TRACE = 0, TJ_LOG_DEBUG = 1, TJ_LOG_INFO = 2, TJ_LOG_WARN = 3, TJ_LOG_ERROR = 4, TJ_LOG_OFF = 5 };
+enum {
+  TJ_LOG_DEFAULT = -1,
+  TJ_LOG_TRACE = 0,
+  TJ_LOG_DEBUG = 1,
+  TJ_LOG_INFO = 2,
+  TJ_LOG_WARN = 3,
+  TJ_LOG_ERROR = 4,
+  TJ_LOG_OFF = 5
+};
 
 #define TJ_MAX_RANK 5
 
@@ -87,7 +95,7 @@ typedef struct tj_fmha_args {
   float scale;          /* looked at only when has_scale is not 0; else D^-1/2 */
   int32_t has_scale;
   int32_t causal;
-  int32_t step;         /* 0: the library's choice of a kernel; tj::FmhaArgs::step */
+  int32_t step; /* 0: the library's choice of a kernel; tj::FmhaArgs::step */
 } tj_fmha_args;
 
 /* Matrix product; shapes, alignment and meaning as tj::GemmArgs (ops.hpp) says. */
@@ -100,8 +108,8 @@ typedef struct tj_gemm_args {
   const tj_tensor* bias; /* [N] or [B, N]; null: none */
   float alpha;           /* 1 for a plain product: what is left 0 leaves a and b out */
   float beta;
-  int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
-  int32_t rung;          /* 0: the library's choice of a kernel; tj::GemmArgs::rung */
+  int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
+  int32_t rung;             /* 0: the library's choice of a kernel; tj::GemmArgs::rung */
   const tj_tensor* scale_a; /* f32, one element, with TJ_E4M3 only; null: 1 */
   const tj_tensor* scale_b;
 } tj_gemm_args;
@@ -117,7 +125,7 @@ typedef struct tj_chunk_indices_args {
 /* Output of the gated delta rule by chunks; shapes and meaning as tj::ChunkOArgs (ops.hpp) says. */
 typedef struct tj_chunk_o_args {
   uint64_t size;
-  const tj_tensor* q;             /* bf16 [T, H, 128] */
+  const tj_tensor* q; /* bf16 [T, H, 128] */
   const tj_tensor* k;
   const tj_tensor* v_new;         /* bf16 [R, Hv, 128] */
   const tj_tensor* h;             /* bf16 [C, Hv, 128, 128] */
@@ -127,10 +135,10 @@ typedef struct tj_chunk_o_args {
   const tj_tensor* chunk_indices; /* rows without gaps */
   const tj_tensor* total_chunks;
   int64_t seq_length;
-  float scale;                    /* looked at only when has_scale is not 0; else 128^-1/2 */
+  float scale; /* looked at only when has_scale is not 0; else 128^-1/2 */
   int32_t has_scale;
   int32_t h_transposed;
-  int32_t reserved;               /* 0 */
+  int32_t reserved; /* 0 */
 } tj_chunk_o_args;
 
 /* Which kernel to make ready, without any memory. The fields of other ops will follow. */
@@ -146,26 +154,26 @@ typedef struct tj_kernel_config {
   int32_t out;           /* TJ_F16, TJ_BF16, TJ_F32 */
   int32_t a_transposed, b_transposed;
   int32_t bias, add_c;
-  int32_t activation;    /* TJ_ACTIVATION_NONE, ... */
-  int32_t rung;          /* tj::GemmArgs::rung */
-  int32_t step;          /* fmha: tj::FmhaArgs::step */
-  int32_t v_heads_per_head;  /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
-  int32_t ungated;           /* 1: without g_cu */
-  int32_t equal_lengths;     /* 1: without lists of sequences and chunks */
+  int32_t activation;       /* TJ_ACTIVATION_NONE, ... */
+  int32_t rung;             /* tj::GemmArgs::rung */
+  int32_t step;             /* fmha: tj::FmhaArgs::step */
+  int32_t v_heads_per_head; /* chunk_o, from here on: tj::ChunkOConfig; 0 counts as 2 */
+  int32_t ungated;          /* 1: without g_cu */
+  int32_t equal_lengths;    /* 1: without lists of sequences and chunks */
   int32_t h_transposed;
 } tj_kernel_config;
 
 /* What tj_prepare() and tj_warm() found or made, as tj::KernelReport. The texts live until this thread's next
  * tj_prepare() or tj_warm(). */
 typedef struct tj_kernel_report {
-  uint64_t size;             /* set by the caller; only that many bytes are written */
+  uint64_t size; /* set by the caller; only that many bytes are written */
   const char* name;
   const char* target;
   const char* schedule_json;
-  const char* source_path;   /* "" without a dump folder */
+  const char* source_path; /* "" without a dump folder */
   double schedule_ms, codegen_ms, compile_ms, load_ms;
-  int32_t origin;            /* TJ_FROM_MEMORY, TJ_FROM_DISK, TJ_COMPILED */
-  int32_t registers;         /* a thread, at entry; 0 when unknown */
+  int32_t origin;    /* TJ_FROM_MEMORY, TJ_FROM_DISK, TJ_COMPILED */
+  int32_t registers; /* a thread, at entry; 0 when unknown */
 } tj_kernel_report;
 
 /* Called from any thread, until the runtime is destroyed; may not call tj_ functions of the same runtime. The text is
@@ -178,17 +186,20 @@ typedef struct tj_options {
   uint64_t size;
   const char* cache_dir;
   int64_t cache_max_size_bytes;
-  const char* target;       /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
+  const char* target; /* "sm_90a", "model:sm_90a", "sm_90+copies=threads+smem=99K" */
   const char* dump_dir;
   const char* hip_compiler;
-  int32_t log_level;        /* TJ_LOG_DEFAULT, ... */
-  int32_t use_disk_cache;   /* 1; 0: neither read nor write the disk */
-  tj_log_sink log_sink;     /* null: standard error */
+  int32_t log_level;      /* TJ_LOG_DEFAULT, ... */
+  int32_t use_disk_cache; /* 1; 0: neither read nor write the disk */
+  tj_log_sink log_sink;   /* null: standard error */
   void* log_user;
-  int32_t use_tuning;       /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE says */
-  int32_t reserved;         /* 0 */
-  double wait_limit_s;      /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
-  double compile_limit_s;   /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT says */
+  int32_t use_tuning; /* 0: what tj-warm --tune measured is left alone; 1: it goes before predictions; -1: as TJ_TUNE
+                         says */
+  int32_t reserved;   /* 0 */
+  double
+      wait_limit_s; /* seconds to wait for another maker of the same kernel; 0: no limit; -1: as TJ_WAIT_LIMIT says */
+  double compile_limit_s; /* seconds that a compiler may take that is a program; 0: no limit; -1: as TJ_COMPILE_LIMIT
+                             says */
 } tj_options;
 
 /* ---- runtimes ---- */
@@ -204,7 +215,8 @@ TJ_C_API tj_status tj_runtime_instance(tj_runtime** out);
 
 /* ---- ops and kernels ---- */
 
-/* Enqueues attention on a stream (CUstream or hipStream_t; null: the default stream); finished on return on the model. */
+/* Enqueues attention on a stream (CUstream or hipStream_t; null: the default stream); finished on return on the model.
+ */
 TJ_C_API tj_status tj_fmha(tj_runtime* runtime, const tj_fmha_args* args, void* stream);
 /* Enqueues a matrix product in the same way. */
 TJ_C_API tj_status tj_gemm(tj_runtime* runtime, const tj_gemm_args* args, void* stream);
@@ -213,13 +225,16 @@ TJ_C_API tj_status tj_chunk_o(tj_runtime* runtime, const tj_chunk_o_args* args, 
 /* Enqueues the listing of chunks in the same way. */
 TJ_C_API tj_status tj_chunk_indices(tj_runtime* runtime, const tj_chunk_indices_args* args, void* stream);
 /* Gets a kernel compiled, cached and loaded for a device. report may be null. */
-TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device, tj_kernel_report* report);
+TJ_C_API tj_status tj_prepare(tj_runtime* runtime, const tj_kernel_config* config, tj_device device,
+                              tj_kernel_report* report);
 /* Compiles into the disk cache for a target, without any device. report may be null. */
-TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target, tj_kernel_report* report);
+TJ_C_API tj_status tj_warm(tj_runtime* runtime, const tj_kernel_config* config, const char* target,
+                           tj_kernel_report* report);
 
 /* ---- devices and memory ---- */
 
-/* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is missing. */
+/* The first GPU, else TJ_CPU with the model; under a target of a GPU the first of those, whose use says why it is
+ * missing. */
 TJ_C_API tj_status tj_default_device(tj_runtime* runtime, tj_device* out);
 /* *out is the target's name, for example "sm_90a"; valid until this thread's next tj_target_of(). */
 TJ_C_API tj_status tj_target_of(tj_runtime* runtime, tj_device device, const char** out);
@@ -228,7 +243,8 @@ TJ_C_API tj_status tj_allocate(tj_runtime* runtime, tj_device device, size_t byt
 /* Gives back what tj_allocate() of the same runtime gave; null is ignored. */
 TJ_C_API tj_status tj_free(tj_runtime* runtime, void* memory);
 /* Synchronous. Nothing happens for 0 bytes. */
-TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device, size_t bytes);
+TJ_C_API tj_status tj_copy(tj_runtime* runtime, void* dst, tj_device dst_device, const void* src, tj_device src_device,
+                           size_t bytes);
 TJ_C_API tj_status tj_synchronize(tj_runtime* runtime, tj_device device, void* stream);
 
 /* ---- errors and identity ---- */

@@ -1,28 +1,32 @@
-// Primitives of every AMD GPU that has matrix instructions: where a thread is, memory, synchronisation, exchange in a wave, arithmetic.
-// The model has the same names.
+// Primitives of every AMD GPU that has matrix instructions: where a thread is, memory, synchronisation, exchange in a
+// wave, arithmetic. The model has the same names.
 //
-// Decides which builtin serves which primitive; no op and no schedule. A warp is a wave, of kWave lanes. Shared memory (LDS) is addressed
-// by 32-bit offsets. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is unused.
-// Included by the files of the archs, which say kWave and kGeneration before. Everything is a builtin, an attribute or an instruction that clang knows: compiled without any
-// header, by hiprtc and by clang alone. Invariant: no blockDim, no gridDim, nothing else that hides in implicit arguments.
-// Source: LLVM, user guide of the AMDGPU backend; AMD's ISA reference guides.
+// Decides which builtin serves which primitive; no op and no schedule. A warp is a wave, of kWave lanes. Shared memory
+// (LDS) is addressed by 32-bit offsets. Every synchronising primitive takes a site id first, so that the model can
+// switch it off; here it is unused. Included by the files of the archs, which say kWave and kGeneration before.
+// Everything is a builtin, an attribute or an instruction that clang knows: compiled without any header, by hiprtc and
+// by clang alone. Invariant: no blockDim, no gridDim, nothing else that hides in implicit arguments. Source: LLVM, user
+// guide of the AMDGPU backend; AMD's ISA reference guides.
 #pragma once
 
 #include "types.cuh"
 
 #define TJ_DEVICE __attribute__((device)) inline __attribute__((always_inline))
 /// So many blocks are to run beside each other on a compute unit: registers are given out for that.
-#define TJ_KERNEL_BESIDE(symbol, threads, blocks_per_sm, Params, params)                                                          \
-  extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads)))                              \
-  __attribute__((amdgpu_waves_per_eu(tj::dev::detail::waves_per_simd(threads, blocks_per_sm)))) void symbol(const Params params)
-#define TJ_KERNEL(symbol, threads, Params, params) \
-  extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void symbol(const Params params)
+#define TJ_KERNEL_BESIDE(symbol, threads, blocks_per_sm, Params, params)                             \
+  extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads)))  \
+  __attribute__((amdgpu_waves_per_eu(tj::dev::detail::waves_per_simd(threads, blocks_per_sm)))) void \
+  symbol(const Params params)
+#define TJ_KERNEL(symbol, threads, Params, params)                                                               \
+  extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void symbol( \
+      const Params params)
 /// What the model's reports say of the unit: nothing here.
 #define TJ_NOTES(symbol, text)
 
 namespace tj {
 
-// Node bodies find these without qualification. Outside of this namespace hiprtc brings its own, clang without a header none.
+// Node bodies find these without qualification. Outside of this namespace hiprtc brings its own, clang without a header
+// none.
 TJ_DEVICE int min(int a, int b) { return b < a ? b : a; }
 TJ_DEVICE int max(int a, int b) { return a < b ? b : a; }
 TJ_DEVICE unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
@@ -124,7 +128,9 @@ TJ_DEVICE u32 thread_index() { return __builtin_amdgcn_workitem_id_x(); }
 TJ_DEVICE u32 block_index() { return __builtin_amdgcn_workgroup_id_x(); }
 TJ_DEVICE u32 lane_index() { return thread_index() % kWave; }
 /// The same value in every lane, known to the compiler as such.
-TJ_DEVICE u32 warp_index() { return static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(thread_index() / kWave))); }
+TJ_DEVICE u32 warp_index() {
+  return static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(thread_index() / kWave)));
+}
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
 TJ_DEVICE u32 shared_base() {
@@ -134,12 +140,16 @@ TJ_DEVICE u32 shared_base() {
 
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 namespace detail {
-/// The instruction alone. Before the builtin, compilers wait on gfx11 and gfx12 for all that is under way from global memory too, so that
-/// nothing could be loaded ahead over a barrier; the fences around it say what has to be waited for.
+/// The instruction alone. Before the builtin, compilers wait on gfx11 and gfx12 for all that is under way from global
+/// memory too, so that nothing could be loaded ahead over a barrier; the fences around it say what has to be waited
+/// for.
 TJ_DEVICE void barrier() {
-  if constexpr (kGeneration == 12) asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
-  else if constexpr (kGeneration == 11) asm volatile("s_barrier" ::: "memory");
-  else __builtin_amdgcn_s_barrier();
+  if constexpr (kGeneration == 12)
+    asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+  else if constexpr (kGeneration == 11)
+    asm volatile("s_barrier" ::: "memory");
+  else
+    __builtin_amdgcn_s_barrier();
 }
 }  // namespace detail
 
@@ -153,8 +163,8 @@ template <int Site>
 TJ_DEVICE void block_sync() {
   block_sync();
 }
-/// The lanes of a wave see what the others have written to shared memory before. The hardware keeps a wave's accesses in order, so that
-/// this binds the compiler alone.
+/// The lanes of a wave see what the others have written to shared memory before. The hardware keeps a wave's accesses
+/// in order, so that this binds the compiler alone.
 TJ_DEVICE void warp_sync() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -174,7 +184,8 @@ TJ_DEVICE void reads_arrived() {}
 template <int Call>
 TJ_DEVICE void at_node(int) {}
 
-// ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more ----
+// ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more
+// ----
 /// T is u32 or float.
 template <class T>
 TJ_DEVICE T load_shared(u32 address) {
@@ -199,7 +210,9 @@ TJ_DEVICE void load_shared(u32 address, float (&v)[4]) {
 }
 TJ_DEVICE void store_shared(u32 address, u32 value) { detail::store_lds(address, value); }
 TJ_DEVICE void store_shared(u32 address, float value) { detail::store_lds(address, value); }
-TJ_DEVICE void store_shared_u16(u32 address, u32 value) { detail::store_lds(address, static_cast<unsigned short>(value)); }
+TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
+  detail::store_lds(address, static_cast<unsigned short>(value));
+}
 template <int Count>
 TJ_DEVICE void store_shared(u32 address, const u32 (&words)[Count]) {
   constexpr int kAtOnce = Count < 4 ? Count : 4;
@@ -249,9 +262,11 @@ TJ_DEVICE float divide_approx(float x, float y) { return x * __builtin_amdgcn_rc
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
-/// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after this.
+/// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after
+/// this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+v"(value)); }
-/// What stands behind this is not issued before it: so much is under way at once as the text says, and no more registers taken.
+/// What stands behind this is not issued before it: so much is under way at once as the text says, and no more
+/// registers taken.
 TJ_DEVICE void hold_back() {
 #if __has_builtin(__builtin_amdgcn_sched_barrier)
   __builtin_amdgcn_sched_barrier(0);
@@ -260,17 +275,22 @@ TJ_DEVICE void hold_back() {
 
 // ---- exchange between the lanes of a wave; all of them take part ----------------------------------------------------
 /// The value of lane `lane`.
-TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return static_cast<u32>(__builtin_amdgcn_ds_bpermute(4 * lane, static_cast<int>(value))); }
+TJ_DEVICE u32 shuffle_from(u32 value, int lane) {
+  return static_cast<u32>(__builtin_amdgcn_ds_bpermute(4 * lane, static_cast<int>(value)));
+}
 TJ_DEVICE float shuffle_from(float value, int lane) { return detail::number(shuffle_from(detail::bits(value), lane)); }
 /// The value of the lane whose index differs by `mask`.
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return shuffle_from(value, static_cast<int>(lane_index()) ^ mask); }
 TJ_DEVICE float shuffle_xor(float value, int mask) { return detail::number(shuffle_xor(detail::bits(value), mask)); }
-/// The same of a mask that is known, the first half of 32 lanes for the second without a way through shared memory. All lanes take part, so
-/// none that is off is ever read: that it might be (`true`) spares the move of what a lane would keep then.
+/// The same of a mask that is known, the first half of 32 lanes for the second without a way through shared memory. All
+/// lanes take part, so none that is off is ever read: that it might be (`true`) spares the move of what a lane would
+/// keep then.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {
-  if constexpr (kWave == 32 && Mask == 16) return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, true, false);
-  else return shuffle_xor(value, Mask);
+  if constexpr (kWave == 32 && Mask == 16)
+    return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, true, false);
+  else
+    return shuffle_xor(value, Mask);
 }
 template <int Mask>
 TJ_DEVICE float shuffle_xor(float value) {
@@ -287,15 +307,18 @@ TJ_DEVICE void trade(u32& low, u32& high) {
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) {
 #if __has_builtin(__builtin_amdgcn_ballot_w32)
-  if constexpr (kWave == 64) return __builtin_amdgcn_ballot_w64(value) != 0;
-  else return __builtin_amdgcn_ballot_w32(value) != 0;
+  if constexpr (kWave == 64)
+    return __builtin_amdgcn_ballot_w64(value) != 0;
+  else
+    return __builtin_amdgcn_ballot_w32(value) != 0;
 #else
   return __builtin_amdgcn_uicmp(value ? 1u : 0u, 0u, 33) != 0;  // not equal; one bit a lane
 #endif
 }
 
 // ---- elements of 16 bits --------------------------------------------------------------------------------------------
-/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become two columns.
+/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become
+/// two columns.
 TJ_DEVICE u32 low_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x05040100u); }
 TJ_DEVICE u32 high_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x07060302u); }
 
@@ -313,10 +336,14 @@ TJ_DEVICE u32 rounded_to_high(float value) { return value != value ? 0x7fff0000u
 TJ_DEVICE u32 pack(F16, float low, float high) {
   return __builtin_bit_cast(u32, detail::TwoHalves{static_cast<_Float16>(low), static_cast<_Float16>(high)});
 }
-TJ_DEVICE u32 pack(Bf16, float low, float high) { return high_halves(detail::rounded_to_high(low), detail::rounded_to_high(high)); }
+TJ_DEVICE u32 pack(Bf16, float low, float high) {
+  return high_halves(detail::rounded_to_high(low), detail::rounded_to_high(high));
+}
 /// The same of values that are numbers: a NaN may become anything.
 TJ_DEVICE u32 pack(Numbers<F16>, float low, float high) { return pack(F16{}, low, high); }
-TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) { return high_halves(detail::number_to_high(low), detail::number_to_high(high)); }
+TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) {
+  return high_halves(detail::number_to_high(low), detail::number_to_high(high));
+}
 /// The other way, exact: the low half first.
 TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
   low = __builtin_bit_cast(_Float16, static_cast<unsigned short>(packed));
@@ -328,7 +355,8 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
 }
 
 // ---- times, in units that record ------------------------------------------------------------------------------------
-/// Cycles of a counter that all waves of a compute unit share; the lower 32 bits, of gfx11 and gfx12 what their counter of 20 has.
+/// Cycles of a counter that all waves of a compute unit share; the lower 32 bits, of gfx11 and gfx12 what their counter
+/// of 20 has.
 TJ_DEVICE u32 clock_now() {
   hold_back();
   const u32 cycles = static_cast<u32>(__builtin_readcyclecounter());
@@ -341,47 +369,7 @@ TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
   if (writes) detail::store(reinterpret_cast<void*>(address), detail::Words2{first, second});
 }
 
-// ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
-TJ_DEVICE float load_global(const float* address) { return detail::load<float>(address); }
-TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
-  const auto four = detail::load<detail::Words4>(address);
-  __builtin_memcpy(words, &four, sizeof(four));
-}
-TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
-  const auto two = detail::load<detail::Words2>(address);
-  __builtin_memcpy(words, &two, sizeof(two));
-}
-TJ_DEVICE void load_global(const float* address, float& a, float& b) {
-  u32 words[2];
-  load_global(static_cast<const void*>(address), words);
-  a = detail::number(words[0]);
-  b = detail::number(words[1]);
-}
-TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
-  const auto four = detail::load<detail::Words4>(address);
-  __builtin_memcpy(v, &four, sizeof(four));
-}
-TJ_DEVICE u32 load_global_u8(const void* address) { return detail::load<unsigned char>(address); }
-TJ_DEVICE u32 load_global_u32(const void* address) { return detail::load<u32>(address); }
-TJ_DEVICE u32 load_global_u16(const void* address) { return detail::load<unsigned short>(address); }
-TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) { detail::store(address, detail::Words4{a, b, c, d}); }
-TJ_DEVICE void store_global(void* address, u32 a, u32 b) { detail::store(address, detail::Words2{a, b}); }
-TJ_DEVICE void store_global(void* address, u32 value) { detail::store(address, value); }
-TJ_DEVICE void store_global_u16(void* address, u32 value) { detail::store(address, static_cast<unsigned short>(value)); }
-TJ_DEVICE void store_global(float* address, float value) { detail::store(address, value); }
-TJ_DEVICE void store_global(float* address, float a, float b) { detail::store(address, detail::Words2{detail::bits(a), detail::bits(b)}); }
-TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
-  detail::store(address, detail::Words4{detail::bits(v[0]), detail::bits(v[1]), detail::bits(v[2]), detail::bits(v[3])});
-}
-/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be (`wide`).
-TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
-  if (wide && count > 7) return store_global(address, words[0], words[1], words[2], words[3]);
-  unsigned short* halves = static_cast<unsigned short*>(address);
-#pragma unroll
-  for (int e = 0; e < 8; ++e)
-    if (e < count) store_global_u16(halves + e, words[e / 2] >> (e % 2 * 16));
-}
-
 }  // namespace tj::dev
 
+#include "arch/amd_memory.cuh"
 #include "block_barrier.cuh"

@@ -1,8 +1,10 @@
-// Primitives of every NVIDIA GPU from sm_80 on: where a thread is, ordinary accesses, arithmetic. The model has the same names.
+// Primitives of every NVIDIA GPU from sm_80 on: where a thread is, ordinary accesses, arithmetic. The model has the
+// same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Shared memory is addressed by 32-bit window
-// addresses. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is unused.
-// Included by the files of the archs, first. Invariant: every instruction here is there on sm_80. Source: PTX ISA 8.7.
+// addresses. Every synchronising primitive takes a site id first, so that the model can switch it off; here it is
+// unused. Included by the files of the archs, first. Invariant: every instruction here is there on sm_80. Source: PTX
+// ISA 8.7.
 #pragma once
 
 #include "types.cuh"
@@ -37,8 +39,8 @@ TJ_DEVICE u32 thread_index() { return threadIdx.x; }
 TJ_DEVICE u32 block_index() { return blockIdx.x; }
 TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
 TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
-/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: where only some of them come, those wait
-/// for the others without an end.
+/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: where only some of
+/// them come, those wait for the others without an end.
 TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
@@ -104,16 +106,25 @@ TJ_DEVICE u32 load_shared_u16(u32 address) {
   return value;
 }
 TJ_DEVICE void load_shared(u32 address, float (&v)[4]) {
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(address) : "memory");
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(address)
+               : "memory");
 }
-TJ_DEVICE void store_shared(u32 address, u32 value) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory"); }
-TJ_DEVICE void store_shared(u32 address, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory"); }
+TJ_DEVICE void store_shared(u32 address, u32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+TJ_DEVICE void store_shared(u32 address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
 TJ_DEVICE void store_shared(u32 address, const float (&v)[4]) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]) : "memory");
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+               : "memory");
 }
 
 TJ_DEVICE void store_shared(u32 address, const u32 (&v)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
 }
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
@@ -148,7 +159,9 @@ TJ_DEVICE float maximum_or_nan(float a, float b) {
   return d;
 }
 /// value with `count` added to its exponent, where that stays in range.
-TJ_DEVICE float scaled_by_bits(float value, u32 count) { return __uint_as_float(__float_as_uint(value) + (count << 23)); }
+TJ_DEVICE float scaled_by_bits(float value, u32 count) {
+  return __uint_as_float(__float_as_uint(value) + (count << 23));
+}
 TJ_DEVICE u32 bits_of(float value) { return __float_as_uint(value); }
 TJ_DEVICE float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
@@ -158,13 +171,16 @@ TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return __shfl_xor_sync(0xffffff
 /// The value of lane `lane`; all lanes of the warp take part.
 TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 TJ_DEVICE float shuffle_from(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
-/// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp take part.
+/// Lanes whose indices differ by `Bit` trade: the upper one's `low` for the lower one's `high`. All lanes of the warp
+/// take part.
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
   const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;
   const u32 got = __shfl_xor_sync(0xffffffffu, upper ? low : high, Bit);
-  if (upper) low = got;
-  else high = got;
+  if (upper)
+    low = got;
+  else
+    high = got;
 }
 /// True in every lane when it is true in any.
 TJ_DEVICE bool any_in_warp(bool value) { return __any_sync(0xffffffffu, value); }
@@ -183,16 +199,19 @@ TJ_DEVICE u32 pack(Bf16, float low, float high) {
 
 /// The other way, exact: the low half first.
 TJ_DEVICE void unpack(F16, u32 packed, float& low, float& high) {
-  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}\n" : "=f"(low), "=f"(high) : "r"(packed));
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}\n"
+      : "=f"(low), "=f"(high)
+      : "r"(packed));
 }
 TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   low = __uint_as_float(packed << 16);
   high = __uint_as_float(packed & 0xffff0000u);
 }
 
-/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses, load_matrices among them, has
-/// arrived. An arrival alone may overtake loads that wait behind other accesses: products of warps beside a block whose results left in
-/// 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21; gpu.gemm_gpu has the case).
+/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses, load_matrices
+/// among them, has arrived. An arrival alone may overtake loads that wait behind other accesses: products of warps
+/// beside a block whose results left in 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21;
+/// gpu.gemm_gpu has the case).
 template <int Site>
 TJ_DEVICE void reads_arrived() {
   asm volatile("fence.acq_rel.cta;" ::: "memory");
@@ -203,8 +222,8 @@ template <int Call>
 TJ_DEVICE void at_node(int) {}
 
 // ---- times, in units that record ------------------------------------------------------------------------------------
-/// Cycles of this multiprocessor, the same for all its warps; the lower 32 bits. What has memory as an operand stays on its side of this;
-/// arithmetic that nothing else holds may move across.
+/// Cycles of this multiprocessor, the same for all its warps; the lower 32 bits. What has memory as an operand stays on
+/// its side of this; arithmetic that nothing else holds may move across.
 TJ_DEVICE u32 clock_now() {
   u32 cycles;
   asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
@@ -217,7 +236,9 @@ TJ_DEVICE u32 processor_index() {
 }
 /// Two words, where `writes` says so; without a branch.
 TJ_DEVICE void store_record(u64 address, u32 first, u32 second, bool writes) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p st.global.v2.u32 [%0], {%1, %2};\n}\n" ::"l"(address), "r"(first), "r"(second), "r"(static_cast<u32>(writes)) : "memory");
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p st.global.v2.u32 [%0], {%1, %2};\n}\n" ::"l"(address),
+               "r"(first), "r"(second), "r"(static_cast<u32>(writes))
+               : "memory");
 }
 
 // ---- global memory: addresses are multiples of the access's size ----------------------------------------------------
@@ -254,7 +275,8 @@ TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
 }
 TJ_DEVICE void store_global(void* address, u32 a, u32 b) { *reinterpret_cast<uint2*>(address) = uint2{a, b}; }
 TJ_DEVICE void store_global(void* address, u32 value) { *reinterpret_cast<u32*>(address) = value; }
-/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be (`wide`).
+/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be
+/// (`wide`).
 TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
   asm volatile(
       "{\n.reg .pred whole, part;\n.reg .b16 l0, h0, l1, h1, l2, h2, l3, h3;\n"
@@ -278,16 +300,20 @@ TJ_DEVICE void store_global_u16(void* address, u32 value) {
 }
 TJ_DEVICE void store_global(float* address, float value) { *address = value; }
 TJ_DEVICE void store_global(float* address, float a, float b) { *reinterpret_cast<float2*>(address) = float2{a, b}; }
-TJ_DEVICE void store_global(float* address, const float (&v)[4]) { *reinterpret_cast<float4*>(address) = float4{v[0], v[1], v[2], v[3]}; }
+TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
+  *reinterpret_cast<float4*>(address) = float4{v[0], v[1], v[2], v[3]};
+}
 
-/// Keeps the compiler from moving accesses to registers that another unit fills or reads across this point. Eight a statement: the
-/// compiler's time goes by statements.
+/// Keeps the compiler from moving accesses to registers that another unit fills or reads across this point. Eight a
+/// statement: the compiler's time goes by statements.
 template <int N>
 TJ_DEVICE void hold(float (&v)[N]) {
   static_assert(N % 8 == 0, "eight at a time");
 #pragma unroll
   for (int i = 0; i < N; i += 8)
-    asm volatile("" : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]), "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
+    asm volatile(""
+                 : "+f"(v[i]), "+f"(v[i + 1]), "+f"(v[i + 2]), "+f"(v[i + 3]), "+f"(v[i + 4]), "+f"(v[i + 5]),
+                   "+f"(v[i + 6]), "+f"(v[i + 7])::"memory");
 }
 TJ_DEVICE void hold(u32& value) { asm volatile("" : "+r"(value)); }
 template <int N>

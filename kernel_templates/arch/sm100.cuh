@@ -1,16 +1,16 @@
-// Primitives of sm_100a: those of all NVIDIA GPUs, barriers and bulk copies as on sm_90, tensor memory and its matrix instruction. The
-// model has the same names.
+// Primitives of sm_100a: those of all NVIDIA GPUs, barriers and bulk copies as on sm_90, tensor memory and its matrix
+// instruction. The model has the same names.
 //
 // Decides which files make this arch; no op and no schedule.
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "arch/sm90_sync.cuh"
-#include "arch/sm90_copies.cuh"
-#include "arch/sm80_mma.cuh"
-#include "matrix_sm100.cuh"
-#include "arch/sm100_tensor.cuh"
 #include "arch/sm100_matrix.cuh"
+#include "arch/sm100_tensor.cuh"
+#include "arch/sm80_mma.cuh"
+#include "arch/sm90_copies.cuh"
+#include "arch/sm90_sync.cuh"
+#include "matrix_sm100.cuh"
 
 namespace tj::dev {
 

@@ -1,14 +1,13 @@
-// Primitives of sm_80, sm_86 and sm_89: those of all NVIDIA GPUs, matrix instructions of a warp and copies by threads; no bulk copies,
-// no clusters, and barriers that count arrivals alone. The model has the same names.
+// Primitives of sm_80, sm_86 and sm_89: those of all NVIDIA GPUs, matrix instructions of a warp and copies by threads;
+// no bulk copies, no clusters, and barriers that count arrivals alone. The model has the same names.
 //
-// Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site id first, so that
-// the model can switch it off; here it is unused.
-// Source of the encodings: PTX ISA 8.7, "mbarrier".
+// Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site
+// id first, so that the model can switch it off; here it is unused. Source of the encodings: PTX ISA 8.7, "mbarrier".
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "before_sm90.cuh"
 #include "arch/sm80_mma.cuh"
+#include "before_sm90.cuh"
 
 namespace tj::dev {
 

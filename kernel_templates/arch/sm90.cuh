@@ -1,13 +1,14 @@
-// Primitives of sm_90a: those of all NVIDIA GPUs, of sm_90, bulk copies, warpgroup matrix instructions. The model has the same names.
+// Primitives of sm_90a: those of all NVIDIA GPUs, of sm_90, bulk copies, warpgroup matrix instructions. The model has
+// the same names.
 //
-// Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site id first, so that
-// the model can switch it off; here it is unused.
-// Source of the encodings: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions".
+// Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site
+// id first, so that the model can switch it off; here it is unused. Source of the encodings: PTX ISA 8.7, "Asynchronous
+// Warpgroup Level Matrix Instructions".
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "arch/sm90_sync.cuh"
 #include "arch/sm80_mma.cuh"
+#include "arch/sm90_sync.cuh"
 
 namespace tj::dev {
 

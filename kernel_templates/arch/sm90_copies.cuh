@@ -1,7 +1,8 @@
-// Bulk tensor copies and stores of sm_90 and later: boxes of rank-4 tensors to shared memory and back. The model has the same names.
+// Bulk tensor copies and stores of sm_90 and later: boxes of rank-4 tensors to shared memory and back. The model has
+// the same names.
 //
-// Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have them.
-// Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor".
+// Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have
+// them. Source of the encodings: PTX ISA 8.7, "cp.async.bulk.tensor".
 #pragma once
 
 namespace tj::dev {
@@ -18,18 +19,22 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
       : "memory");
 }
 
-/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
-/// barrier at the same place there.
-TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
+/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete
+/// on the barrier at the same place there.
+TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,
+                                     int c2, int c3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
       "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(destination),
-      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(static_cast<unsigned short>(mask))
+      "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3),
+      "h"(static_cast<unsigned short>(mask))
       : "memory");
 }
-/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
+/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for
+/// its own.
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
-  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(reinterpret_cast<u64>(map)),
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
+                   reinterpret_cast<u64>(map)),
                "r"(source), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }

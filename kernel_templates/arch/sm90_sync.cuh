@@ -1,8 +1,9 @@
-// Primitives that came with sm_90 and stayed: barriers that count bytes, clusters, grids that overlap. The model has the same names.
+// Primitives that came with sm_90 and stayed: barriers that count bytes, clusters, grids that overlap. The model has
+// the same names.
 //
-// Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have them, after
-// arch/nvidia.cuh. Invariant: nothing here needs a target with a suffix but the registers of a role. Source: PTX ISA 8.7, "mbarrier",
-// "barrier.cluster", "griddepcontrol", "setmaxnreg".
+// Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs that have
+// them, after arch/nvidia.cuh. Invariant: nothing here needs a target with a suffix but the registers of a role.
+// Source: PTX ISA 8.7, "mbarrier", "barrier.cluster", "griddepcontrol", "setmaxnreg".
 #pragma once
 
 namespace tj::dev {
@@ -10,17 +11,15 @@ namespace tj::dev {
 /// True in exactly one lane of a converged warp.
 TJ_DEVICE bool elect_one() {
   u32 chosen;
-  asm volatile(
-      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
-      : "=r"(chosen));
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n" : "=r"(chosen));
   return chosen != 0;
 }
 
 // ---- grids of one stream --------------------------------------------------------------------------------------------
 /// Blocks of the next grid may take the places that this grid's leave; what they do before they wait runs beside it.
 TJ_DEVICE void next_grid_may_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-/// Returns once the grids before have completed and all that they wrote is visible. Nothing of global memory but the launch's
-/// parameters may be touched earlier: those grids may still read what this one writes.
+/// Returns once the grids before have completed and all that they wrote is visible. Nothing of global memory but the
+/// launch's parameters may be touched earlier: those grids may still read what this one writes.
 TJ_DEVICE void wait_for_grids_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 template <int Site>
 TJ_DEVICE void wait_for_grids_before() {
@@ -62,15 +61,16 @@ TJ_DEVICE void proxy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
+// ---- clusters: blocks that run together and reach into each other's shared memory
+// -------------------------------------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() {
   u32 rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has announced are
-/// seen after it; it orders no other memory.
+/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has
+/// announced are seen after it; it orders no other memory.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
@@ -80,9 +80,10 @@ template <int Site>
 TJ_DEVICE void cluster_sync_all() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
-/// has written is not ordered by it.
-// No release at the cluster's scope: it is a memory barrier before each arrival, and made products half as fast as they are.
+/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are
+/// done. What it has written is not ordered by it.
+// No release at the cluster's scope: it is a memory barrier before each arrival, and made products half as fast as they
+// are.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   asm volatile(
@@ -92,7 +93,8 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
       : "memory");
 }
 
-// ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
+// ---- registers of a role (executed by every warp of a warpgroup)
+// -----------------------------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
@@ -102,12 +104,13 @@ TJ_DEVICE void registers_grow() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// ---- matrices to shared memory ---------------------------------------------------------------------------------------
-/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m], elements
-/// 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+// ---- matrices to shared memory
+// ---------------------------------------------------------------------------------------
+/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
+/// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-               "r"(words[3])
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
 }
 

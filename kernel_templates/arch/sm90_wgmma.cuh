@@ -1,9 +1,11 @@
-// The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the left
-// one in registers (RS), one or four steps a statement. A step is 32 bytes of K: 16 elements of 16 bits, 32 of e4m3. Operands
-// of 8 bits come from shared memory, K-major: the instruction has no other form of theirs in shared memory, and RS is not needed.
+// The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the
+// left one in registers (RS), one or four steps a statement. A step is 32 bytes of K: 16 elements of 16 bits, 32 of
+// e4m3. Operands of 8 bits come from shared memory, K-major: the instruction has no other form of theirs in shared
+// memory, and RS is not needed.
 //
 // Decides nothing: asm needs each accumulator register written out, and one statement for four steps takes
-// the compiler less time than four. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l rows l/4
+// the compiler less time than four. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l
+// rows l/4
 // (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}. `accumulate` false overwrites d.
 // Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
 #pragma once
@@ -34,8 +36,9 @@
 #define TJ_LIST_192 TJ_LIST_176 ", " TJ_P11
 #define TJ_LIST_256 TJ_LIST_192 ", " TJ_P12 ", " TJ_P13 ", " TJ_P14 ", " TJ_P15
 
-#define TJ_R8(d, k) "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), \
-    "+f"(d[8 * k + 5]), "+f"(d[8 * k + 6]), "+f"(d[8 * k + 7])
+#define TJ_R8(d, k)                                                                                                   \
+  "+f"(d[8 * k]), "+f"(d[8 * k + 1]), "+f"(d[8 * k + 2]), "+f"(d[8 * k + 3]), "+f"(d[8 * k + 4]), "+f"(d[8 * k + 5]), \
+      "+f"(d[8 * k + 6]), "+f"(d[8 * k + 7])
 #define TJ_REGS_32(d) TJ_R8(d, 0), TJ_R8(d, 1)
 #define TJ_REGS_64(d) TJ_REGS_32(d), TJ_R8(d, 2), TJ_R8(d, 3)
 #define TJ_REGS_128(d) TJ_REGS_64(d), TJ_R8(d, 4), TJ_R8(d, 5), TJ_R8(d, 6), TJ_R8(d, 7)
@@ -47,7 +50,8 @@
 // One instruction: operands as text, `sum` the predicate that keeps d.
 #define TJ_MMA(type, N, left, right, sum, tail) \
   "wgmma.mma_async.sync.aligned.m64n" #N type " {" TJ_LIST_##N "}, " left ", " right ", " sum ", 1, 1" tail ";\n"
-#define TJ_BEGIN(sum) "{\n.reg .pred first, more;\n.reg .b64 a, b;\nsetp.ne.b32 first, " sum ", 0;\nsetp.ne.b32 more, 1, 0;\n"
+#define TJ_BEGIN(sum) \
+  "{\n.reg .pred first, more;\n.reg .b64 a, b;\nsetp.ne.b32 first, " sum ", 0;\nsetp.ne.b32 more, 1, 0;\n"
 #define TJ_NEXT(x, from, step) "add.s64 " x ", " from ", " step ";\n"
 
 // Types and K of one instruction, and how it is told the orders of its operands: by two immediates, or not at all.
@@ -57,41 +61,41 @@
 #define TJ_ORDERS(left, right) ", " left ", " right
 #define TJ_K_MAJOR(left, right)
 
-// Place holders after the accumulators: left, right, accumulate, is left MN-major, is right, and for four steps left and right
-// step.
-#define TJ_SS(Tag, type, Orders, N, o0, o1, o2, o3, o4, o5, o6)                                                      \
-  template <int LeftMn, int RightMn>                                                                                 \
-  TJ_DEVICE void wgmma_ss1(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4)) "}\n"                                 \
-                 : TJ_REGS_##N(d)                                                                                    \
-                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn));             \
-  }                                                                                                                  \
-  template <int LeftStep, int RightStep, int LeftMn, int RightMn>                                                    \
-  TJ_DEVICE void wgmma_ss4(Tag, float (&d)[N / 2], u64 left, u64 right, bool accumulate) {                           \
-    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4))                                       \
-                 TJ_NEXT("a", o0, o5) TJ_NEXT("b", o1, o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4))         \
-                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4))       \
-                 TJ_NEXT("a", "a", o5) TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4)) "}\n"  \
-                 : TJ_REGS_##N(d)                                                                                    \
+// Place holders after the accumulators: left, right, accumulate, is left MN-major, is right, and for four steps left
+// and right step.
+#define TJ_SS(Tag, type, Orders, N, o0, o1, o2, o3, o4, o5, o6)                                                        \
+  template <int LeftMn, int RightMn>                                                                                   \
+  TJ_DEVICE void wgmma_ss1(Tag, float(&d)[N / 2], u64 left, u64 right, bool accumulate) {                              \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4)) "}\n"                                   \
+                 : TJ_REGS_##N(d)                                                                                      \
+                 : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn));               \
+  }                                                                                                                    \
+  template <int LeftStep, int RightStep, int LeftMn, int RightMn>                                                      \
+  TJ_DEVICE void wgmma_ss4(Tag, float(&d)[N / 2], u64 left, u64 right, bool accumulate) {                              \
+    asm volatile(TJ_BEGIN(o2) TJ_MMA(type, N, o0, o1, "first", Orders(o3, o4)) TJ_NEXT("a", o0, o5)                    \
+                     TJ_NEXT("b", o1, o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4)) TJ_NEXT("a", "a", o5)      \
+                         TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4)) TJ_NEXT("a", "a", o5) \
+                             TJ_NEXT("b", "b", o6) TJ_MMA(type, N, "a", "b", "more", Orders(o3, o4)) "}\n"             \
+                 : TJ_REGS_##N(d)                                                                                      \
                  : "l"(left), "l"(right), "r"(static_cast<u32>(accumulate)), "n"(LeftMn), "n"(RightMn), "n"(LeftStep), \
-                   "n"(RightStep));                                                                                  \
+                   "n"(RightStep));                                                                                    \
   }
 
 // After the accumulators: right, accumulate, right step, then the left registers, four a step.
 #define TJ_A(a0, a1, a2, a3) "{" a0 ", " a1 ", " a2 ", " a3 "}"
 #define TJ_RS(Tag, type, N, T, o0, o1, o2, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)           \
-  TJ_DEVICE void wgmma_rs1_##T(Tag, float (&d)[N / 2], const u32* left, u64 right, bool accumulate) {                \
+  TJ_DEVICE void wgmma_rs1_##T(Tag, float(&d)[N / 2], const u32* left, u64 right, bool accumulate) {                 \
     asm volatile(TJ_BEGIN(o1) TJ_MMA(type, N, TJ_A(a0, a1, a2, a3), o0, "first", ", " #T) "}\n"                      \
                  : TJ_REGS_##N(d)                                                                                    \
                  : "l"(right), "r"(static_cast<u32>(accumulate)), "n"(0), "r"(left[0]), "r"(left[1]), "r"(left[2]),  \
                    "r"(left[3]));                                                                                    \
   }                                                                                                                  \
   template <int RightStep>                                                                                           \
-  TJ_DEVICE void wgmma_rs4_##T(Tag, float (&d)[N / 2], const u32* left, u64 right, bool accumulate) {                \
-    asm volatile(TJ_BEGIN(o1) TJ_MMA(type, N, TJ_A(a0, a1, a2, a3), o0, "first", ", " #T)                            \
-                 TJ_NEXT("b", o0, o2) TJ_MMA(type, N, TJ_A(b0, b1, b2, b3), "b", "more", ", " #T)                    \
-                 TJ_NEXT("b", "b", o2) TJ_MMA(type, N, TJ_A(c0, c1, c2, c3), "b", "more", ", " #T)                   \
-                 TJ_NEXT("b", "b", o2) TJ_MMA(type, N, TJ_A(d0, d1, d2, d3), "b", "more", ", " #T) "}\n"             \
+  TJ_DEVICE void wgmma_rs4_##T(Tag, float(&d)[N / 2], const u32* left, u64 right, bool accumulate) {                 \
+    asm volatile(TJ_BEGIN(o1) TJ_MMA(type, N, TJ_A(a0, a1, a2, a3), o0, "first", ", " #T) TJ_NEXT("b", o0, o2)       \
+                     TJ_MMA(type, N, TJ_A(b0, b1, b2, b3), "b", "more", ", " #T) TJ_NEXT("b", "b", o2)               \
+                         TJ_MMA(type, N, TJ_A(c0, c1, c2, c3), "b", "more", ", " #T) TJ_NEXT("b", "b", o2)           \
+                             TJ_MMA(type, N, TJ_A(d0, d1, d2, d3), "b", "more", ", " #T) "}\n"                       \
                  : TJ_REGS_##N(d)                                                                                    \
                  : "l"(right), "r"(static_cast<u32>(accumulate)), "n"(RightStep), "r"(left[0]), "r"(left[1]),        \
                    "r"(left[2]), "r"(left[3]), "r"(left[4]), "r"(left[5]), "r"(left[6]), "r"(left[7]), "r"(left[8]), \
@@ -101,48 +105,48 @@
 
 // The next place holders of each width, by name: TJ_O_64 is "%32", "%33", ...
 #define TJ_S_32 "%16", "%17", "%18", "%19", "%20", "%21", "%22"
-#define TJ_O_32 \
-  "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", \
-  "%26", "%27", "%28", "%29", "%30", "%31", "%32", "%33", "%34"
+#define TJ_O_32                                                                                                   \
+  "%16", "%17", "%18", "%19", "%20", "%21", "%22", "%23", "%24", "%25", "%26", "%27", "%28", "%29", "%30", "%31", \
+      "%32", "%33", "%34"
 #define TJ_S_64 "%32", "%33", "%34", "%35", "%36", "%37", "%38"
-#define TJ_O_64 \
-  "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", \
-  "%42", "%43", "%44", "%45", "%46", "%47", "%48", "%49", "%50"
+#define TJ_O_64                                                                                                   \
+  "%32", "%33", "%34", "%35", "%36", "%37", "%38", "%39", "%40", "%41", "%42", "%43", "%44", "%45", "%46", "%47", \
+      "%48", "%49", "%50"
 #define TJ_S_128 "%64", "%65", "%66", "%67", "%68", "%69", "%70"
-#define TJ_O_128 \
-  "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", \
-  "%74", "%75", "%76", "%77", "%78", "%79", "%80", "%81", "%82"
+#define TJ_O_128                                                                                                  \
+  "%64", "%65", "%66", "%67", "%68", "%69", "%70", "%71", "%72", "%73", "%74", "%75", "%76", "%77", "%78", "%79", \
+      "%80", "%81", "%82"
 #define TJ_S_160 "%80", "%81", "%82", "%83", "%84", "%85", "%86"
-#define TJ_O_160 \
-  "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", \
-  "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", "%98"
+#define TJ_O_160                                                                                                  \
+  "%80", "%81", "%82", "%83", "%84", "%85", "%86", "%87", "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95", \
+      "%96", "%97", "%98"
 #define TJ_S_176 "%88", "%89", "%90", "%91", "%92", "%93", "%94"
-#define TJ_O_176 \
-  "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", \
-  "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106"
+#define TJ_O_176                                                                                                      \
+  "%88", "%89", "%90", "%91", "%92", "%93", "%94", "%95", "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", \
+      "%104", "%105", "%106"
 #define TJ_S_192 "%96", "%97", "%98", "%99", "%100", "%101", "%102"
-#define TJ_O_192 \
-  "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", \
-  "%106", "%107", "%108", "%109", "%110", "%111", "%112", "%113", "%114"
+#define TJ_O_192                                                                                                      \
+  "%96", "%97", "%98", "%99", "%100", "%101", "%102", "%103", "%104", "%105", "%106", "%107", "%108", "%109", "%110", \
+      "%111", "%112", "%113", "%114"
 #define TJ_S_256 "%128", "%129", "%130", "%131", "%132", "%133", "%134"
-#define TJ_O_256 \
-  "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", \
-  "%138", "%139", "%140", "%141", "%142", "%143", "%144", "%145", "%146"
+#define TJ_O_256                                                                                                  \
+  "%128", "%129", "%130", "%131", "%132", "%133", "%134", "%135", "%136", "%137", "%138", "%139", "%140", "%141", \
+      "%142", "%143", "%144", "%145", "%146"
 
 #define TJ_EXPAND(macro, ...) macro(__VA_ARGS__)
-#define TJ_WGMMA(N)                                            \
-  TJ_EXPAND(TJ_SS, F16, TJ_TYPE_F16, TJ_ORDERS, N, TJ_S_##N)   \
-  TJ_EXPAND(TJ_SS, Bf16, TJ_TYPE_BF16, TJ_ORDERS, N, TJ_S_##N) \
+#define TJ_WGMMA(N)                                             \
+  TJ_EXPAND(TJ_SS, F16, TJ_TYPE_F16, TJ_ORDERS, N, TJ_S_##N)    \
+  TJ_EXPAND(TJ_SS, Bf16, TJ_TYPE_BF16, TJ_ORDERS, N, TJ_S_##N)  \
   TJ_EXPAND(TJ_SS, E4m3, TJ_TYPE_E4M3, TJ_K_MAJOR, N, TJ_S_##N) \
-  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 0, TJ_O_##N)           \
-  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 1, TJ_O_##N)           \
-  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 0, TJ_O_##N)         \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 0, TJ_O_##N)            \
+  TJ_EXPAND(TJ_RS, F16, TJ_TYPE_F16, N, 1, TJ_O_##N)            \
+  TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 0, TJ_O_##N)          \
   TJ_EXPAND(TJ_RS, Bf16, TJ_TYPE_BF16, N, 1, TJ_O_##N)
 
 namespace tj::dev {
 
-// A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone: to read all of them takes the compiler longer
-// than to read every other file.
+// A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone: to read all of them takes the
+// compiler longer than to read every other file.
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_32)
 TJ_WGMMA(32)
 #endif
@@ -177,12 +181,14 @@ template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   static_assert((MnMajor & kLeftMn) == 0, "registers have one order");
   static_assert(kElementBytes<Tag> == 2, "operands of 8 bits come from shared memory");
-  if constexpr (MnMajor == kRightMn) wgmma_rs1_1(tag, d, a, b, accumulate);
-  else wgmma_rs1_0(tag, d, a, b, accumulate);
+  if constexpr (MnMajor == kRightMn)
+    wgmma_rs1_1(tag, d, a, b, accumulate);
+  else
+    wgmma_rs1_0(tag, d, a, b, accumulate);
 }
 
-/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the bytes given.
-/// MnMajor: which operands in shared memory are stored so.
+/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the
+/// bytes given. MnMajor: which operands in shared memory are stored so.
 template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
   static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
@@ -193,8 +199,11 @@ template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
   static_assert(kElementBytes<Tag> == 2 || S::kMnMajor == 0, "operands of 8 bits are K-major");
   constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
-  else wgmma_ss4<S::kLeftBytes / 16, S::kRightBytes / 16, (S::kMnMajor & kLeftMn) != 0, (S::kMnMajor & kRightMn) != 0>(tag, d, a, b, accumulate);
+  if constexpr (kNow == 1)
+    matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
+  else
+    wgmma_ss4<S::kLeftBytes / 16, S::kRightBytes / 16, (S::kMnMajor & kLeftMn) != 0, (S::kMnMajor & kRightMn) != 0>(
+        tag, d, a, b, accumulate);
   if constexpr (S::kSteps > kNow)
     matrix_multiply<MatrixSteps<S::kSteps - kNow, S::kLeftBytes, S::kRightBytes, S::kMnMajor>>(
         tag, d, operand_advance(a, kNow * S::kLeftBytes), operand_advance(b, kNow * S::kRightBytes), true);
@@ -202,12 +211,15 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool acc
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   constexpr int kNow = S::kSteps >= 4 ? 4 : 1;
-  if constexpr (kNow == 1) matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
-  else if constexpr (S::kMnMajor == kRightMn) wgmma_rs4_1<S::kRightBytes / 16>(tag, d, a, b, accumulate);
-  else wgmma_rs4_0<S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  if constexpr (kNow == 1)
+    matrix_multiply<S::kMnMajor>(tag, d, a, b, accumulate);
+  else if constexpr (S::kMnMajor == kRightMn)
+    wgmma_rs4_1<S::kRightBytes / 16>(tag, d, a, b, accumulate);
+  else
+    wgmma_rs4_0<S::kRightBytes / 16>(tag, d, a, b, accumulate);
   if constexpr (S::kSteps > kNow)
-    matrix_multiply<MatrixSteps<S::kSteps - kNow, 0, S::kRightBytes, S::kMnMajor>>(tag, d, a + 4 * kNow,
-                                                                                  operand_advance(b, kNow * S::kRightBytes), true);
+    matrix_multiply<MatrixSteps<S::kSteps - kNow, 0, S::kRightBytes, S::kMnMajor>>(
+        tag, d, a + 4 * kNow, operand_advance(b, kNow * S::kRightBytes), true);
 }
 
 }  // namespace tj::dev

@@ -1,7 +1,8 @@
 // The list of all chunks of sequences that follow each other: the bodies of the graph's nodes, for every family.
 //
-// Decides how one block finds the places of its sequences' chunks: it counts the chunks of all sequences before its own, so that no
-// block waits for another. Invariant: nothing is read but cu_seqlens, nothing is written behind the capacity, whatever the lengths say.
+// Decides how one block finds the places of its sequences' chunks: it counts the chunks of all sequences before its
+// own, so that no block waits for another. Invariant: nothing is read but cu_seqlens, nothing is written behind the
+// capacity, whatever the lengths say.
 #pragma once
 
 #include "ops/chunk_indices_params.cuh"
@@ -42,7 +43,8 @@ struct Lister {
 /// None for an end at or before the beginning.
 template <class C>
 TJ_DEVICE u32 chunks_of(const Params& params, int sequence) {
-  const u32 begin = dev::load_global_u32(params.cu_seqlens + sequence), end = dev::load_global_u32(params.cu_seqlens + sequence + 1);
+  const u32 begin = dev::load_global_u32(params.cu_seqlens + sequence),
+            end = dev::load_global_u32(params.cu_seqlens + sequence + 1);
   return static_cast<int>(end) > static_cast<int>(begin) ? (end - begin - 1) / C::kChunk + 1 : 0;
 }
 
@@ -58,7 +60,9 @@ TJ_DEVICE int unit_index() {
 }
 TJ_DEVICE int lane_of_unit() { return static_cast<int>(dev::lane_index() % 32u); }
 /// The value of lane `lane` of these 32; all lanes of the warp take part.
-TJ_DEVICE u32 from_unit(u32 value, int lane) { return dev::shuffle_from(value, static_cast<int>(dev::lane_index() / 32u) * 32 + lane); }
+TJ_DEVICE u32 from_unit(u32 value, int lane) {
+  return dev::shuffle_from(value, static_cast<int>(dev::lane_index() / 32u) * 32 + lane);
+}
 
 /// Every 32 lanes count all: the loads of a lane do not depend on each other.
 template <class C>
@@ -66,7 +70,8 @@ TJ_DEVICE void count_chunks(Lister<C>& lister, const Tile& tile, int i) {
   const int at = i * C::kBatch + lane_of_unit();
 #pragma unroll
   for (int k = 0; k < C::kBatch; k += 32) {
-    const u32 chunks = chunks_of<C>(lister.params, min(at + k, tile.first - 1));  // no load waits for the question whether it counts
+    const u32 chunks =
+        chunks_of<C>(lister.params, min(at + k, tile.first - 1));  // no load waits for the question whether it counts
     if (at + k < tile.first) lister.before += chunks;
   }
 }
@@ -91,12 +96,16 @@ TJ_DEVICE void list_chunks(Lister<C>& lister, const Tile& tile) {
     if ((lane & bit) != 0) own_before += neighbours;
     of_warp += neighbours;
   }
-  if (tile.index == params.tiles - 1 && unit == C::kWarps - 1 && lane == 0) dev::store_global(params.total, all_before + of_warp);
+  if (tile.index == params.tiles - 1 && unit == C::kWarps - 1 && lane == 0)
+    dev::store_global(params.total, all_before + of_warp);
 #pragma unroll 1
-  for (int s = 0; s < 32 && first_of_warp + s < params.sequences; ++s) {  // the same for all of a warp; who has no such sequence has no chunk of it
-    const u32 place = from_unit(all_before + own_before, s), room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
+  for (int s = 0; s < 32 && first_of_warp + s < params.sequences;
+       ++s) {  // the same for all of a warp; who has no such sequence has no chunk of it
+    const u32 place = from_unit(all_before + own_before, s),
+              room = place < static_cast<u32>(params.capacity) ? static_cast<u32>(params.capacity) - place : 0;
     const u32 chunks = min(from_unit(own, s), room);
-    for (u32 c = static_cast<u32>(lane); c < chunks; c += 32) dev::store_global(params.indices + (place + c) * params.row_stride, static_cast<u32>(first + s), c);
+    for (u32 c = static_cast<u32>(lane); c < chunks; c += 32)
+      dev::store_global(params.indices + (place + c) * params.row_stride, static_cast<u32>(first + s), c);
   }
 }
 

@@ -1,10 +1,10 @@
-// What a block of chunk_o works on, and how it comes to shared memory: tiles, items, where their tokens lie, and the bodies that load; for every family
-// that has a copy engine.
+// What a block of chunk_o works on, and how it comes to shared memory: tiles, items, where their tokens lie, and the
+// bodies that load; for every family that has a copy engine.
 //
-// Decides which chunk and heads an item has, and which boxes make a slot. Iteration i of a block is its i-th item: a chunk of kChunk tokens and
-// kHeads value heads of one key head. A chunk may have fewer tokens than kChunk. What q and k hold behind them reaches only rows of o that are not
-// stored; rows of v behind them may hold anything and are not copied: zeros come in their place.
-// Invariant: a body issues the copies of its own slot, nothing else.
+// Decides which chunk and heads an item has, and which boxes make a slot. Iteration i of a block is its i-th item: a
+// chunk of kChunk tokens and kHeads value heads of one key head. A chunk may have fewer tokens than kChunk. What q and
+// k hold behind them reaches only rows of o that are not stored; rows of v behind them may hold anything and are not
+// copied: zeros come in their place. Invariant: a body issues the copies of its own slot, nothing else.
 #pragma once
 
 #include "ops/chunk_o_params.cuh"
@@ -32,7 +32,8 @@ TJ_DEVICE Tile first_tile(const Params& params) {
   tile.valid = true;
   int chunks = params.most_chunks;
   if constexpr (C::kVariable) chunks = max(0, min(chunks, static_cast<int>(dev::load_global_u32(params.total_chunks))));
-  const int items = chunks * params.groups, blocks = static_cast<int>(dev::grid_blocks()), block = static_cast<int>(dev::block_index());
+  const int items = chunks * params.groups, blocks = static_cast<int>(dev::grid_blocks()),
+            block = static_cast<int>(dev::block_index());
   tile.trip_count = block < items ? (items - block + blocks - 1) / blocks : 0;
   return tile;
 }
@@ -42,31 +43,33 @@ TJ_DEVICE Tile next_tile(const Params&, Tile tile) {
   return tile;
 }
 
-/// Which chunk and heads the i-th item of this block has. Heads fastest: blocks that run together read neighbouring heads of the same tokens.
+/// Which chunk and heads the i-th item of this block has. Heads fastest: blocks that run together read neighbouring
+/// heads of the same tokens.
 struct Item {
   int chunk, head;  ///< head: the first of its value heads
 };
 template <class C>
 TJ_DEVICE Item item_at(const Params& params, int i) {
-  const int item = static_cast<int>(dev::block_index()) + i * static_cast<int>(dev::grid_blocks()), chunk = divided(item, params.by_groups);
+  const int item = static_cast<int>(dev::block_index()) + i * static_cast<int>(dev::grid_blocks()),
+            chunk = divided(item, params.by_groups);
   return {chunk, (item - chunk * params.groups) * C::kHeads};
 }
 
-/// The place of a chunk's tokens. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or less where lists are wrong: such
-/// an item is done like any other, but nothing of it is stored.
-// No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN behind a sequence's
-// end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
+/// The place of a chunk's tokens. Rows of q, k and o from `token` on; fewer than kChunk at a sequence's end, none or
+/// less where lists are wrong: such an item is done like any other, but nothing of it is stored.
+// No maximum with 0: of max(0, min(kChunk, x)) == kChunk ptxas 13.0 makes a predicate that was always true, and NaN
+// behind a sequence's end was copied (tests/gpu/chunk_o_gpu_test.cpp, H200).
 struct Place {
   int token, rows;
 };
 
-/// Places of a block's items, one after the other. What a place is read from is asked for one and two items ahead, so that nothing waits
-/// for memory twice an item; for the first ones before it is known how many there are.
+/// Places of a block's items, one after the other. What a place is read from is asked for one and two items ahead, so
+/// that nothing waits for memory twice an item; for the first ones before it is known how many there are.
 template <class C>
 struct Places {
-  u32 sequence = 0;         ///< of the next item's chunk
-  u32 number = 0;           ///< which of its chunks that is
-  u32 begin = 0, chunk = 0; ///< of this item's sequence; its chunk's number there
+  u32 sequence = 0;          ///< of the next item's chunk
+  u32 number = 0;            ///< which of its chunks that is
+  u32 begin = 0, chunk = 0;  ///< of this item's sequence; its chunk's number there
   int end = 0;
 
   TJ_DEVICE explicit Places(const Params& params) {
@@ -78,14 +81,16 @@ struct Places {
   }
   /// Behind the last item there may be anything: what is read is inside the lists all the same.
   TJ_DEVICE void read_indices(const Params& params, int i) {
-    const int* indices = params.chunk_indices + 2 * static_cast<long long>(min(item_at<C>(params, i).chunk, params.most_chunks - 1));
+    const int* indices =
+        params.chunk_indices + 2 * static_cast<long long>(min(item_at<C>(params, i).chunk, params.most_chunks - 1));
     sequence = dev::load_global_u32(indices);
     number = dev::load_global_u32(indices + 1);
   }
   TJ_DEVICE void read_lengths(const Params& params) {
-    const u32 known = min(sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
-    // Lists may hold anything. Without a sign, what is below 0 is as far behind as what is too large; a sequence or a chunk that is not there
-    // begins at the last token's end or behind it, where a chunk has no rows.
+    const u32 known = min(
+        sequence, static_cast<u32>(params.last_sequence));  // here, where what was asked for an item ago is looked at
+    // Lists may hold anything. Without a sign, what is below 0 is as far behind as what is too large; a sequence or a
+    // chunk that is not there begins at the last token's end or behind it, where a chunk has no rows.
     const u32 tokens = static_cast<u32>(params.tokens);
     begin = min(dev::load_global_u32(params.begins + known), tokens);
     end = max(0, min(static_cast<int>(dev::load_global_u32(params.ends + known)), params.tokens));
@@ -100,7 +105,8 @@ struct Places {
       read_lengths(params);
       read_indices(params, i + 2);
     } else {
-      const int index = item_at<C>(params, i).chunk, sequence_at = divided(index, params.by_seq_chunks), in_sequence = index - sequence_at * params.seq_chunks;
+      const int index = item_at<C>(params, i).chunk, sequence_at = divided(index, params.by_seq_chunks),
+                in_sequence = index - sequence_at * params.seq_chunks;
       place.token = sequence_at * params.seq_length + in_sequence * kChunk;
       place.rows = min(kChunk, params.seq_length - in_sequence * kChunk);
     }
@@ -119,8 +125,9 @@ struct TokenLoader {
     dev::prefetch_map(&p.k);
   }
 };
-/// One value head's, both read by this item alone. To mark their lines of L2 as the first to go costs 6 to 9% (16/32 heads, 8192 and 32768
-/// tokens, H200): what one of a row's two boxes brings along for the other may be gone before that comes.
+/// One value head's, both read by this item alone. To mark their lines of L2 as the first to go costs 6 to 9% (16/32
+/// heads, 8192 and 32768 tokens, H200): what one of a row's two boxes brings along for the other may be gone before
+/// that comes.
 template <class C_>
 struct ValueLoader {
   using C = C_;
@@ -141,7 +148,8 @@ struct StateLoader {
 template <class C>
 TJ_DEVICE void load_qk(TokenLoader<C>& loader, const Tile&, int i, u32 slot, u32 full) {
   const Params& params = loader.params;
-  const int token = loader.places.at(params, i).token, head = divided(item_at<C>(params, i).head, params.by_v_heads_per_head);
+  const int token = loader.places.at(params, i).token,
+            head = divided(item_at<C>(params, i).head, params.by_v_heads_per_head);
 #pragma unroll 1  // one thread with few registers, and time
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kChunkBlockBytes) {
     dev::copy_box_4d(slot, &params.q, full, d, token, head, 0);
@@ -168,7 +176,8 @@ TJ_DEVICE void load_v_rows(const ValueLoader<C>& loader, const Item& item, int r
     } else {
 #pragma unroll 1
       for (int one = 0; one < kFewRows; ++one)
-        dev::copy_box_4d(slot + one * kSwizzleRowBytes, &loader.params.v_one, full, d, row + one < rows ? row + one : kChunk, head, item.chunk);
+        dev::copy_box_4d(slot + one * kSwizzleRowBytes, &loader.params.v_one, full, d,
+                         row + one < rows ? row + one : kChunk, head, item.chunk);
     }
   }
 }
@@ -178,8 +187,10 @@ TJ_DEVICE void load_v(ValueLoader<C>& loader, const Tile&, int i, u32 slot, u32 
   const Item item = item_at<C>(loader.params, i);
 #pragma unroll 1
   for (int d = 0; d < kWidth; d += kSwizzleColumns, slot += kChunkBlockBytes) {
-    if (rows == kChunk) dev::copy_box_4d(slot, &loader.params.v, full, d, 0, item.head + loader.copy, item.chunk);
-    else load_v_rows(loader, item, rows, d, slot, full);
+    if (rows == kChunk)
+      dev::copy_box_4d(slot, &loader.params.v, full, d, 0, item.head + loader.copy, item.chunk);
+    else
+      load_v_rows(loader, item, rows, d, slot, full);
   }
 }
 

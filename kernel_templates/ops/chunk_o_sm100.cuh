@@ -1,18 +1,20 @@
-// Output of the gated delta rule's chunks on the matrix unit that works in tensor memory: the bodies of the graph's nodes that compute.
+// Output of the gated delta rule's chunks on the matrix unit that works in tensor memory: the bodies of the graph's
+// nodes that compute.
 //
-// Decides what one node computes for one item of work (chunk_o_items.cuh). Order, waits, slots, columns and roles come from the emitted unit.
+// Decides what one node computes for one item of work (chunk_o_items.cuh). Order, waits, slots, columns and roles come
+// from the emitted unit.
 //   o = scale * (e^g (q h^T) + p v), p = (q k^T) e^(g of the row - g of the column) up to the diagonal
-// Products have the chunk's 64 rows, 16 of them for each of four warps: half of the lanes that a warp reaches. The second head of an item has the
-// other half of the same columns.
-// Invariant: a body touches registers of its own context, the slots and the columns that it is given, and no row of o but those of its tokens.
+// Products have the chunk's 64 rows, 16 of them for each of four warps: half of the lanes that a warp reaches. The
+// second head of an item has the other half of the same columns. Invariant: a body touches registers of its own
+// context, the slots and the columns that it is given, and no row of o but those of its tokens.
 #pragma once
 
 #include "ops/chunk_o_rows.cuh"
 
 namespace tj::ops::chunk_o {
 
-inline constexpr int kHeadLanes = 16;   ///< of a head, of each 32
-inline constexpr int kPartColumns = 64; ///< of a row of o, that are finished at a time
+inline constexpr int kHeadLanes = 16;    ///< of a head, of each 32
+inline constexpr int kPartColumns = 64;  ///< of a row of o, that are finished at a time
 
 // ---- products -------------------------------------------------------------------------------------------------------
 /// Asks the matrix unit; no state of its own.
@@ -27,22 +29,28 @@ template <class C>
 TJ_DEVICE void qk(Product<C>&, const Tile&, int, u32 tokens, u32 scores) {
   using Steps = dev::MatrixSteps<kSwizzleColumns / kMatrixK, kMatrixK * 2, kMatrixK * 2>;
   constexpr u32 kInstruction = dev::matrix_instruction<kChunk, kChunk, 0>(dev::Bf16{});
-  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes), right = dev::operand_advance(left, 2 * kChunkBlockBytes);
+  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes),
+            right = dev::operand_advance(left, 2 * kChunkBlockBytes);
 #pragma unroll
   for (int block = 0; block < kWidth / kSwizzleColumns; ++block)
-    dev::matrix_multiply_steps<Steps>(scores, dev::operand_advance(left, block * kChunkBlockBytes), dev::operand_advance(right, block * kChunkBlockBytes), kInstruction, block != 0);
+    dev::matrix_multiply_steps<Steps>(scores, dev::operand_advance(left, block * kChunkBlockBytes),
+                                      dev::operand_advance(right, block * kChunkBlockBytes), kInstruction, block != 0);
 }
 
 /// states = q h^T: kChunk x kWidth, of one head. h is stored with K contiguous, or with V.
 template <class C>
 TJ_DEVICE void read_state(u32 tokens, u32 h, u32 states) {
-  constexpr u32 kRightBlock = C::kStateMn ? kSwizzleColumns * kSwizzleRowBytes : kStateBlockBytes;  // to the next kSwizzleColumns of K
-  using Steps = dev::MatrixSteps<kSwizzleColumns / kMatrixK, kMatrixK * 2, C::kStateMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
+  constexpr u32 kRightBlock =
+      C::kStateMn ? kSwizzleColumns * kSwizzleRowBytes : kStateBlockBytes;  // to the next kSwizzleColumns of K
+  using Steps = dev::MatrixSteps<kSwizzleColumns / kMatrixK, kMatrixK * 2,
+                                 C::kStateMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
   constexpr u32 kInstruction = dev::matrix_instruction<kChunk, kWidth, C::kStateMn ? dev::kRightMn : 0>(dev::Bf16{});
-  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes), right = dev::matrix_operand(h, C::kStateMn ? kStateBlockBytes : 16, kSwizzleAtomBytes);
+  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes),
+            right = dev::matrix_operand(h, C::kStateMn ? kStateBlockBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < kWidth / kSwizzleColumns; ++block)
-    dev::matrix_multiply_steps<Steps>(states, dev::operand_advance(left, block * kChunkBlockBytes), dev::operand_advance(right, block * kRightBlock), kInstruction, block != 0);
+    dev::matrix_multiply_steps<Steps>(states, dev::operand_advance(left, block * kChunkBlockBytes),
+                                      dev::operand_advance(right, block * kRightBlock), kInstruction, block != 0);
 }
 template <class C>
 TJ_DEVICE void qh(Product<C>&, const Tile&, int, u32 tokens, u32 h, u32 states) {
@@ -58,7 +66,8 @@ TJ_DEVICE void qh(Product<C>&, const Tile&, int, u32 tokens, u32 h0, u32 h1, u32
 TJ_DEVICE void sum_values(u32 weights, u32 v, u32 sums) {
   using Steps = dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes>;
   constexpr u32 kInstruction = dev::matrix_instruction<kChunk, kWidth, dev::kRightMn>(dev::Bf16{});
-  dev::matrix_multiply_tensor_steps<Steps>(sums, weights, dev::matrix_operand(v, kChunkBlockBytes, kSwizzleAtomBytes), kInstruction, false);
+  dev::matrix_multiply_tensor_steps<Steps>(sums, weights, dev::matrix_operand(v, kChunkBlockBytes, kSwizzleAtomBytes),
+                                           kInstruction, false);
 }
 template <class C>
 TJ_DEVICE void pv(Product<C>&, const Tile&, int, u32 v, u32 weights, u32 sums) {
@@ -86,7 +95,8 @@ template <class C>
 TJ_DEVICE void fetch(Weigher<C>& weigher, const Tile&, int i) {
   const Place place = weigher.places.at(weigher.params, i);
 #pragma unroll
-  for (int head = 0; head < C::kHeads; ++head) load_gates<C>(weigher.params, place, item_at<C>(weigher.params, i).head + head, weigher.gates[head]);
+  for (int head = 0; head < C::kHeads; ++head)
+    load_gates<C>(weigher.params, place, item_at<C>(weigher.params, i).head + head, weigher.gates[head]);
 }
 
 /// See weigh_scores; rounded, as the matrix unit takes a left operand from tensor memory.
@@ -133,12 +143,15 @@ TJ_DEVICE void fetch_rows(Finisher<C>& finisher, const Tile&, int i) {
     for (int half = 0; half < 2; ++half) {
       const int row = first_row() + 8 * half;
 #pragma unroll
-      for (int head = 0; head < C::kHeads; ++head) finisher.gates[head][half] = row < place.rows ? dev::load_global(gates + row * params.gates_stride + head) : 0.0f;
+      for (int head = 0; head < C::kHeads; ++head)
+        finisher.gates[head][half] =
+            row < place.rows ? dev::load_global(gates + row * params.gates_stride + head) : 0.0f;
     }
   }
 }
 
-/// What the state before the chunk gives, faded to each row's token, and what the chunk itself gives: scaled, rounded, to where store_rows brings them.
+/// What the state before the chunk gives, faded to each row's token, and what the chunk itself gives: scaled, rounded,
+/// to where store_rows brings them.
 template <class C>
 TJ_DEVICE void finish_rows(const Finisher<C>& finisher, int head, int i, u32 states, u32 sums, u32 slot) {
   const Params& params = finisher.params;
@@ -150,8 +163,10 @@ TJ_DEVICE void finish_rows(const Finisher<C>& finisher, int head, int i, u32 sta
 #pragma unroll
   for (int part = 0; part < kWidth / kPartColumns; ++part) {
     float before[kPartColumns / 2], within[kPartColumns / 2];
-    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(states), head * kHeadLanes, part * kPartColumns), before);
-    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(sums), head * kHeadLanes, part * kPartColumns), within);
+    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(states), head * kHeadLanes, part * kPartColumns),
+                              before);
+    dev::tensor_load_fragment(dev::tensor_place(dev::tensor_lanes(sums), head * kHeadLanes, part * kPartColumns),
+                              within);
     dev::tensor_load_wait<0>();
     dev::hold(before);
     dev::hold(within);
@@ -161,7 +176,8 @@ TJ_DEVICE void finish_rows(const Finisher<C>& finisher, int head, int i, u32 sta
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int at = 4 * j + 2 * half;
-        words[half][j] = dev::pack(dev::Bf16{}, within[at] * params.scale + before[at] * factor[half], within[at + 1] * params.scale + before[at + 1] * factor[half]);
+        words[half][j] = dev::pack(dev::Bf16{}, within[at] * params.scale + before[at] * factor[half],
+                                   within[at + 1] * params.scale + before[at + 1] * factor[half]);
       }
     }
     store_rows(params, finisher.place, item_at<C>(params, i).head + head, part * (kPartColumns / 8), words, slot);

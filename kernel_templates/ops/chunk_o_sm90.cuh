@@ -1,9 +1,11 @@
-// Output of the gated delta rule's chunks on warpgroup matrix instructions: the bodies of the graph's nodes that compute.
+// Output of the gated delta rule's chunks on warpgroup matrix instructions: the bodies of the graph's nodes that
+// compute.
 //
-// Decides what one node computes for one item of work (chunk_o_items.cuh), a consumer for each of its value heads. Order, waits, slots and roles come
-// from the emitted unit.
+// Decides what one node computes for one item of work (chunk_o_items.cuh), a consumer for each of its value heads.
+// Order, waits, slots and roles come from the emitted unit.
 //   o = scale * (e^g (q h^T) + p v), p = (q k^T) e^(g of the row - g of the column) up to the diagonal
-// Invariant: a body touches registers of its own context and the slots that it is given, and no row of o but those of its tokens.
+// Invariant: a body touches registers of its own context and the slots that it is given, and no row of o but those of
+// its tokens.
 #pragma once
 
 #include "fragments.cuh"
@@ -20,9 +22,9 @@ struct Consumer {
   const int copy;           ///< which of the item's value heads
   const int row0, column0;  ///< of this thread's fragments, inside the chunk and 8 columns
   Places<C> places;
-  Place place;              ///< of this item
-  float gates[2];           ///< of tokens lane and lane + 32
-  float decay[2];           ///< e^g of this thread's rows
+  Place place;     ///< of this item
+  float gates[2];  ///< of tokens lane and lane + 32
+  float decay[2];  ///< e^g of this thread's rows
   float scores[kChunk / 2];
   u32 weights[kChunk / 4];
   float output[kWidth / 2];
@@ -44,12 +46,14 @@ TJ_DEVICE void fetch(Consumer<C>& consumer, const Tile&, int i) {
 template <class C>
 TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 tokens) {
   dev::hold(consumer.scores);
-  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes), right = dev::operand_advance(left, 2 * kChunkBlockBytes);
+  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes),
+            right = dev::operand_advance(left, 2 * kChunkBlockBytes);
   constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
 #pragma unroll
   for (int block = 0; block < kWidth / kSwizzleColumns; ++block)
-    dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes, 0>>(dev::Bf16{}, consumer.scores, dev::operand_advance(left, block * kChunkBlockBytes),
-                                                                              dev::operand_advance(right, block * kChunkBlockBytes), block != 0);
+    dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes, 0>>(
+        dev::Bf16{}, consumer.scores, dev::operand_advance(left, block * kChunkBlockBytes),
+        dev::operand_advance(right, block * kChunkBlockBytes), block != 0);
 }
 template <class C>
 TJ_DEVICE void qk_done(Consumer<C>& consumer) {
@@ -62,12 +66,15 @@ TJ_DEVICE void qh(Consumer<C>& consumer, const Tile&, int, u32 tokens, u32 h) {
   dev::hold(consumer.output);
   constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
   constexpr int kRightStep = C::kStateMn ? kMatrixK * kSwizzleRowBytes : kStepBytes;
-  constexpr u32 kRightBlock = C::kStateMn ? kSwizzleColumns * kSwizzleRowBytes : kStateBlockBytes;  // to the next kSwizzleColumns of K
-  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes), right = dev::matrix_operand(h, C::kStateMn ? kStateBlockBytes : 16, kSwizzleAtomBytes);
+  constexpr u32 kRightBlock =
+      C::kStateMn ? kSwizzleColumns * kSwizzleRowBytes : kStateBlockBytes;  // to the next kSwizzleColumns of K
+  const u64 left = dev::matrix_operand(tokens, 16, kSwizzleAtomBytes),
+            right = dev::matrix_operand(h, C::kStateMn ? kStateBlockBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < kWidth / kSwizzleColumns; ++block)
     dev::matrix_multiply<dev::MatrixSteps<kSteps, kStepBytes, kRightStep, C::kStateMn ? dev::kRightMn : 0>>(
-        dev::Bf16{}, consumer.output, dev::operand_advance(left, block * kChunkBlockBytes), dev::operand_advance(right, block * kRightBlock), block != 0);
+        dev::Bf16{}, consumer.output, dev::operand_advance(left, block * kChunkBlockBytes),
+        dev::operand_advance(right, block * kRightBlock), block != 0);
 }
 template <class C>
 TJ_DEVICE void qh_done(Consumer<C>& consumer) {
@@ -101,7 +108,8 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
   dev::hold(consumer.output);
   dev::hold(consumer.weights);
   const u64 right = dev::matrix_operand(v, kChunkBlockBytes, kSwizzleAtomBytes);
-  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(dev::Bf16{}, consumer.output, consumer.weights, right, true);
+  dev::matrix_multiply<dev::MatrixSteps<kChunk / kMatrixK, 0, kMatrixK * kSwizzleRowBytes, dev::kRightMn>>(
+      dev::Bf16{}, consumer.output, consumer.weights, right, true);
 }
 template <class C>
 TJ_DEVICE void pv_done(Consumer<C>& consumer) {
@@ -118,7 +126,9 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile&, int i, u32 slot) {
 #pragma unroll
   for (int j = 0; j < kWidth / 8; ++j) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) words[half][j] = dev::pack(dev::Bf16{}, consumer.output[4 * j + 2 * half] * params.scale, consumer.output[4 * j + 2 * half + 1] * params.scale);
+    for (int half = 0; half < 2; ++half)
+      words[half][j] = dev::pack(dev::Bf16{}, consumer.output[4 * j + 2 * half] * params.scale,
+                                 consumer.output[4 * j + 2 * half + 1] * params.scale);
   }
   store_rows(params, consumer.place, item_at<C>(params, i).head + consumer.copy, 0, words, slot);
 }

@@ -1,7 +1,8 @@
-// Rows that begin anywhere, brought to where the copy engine can read them: the bodies of the graph's nodes, for every family.
+// Rows that begin anywhere, brought to where the copy engine can read them: the bodies of the graph's nodes, for every
+// family.
 //
-// Decides what one warp does for one row and iteration. Invariant: nothing outside a row is read; of the destination whole 16 bytes
-// are written, the last of a row with zeros behind what belongs to it.
+// Decides what one warp does for one row and iteration. Invariant: nothing outside a row is read; of the destination
+// whole 16 bytes are written, the last of a row with zeros behind what belongs to it.
 #pragma once
 
 #include "ops/copy_rows_params.cuh"
@@ -54,24 +55,28 @@ TJ_DEVICE void load_between(const char* from, u32 (&words)[4]) {
 template <class C>
 TJ_DEVICE void move_row(Mover<C>& mover, const Tile& tile, int i) {
   const Params& params = mover.params;
-  const int row = tile.index * C::kWarps + static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
+  const int row = tile.index * C::kWarps +
+                  static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
   const long long at = (static_cast<long long>(i) * 32 + dev::lane_index() % 32u) * kChunkBytes;
   if (row >= params.all_rows || at >= params.row_bytes) return;
   const int batch = row / params.rows;
-  const char* from = static_cast<const char*>(params.source) + batch * params.source_batch_bytes + (row - batch * params.rows) * params.source_row_bytes + at;
+  const char* from = static_cast<const char*>(params.source) + batch * params.source_batch_bytes +
+                     (row - batch * params.rows) * params.source_row_bytes + at;
   u32 words[4] = {};
   if (at + kChunkBytes + 4 <= params.row_bytes) {
     load_between(from, words);
   } else {
 #pragma unroll 1  // the end of a row
-    for (int e = static_cast<int>(params.row_bytes - at < kChunkBytes ? params.row_bytes - at : kChunkBytes) - 1; e >= 0; --e) {
+    for (int e = static_cast<int>(params.row_bytes - at < kChunkBytes ? params.row_bytes - at : kChunkBytes) - 1;
+         e >= 0; --e) {
       words[3] = words[3] << 8 | words[2] >> 24;
       words[2] = words[2] << 8 | words[1] >> 24;
       words[1] = words[1] << 8 | words[0] >> 24;
       words[0] = words[0] << 8 | dev::load_global_u8(from + e);
     }
   }
-  dev::store_global(static_cast<char*>(params.destination) + row * params.row_pitch + at, words[0], words[1], words[2], words[3]);
+  dev::store_global(static_cast<char*>(params.destination) + row * params.row_pitch + at, words[0], words[1], words[2],
+                    words[3]);
 }
 
 }  // namespace tj::ops::copy_rows

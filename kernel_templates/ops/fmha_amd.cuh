@@ -1,42 +1,18 @@
-// Attention forward on matrix instructions of a wave whose operands are rows with K in order: the bodies of the graph's nodes.
+// Attention forward on matrix instructions of a wave whose operands are rows with K in order: the bodies of the graph's
+// nodes.
 //
-// Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the emitted unit.
-// A block owns kRowsPerBlock query rows of one head, a wave kRowBlocks times sixteen of them. Both products are transposed: keys (and then
-// elements of the output) are rows, queries are columns. So a lane has one query of each sixteen, weights go on as an operand where they
-// are, and maxima and sums take one exchange or two. Keys lie in shared memory by rows, values by columns, which loaded rows become on their way;
-// their keys stand in the order in which sums become an operand (row_at).
-// Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
+// Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the
+// emitted unit. A block owns kRowsPerBlock query rows of one head, a wave kRowBlocks times sixteen of them. Both
+// products are transposed: keys (and then elements of the output) are rows, queries are columns. So a lane has one
+// query of each sixteen, weights go on as an operand where they are, and maxima and sums take one exchange or two. Keys
+// lie in shared memory by rows, values by columns, which loaded rows become on their way; their keys stand in the order
+// in which sums become an operand (row_at). Invariant: a body touches registers of its own context and the slots that
+// it is given, nothing else.
 #pragma once
 
-#include "ops/fmha_rows.cuh"
-#include "pieces.cuh"
+#include "ops/fmha_amd_load.cuh"
 
 namespace tj::ops::fmha {
-
-inline constexpr int kMatrix = 16;              ///< rows, columns and K of a product
-inline constexpr int kPiece = 8;                ///< elements of 16 bytes
-inline constexpr u32 kOperandBytes = dev::kOperandWords * 4;
-
-template <class C>
-inline constexpr u32 kThreads = C::kWarps * dev::kWave;
-/// Rows of keys have the head dim, rows of transposed values have the keys of an iteration; between rows there is room, so that the same
-/// place of eight rows lies in different banks.
-template <class C>
-inline constexpr u32 kKeyStride = C::kHeadDim * 2 + C::kRowPadding;
-template <class C>
-inline constexpr u32 kValueStride = C::kBlockN * 2 + C::kRowPadding;
-/// Pieces of a block of keys that a thread loads; of values as many, of rows that lie below each other.
-template <class C>
-inline constexpr int kLoads = C::kBlockN * C::kHeadDim / kPiece / static_cast<int>(kThreads<C>);
-
-/// Keys and values on their way through registers.
-template <class C_>
-struct Loader {
-  using C = C_;
-  const Params& params;
-  u32 k[kLoads<C>][4], v[kLoads<C>][4];
-  TJ_DEVICE Loader(const Params& p, int) : params(p) {}
-};
 
 /// What a lane keeps of one of its queries.
 template <class C>
@@ -53,112 +29,15 @@ struct Consumer {
   const int row;  ///< the lane's first in the block's tile
   Query<C> queries[C::kRowBlocks];
   TJ_DEVICE Consumer(const Params& p, int)
-      : params(p), row(static_cast<int>(dev::warp_index() % C::kWarps) * C::kRowBlocks * kMatrix + static_cast<int>(dev::operand_row())) {}
+      : params(p),
+        row(static_cast<int>(dev::warp_index() % C::kWarps) * C::kRowBlocks * kMatrix +
+            static_cast<int>(dev::operand_row())) {}
 };
 
-/// The first iteration has the last keys, which may be fewer than a block has.
-template <class C>
-TJ_DEVICE int fast_begin(const Loader<C>&, const Tile&) {
-  return 1;
-}
 /// Iterations before this one need masking for some row of the block.
 template <class C>
 TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
   return unmasked_from<C>(consumer.params, tile, tile.row);
-}
-
-// ---- loads ----------------------------------------------------------------------------------------------------------
-TJ_DEVICE const unsigned short* row_of(const Source& source, int batch, int head, int row) {
-  return static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head + row * source.stride_row;
-}
-template <class C>
-TJ_DEVICE int first_key(const Tile& tile, int i) {
-  return (tile.trip_count - 1 - i) * C::kBlockN;
-}
-TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
-
-
-/// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows apart, of values they stand
-/// below each other in shared memory.
-template <class C>
-struct Share {
-  static constexpr u32 kPieces = C::kHeadDim / kPiece;  ///< of a row
-  static constexpr int kRows = static_cast<int>(kThreads<C> / kPieces);
-  u32 piece, key_row, value_row;  ///< rows: the first
-  TJ_DEVICE Share() : piece(dev::thread_index() % kPieces), key_row(dev::thread_index() / kPieces), value_row(key_row * kLoads<C>) {}
-};
-
-/// From a thread's first row of a block to that of its n-th piece.
-template <class C>
-struct KeyRows {
-  static TJ_DEVICE constexpr int beyond(int n) { return n * Share<C>::kRows; }
-};
-struct ValueRows {
-  static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
-};
-
-/// The block's pieces of a thread whose first row is `row`; zeros of rows past the last, in whose place the block's first is read. What is the
-/// same for all threads is added first.
-template <class C, class Rows, class Variant>
-TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece, u32 (&words)[kLoads<C>][4], Variant) {
-  const int first = first_key<C>(tile, i);
-  const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), first);
-  const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;
-#pragma unroll
-  for (int n = 0; n < kLoads<C>; ++n) {
-    const unsigned short* const from = block + Rows::beyond(n) * source.stride_row + mine;
-    const bool there = Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys;
-    dev::load_global(there ? from : block, words[n]);
-#pragma unroll
-    for (int w = 0; w < 4; ++w) words[n][w] = there ? words[n][w] : 0u;
-  }
-}
-template <class C, class Variant>
-TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
-  const Share<C> share;
-  load_block<C, KeyRows<C>>(loader.params.k_rows, loader.params, tile, i, share.key_row, share.piece, loader.k, variant);
-}
-template <class C, class Variant>
-TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
-  const Share<C> share;
-  // A thread's places are as many as a power of two, from a multiple of that on: no bit of the first meets one of those beyond it.
-  load_block<C, ValueRows>(loader.params.v_rows, loader.params, tile, i, dev::row_at(share.value_row), share.piece, loader.v, variant);
-}
-
-template <class C>
-TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
-  const Share<C> share;
-#pragma unroll
-  for (int n = 0; n < kLoads<C>; ++n) dev::put_piece<C::kRowPadding>(slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
-}
-
-/// Where the values of sixteen keys begin in the rows of sixteen elements of the output: blocks of keys change places by those rows, so
-/// that what neighbouring threads store does not meet in one bank.
-template <class C>
-TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
-  constexpr u32 kBlocks = C::kBlockN / kMatrix;
-  return slot + sixteen * kMatrix * kValueStride<C> + (block ^ sixteen % kBlocks) * (kMatrix * 2);
-}
-/// kLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
-template <class C>
-TJ_DEVICE void put_v(Loader<C>& loader, const Tile&, int, u32 slot) {
-  constexpr int kWords = kLoads<C> / 2;
-  static_assert(kWords == 1 || kWords == 2 || kWords == 4 || kWords == 8, "whole words of keys, at most sixteen keys a thread");
-  constexpr int kAtOnce = kWords * 4 % 16 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords < 2 ? 1 : 2;
-  const Share<C> share;
-  const u32 key = share.value_row, element = share.piece * kPiece;
-  const u32 column = value_place<C>(slot, element / kMatrix, key / kMatrix) + element % kMatrix * kValueStride<C> + key % kMatrix * 2;
-#pragma unroll
-  for (int e = 0; e < kPiece; ++e) {
-    const u32 place = column + static_cast<u32>(e) * kValueStride<C>;
-#pragma unroll
-    for (int first = 0; first < kWords; first += kAtOnce) {
-      u32 words[kAtOnce];
-#pragma unroll
-      for (int w = 0; w < kAtOnce; ++w) words[w] = dev::column_of(loader.v[2 * (first + w)], loader.v[2 * (first + w) + 1], e);
-      dev::store_shared(place + static_cast<u32>(first) * 4, words);
-    }
-  }
 }
 
 // ---- a wave's chain -------------------------------------------------------------------------------------------------
@@ -188,14 +67,16 @@ TJ_DEVICE void load_operand(const unsigned short* from, u32 (&words)[dev::kOpera
     for (int w = 0; w < kAtOnce; ++w) words[first + w] = some[w];
   }
 }
-/// The lane's queries, straight from memory to registers, where they are for the whole tile. Rows past the last are the last again; nobody
-/// stores them.
+/// The lane's queries, straight from memory to registers, where they are for the whole tile. Rows past the last are the
+/// last again; nobody stores them.
 template <class C>
 TJ_DEVICE void load_q(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) {
-    const unsigned short* from = row_of(params.q_rows, tile.batch, tile.head, min(tile.row + consumer.row + r * kMatrix, params.queries - 1)) + dev::operand_k();
+    const unsigned short* from =
+        row_of(params.q_rows, tile.batch, tile.head, min(tile.row + consumer.row + r * kMatrix, params.queries - 1)) +
+        dev::operand_k();
 #pragma unroll
     for (int d = 0; d < C::kHeadDim / kMatrix; ++d) load_operand(from + d * kMatrix, consumer.queries[r].operand[d]);
   }
@@ -224,7 +105,8 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 k) {
       u32 left[dev::kOperandWords];
       dev::load_shared(keys + static_cast<u32>(n) * kMatrix * kKeyStride<C> + static_cast<u32>(d) * kMatrix * 2, left);
 #pragma unroll
-      for (int r = 0; r < C::kRowBlocks; ++r) dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].scores[n], left, consumer.queries[r].operand[d]);
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].scores[n], left, consumer.queries[r].operand[d]);
     }
   }
 }
@@ -241,7 +123,8 @@ TJ_DEVICE float sum_of_query(float value) {
   return value;
 }
 
-/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the query's. A negative scale's sign was applied before.
+/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the query's. A negative scale's sign was
+/// applied before.
 template <class C>
 TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
   int limit = params.keys;
@@ -268,8 +151,8 @@ TJ_DEVICE float largest_score(const Query<C>& query) {
   return largest_of_query(dev::maximum(chain[0], chain[1]));
 }
 
-/// Masks, and moves a query's reference for its exponents when its maximum grew by more than C::kSlack powers of two: until then results stay
-/// exact, only larger, and earlier output needs no correction.
+/// Masks, and moves a query's reference for its exponents when its maximum grew by more than C::kSlack powers of two:
+/// until then results stay exact, only larger, and earlier output needs no correction.
 template <class C, class Variant>
 TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
   const Params& params = consumer.params;
@@ -304,8 +187,9 @@ TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) 
   }
 }
 
-/// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias, which the end of the tile
-/// divides by. A NaN reaches every output of its query by the sum, so that weights need not keep it.
+/// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias,
+/// which the end of the tile divides by. A NaN reaches every output of its query by the sum, so that weights need not
+/// keep it.
 template <class C>
 TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[dev::kOperandWords]) {
   constexpr float kBias = C::kWeightBias;
@@ -314,7 +198,8 @@ TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[
 #pragma unroll
   for (int s = 0; s < dev::kSums; ++s) {
     const float score = query.scores[n][s];
-    weights[s] = dev::exp2_approx(C::kGeneralScale ? dev::multiply_add(score - reference, params.scale_log2, kBias) : dev::multiply_add(score, params.scale_log2, offset));
+    weights[s] = dev::exp2_approx(C::kGeneralScale ? dev::multiply_add(score - reference, params.scale_log2, kBias)
+                                                   : dev::multiply_add(score, params.scale_log2, offset));
     sums[s % 2] += weights[s];
   }
   query.sum += sums[0] + sums[1];
@@ -335,7 +220,8 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
       u32 left[dev::kOperandWords];
       dev::load_shared(value_place<C>(values, static_cast<u32>(d), static_cast<u32>(n)), left);
 #pragma unroll
-      for (int r = 0; r < C::kRowBlocks; ++r) dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].output[d], left, right[r]);
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].output[d], left, right[r]);
     }
   }
 }
@@ -344,8 +230,10 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
 /// The lane's part of sixteen elements.
 TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::kOwnWords], bool wide) {
   if (wide) {
-    if constexpr (dev::kOwnWords == 4) dev::store_global(destination, words[0], words[1], words[2], words[3]);
-    else dev::store_global(destination, words[0], words[1]);
+    if constexpr (dev::kOwnWords == 4)
+      dev::store_global(destination, words[0], words[1], words[2], words[3]);
+    else
+      dev::store_global(destination, words[0], words[1]);
     return;
   }
 #pragma unroll
@@ -355,7 +243,8 @@ TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::k
   }
 }
 
-/// o = output / sum, lse = reference * scale + ln(sum without the weights' bias); a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// o = output / sum, lse = reference * scale + ln(sum without the weights' bias); a row without keys gives 0 and -inf,
+/// one with a NaN gives NaN.
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   constexpr float kLn2 = 0.693147180559945f, kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
@@ -368,19 +257,24 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
     const float sum = sum_of_query(query.sum);
     const bool any_key = sum != 0.0f;
     const float factor = 1.0f / (any_key ? sum : 1.0f);
-    unsigned short* const base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch + tile.head * params.o_stride_head + row * params.o_stride_row;
+    unsigned short* const base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
+                                 tile.head * params.o_stride_head + row * params.o_stride_row;
 #pragma unroll
     for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
       u32 words[dev::kOperandWords], own[dev::kOwnWords];
 #pragma unroll
-      for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = any_key ? query.output[d][s] * factor : 0.0f;  // 0 times what an infinite value left would be NaN
+      for (int s = 0; s < dev::kSums; ++s)
+        query.output[d][s] =
+            any_key ? query.output[d][s] * factor : 0.0f;  // 0 times what an infinite value left would be NaN
       dev::sums_as_operand(typename C::Element{}, query.output[d], words);
       dev::own_part(words, own);
       if (inside) store_part(base + d * kMatrix + dev::own_k(), own, params.wide_stores != 0);
     }
     if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
-      dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head + row * params.lse_stride_row,
-                        any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum * kUnbiased) : dev::minus_infinity());
+      dev::store_global(
+          params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
+              row * params.lse_stride_row,
+          any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum * kUnbiased) : dev::minus_infinity());
   }
 }
 

@@ -1,8 +1,8 @@
-// Queries, keys and values into shared memory by bulk copies, swizzled as matrix instructions that read shared memory have them. Included by
-// the families' node bodies.
+// Queries, keys and values into shared memory by bulk copies, swizzled as matrix instructions that read shared memory
+// have them. Included by the families' node bodies.
 //
-// Decides boxes and places. Order, waits and slots come from the emitted unit. Invariant: a slot holds blocks of kSwizzleColumns columns, each with
-// all of its rows, one behind the other.
+// Decides boxes and places. Order, waits and slots come from the emitted unit. Invariant: a slot holds blocks of
+// kSwizzleColumns columns, each with all of its rows, one behind the other.
 #pragma once
 
 #include "ops/fmha_rows.cuh"
@@ -28,12 +28,13 @@ template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
 #pragma unroll
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
-    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &loader.params.q, full, d, tile.row,
-                     tile.head, tile.batch);
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &loader.params.q, full, d,
+                     tile.row, tile.head, tile.batch);
   }
 }
 template <class C>
-TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot, u32 full) {
+TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot,
+                                   u32 full) {
   const int row = (tile.trip_count - 1 - i) * C::kBlockN;
 #pragma unroll
   for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {

@@ -5,11 +5,12 @@
 
 namespace tj::ops::fmha {
 
-inline constexpr int kRowsPerConsumer = 64;  ///< query rows of one consumer role
+inline constexpr int kRowsPerConsumer = 64;     ///< query rows of one consumer role
 inline constexpr int kRowsPerTensorTile = 128;  ///< over tensor memory: query rows of a sub-tile, one a lane
-inline constexpr int kMaxWeightParts = 4;  ///< in which the weights of a block of keys go to their product
-inline constexpr int kPolynomialOf = 32;   ///< of so many exponentials, some are done by arithmetic
-inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a column block in shared memory
+inline constexpr int kMaxWeightParts = 4;       ///< in which the weights of a block of keys go to their product
+inline constexpr int kPolynomialOf = 32;        ///< of so many exponentials, some are done by arithmetic
+inline constexpr int kSwizzleColumns =
+    64;  ///< 128 bytes of 16-bit elements: the width of a column block in shared memory
 
 /// Rows of a tensor [B, H, S, D] for threads that copy them; strides in elements, those of a dimension of size 1 are 0.
 struct Source {
@@ -18,20 +19,20 @@ struct Source {
 };
 
 struct Params {
-  TensorMap q, k, v;      ///< rank 4: D, S, H, B
+  TensorMap q, k, v;              ///< rank 4: D, S, H, B
   Source q_rows, k_rows, v_rows;  ///< the same
-  void* o;                ///< strides below in elements; the last dimension is contiguous
-  float* lse;             ///< may be null; strides in elements
+  void* o;                        ///< strides below in elements; the last dimension is contiguous
+  float* lse;                     ///< may be null; strides in elements
   long long o_stride_batch, o_stride_head, o_stride_row;
   long long lse_stride_batch, lse_stride_head, lse_stride_row;
   int batches, heads, heads_per_kv_head;
   int queries, keys;
-  int row_blocks;         ///< query tiles of one head
-  int tiles;              ///< row_blocks * heads * batches
-  int wide_stores;        ///< 16-byte stores to o are aligned
-  float scale;            ///< |scale| of the scores
-  float scale_log2;       ///< scale * log2(e), never 0
-  float sign;             ///< -1 for a negative scale, else 1
+  int row_blocks;    ///< query tiles of one head
+  int tiles;         ///< row_blocks * heads * batches
+  int wide_stores;   ///< 16-byte stores to o are aligned
+  float scale;       ///< |scale| of the scores
+  float scale_log2;  ///< scale * log2(e), never 0
+  float sign;        ///< -1 for a negative scale, else 1
 };
 
 }  // namespace tj::ops::fmha

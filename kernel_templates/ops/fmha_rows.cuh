@@ -1,8 +1,9 @@
-// What attention does to rows of queries between matrix instructions, and which rows a block has: the same for every family.
+// What attention does to rows of queries between matrix instructions, and which rows a block has: the same for every
+// family.
 //
-// Decides tiles, masks and the online softmax of sixteen rows in a warp's registers. Does not decide which instruction multiplies, nor what
-// is copied how (fmha_<family>.cuh). Iteration i handles the key block trip_count-1-i, so that blocks which need masking come first.
-// Invariant: touches the registers that it is given, no memory.
+// Decides tiles, masks and the online softmax of sixteen rows in a warp's registers. Does not decide which instruction
+// multiplies, nor what is copied how (fmha_<family>.cuh). Iteration i handles the key block trip_count-1-i, so that
+// blocks which need masking come first. Invariant: touches the registers that it is given, no memory.
 #pragma once
 
 #include "ops/fmha_params.cuh"
@@ -49,8 +50,8 @@ TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
   return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()));
 }
 
-/// Sixteen query rows of one warp. A thread holds rows lane / 4 and lane / 4 + 8, columns 8j + 2(lane % 4) + {0, 1}: what matrix
-/// instructions of a warp and of a warpgroup leave alike.
+/// Sixteen query rows of one warp. A thread holds rows lane / 4 and lane / 4 + 8, columns 8j + 2(lane % 4) + {0, 1}:
+/// what matrix instructions of a warp and of a warpgroup leave alike.
 template <class C>
 struct Rows {
   float scores[C::kBlockN / 2];
@@ -78,7 +79,8 @@ TJ_DEVICE void clear(Rows<C>& rows) {
   rows.row_sum[0] = rows.row_sum[1] = 0.0f;
 }
 
-/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the thread's first. A negative scale's sign was applied before.
+/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the thread's first. A negative scale's
+/// sign was applied before.
 template <class C>
 TJ_DEVICE void mask(Rows<C>& rows, const Params& params, const Tile& tile, int i, int row) {
   const int first_key = (tile.trip_count - 1 - i) * C::kBlockN + static_cast<int>(dev::lane_index() & 3u) * 2;
@@ -122,12 +124,15 @@ TJ_DEVICE void row_maximum(const Rows<C>& rows, float (&largest)[2]) {
 
 /// Weights are powers of two of scaled distances from a reference, 0 below 2^-126.
 struct PowersOfTwo {
-  TJ_DEVICE static float of(const Params& params, float distance) { return dev::exp2_approx(distance * params.scale_log2); }
+  TJ_DEVICE static float of(const Params& params, float distance) {
+    return dev::exp2_approx(distance * params.scale_log2);
+  }
   /// `offset` is -reference * scale_log2.
   template <class C>
   TJ_DEVICE static float weight(const Params& params, float score, float reference, float offset) {
     // Folding the reference into one multiply-add needs |score * scale| small against 2^24; large scales do not.
-    return C::kGeneralScale ? of(params, score - reference) : dev::exp2_approx(dev::multiply_add(score, params.scale_log2, offset));
+    return C::kGeneralScale ? of(params, score - reference)
+                            : dev::exp2_approx(dev::multiply_add(score, params.scale_log2, offset));
   }
 };
 
@@ -191,7 +196,8 @@ TJ_DEVICE void softmax(Rows<C>& rows, const Params& params, const Tile& tile, in
 template <class C>
 TJ_DEVICE void rescale(Rows<C>& rows) {
 #pragma unroll
-  for (int j = 0; j < C::kBlockN / 4; ++j) rows.weights[j] = dev::pack(typename C::Element{}, rows.scores[2 * j], rows.scores[2 * j + 1]);
+  for (int j = 0; j < C::kBlockN / 4; ++j)
+    rows.weights[j] = dev::pack(typename C::Element{}, rows.scores[2 * j], rows.scores[2 * j + 1]);
   if (dev::any_in_warp(corrects(rows.correction))) correct_output(rows);
 }
 

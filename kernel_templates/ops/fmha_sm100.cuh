@@ -1,8 +1,9 @@
 // Attention forward on the matrix unit over tensor memory: the bodies of the graph's nodes.
 //
-// Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the emitted unit.
-// A block owns kRowsPerBlock query rows of one head, kRowsPerTensorTile for each sub-tile: row r of it is lane r of scores, weights and output.
-// Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing else.
+// Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the
+// emitted unit. A block owns kRowsPerBlock query rows of one head, kRowsPerTensorTile for each sub-tile: row r of it is
+// lane r of scores, weights and output. Invariant: a body touches registers of its own context, the slots and the
+// columns that it is given, nothing else.
 #pragma once
 
 #include "ops/fmha_load.cuh"
@@ -66,25 +67,30 @@ TJ_DEVICE int fast_begin(const Softmax<C>& softmax, const Tile& tile) {
 /// scores = q k^T: 128 x kBlockN.
 template <class C>
 TJ_DEVICE void qk(Products<C>& products, const Tile&, int, u32 q, u32 k, u32 scores) {
-  dev::hold(q), dev::hold(k);  // the compiler would keep each step's operand from iteration to iteration, in more registers than the role has
+  dev::hold(q), dev::hold(k);  // the compiler would keep each step's operand from iteration to iteration, in more
+                               // registers than the role has
   constexpr u32 kInstruction = dev::matrix_instruction<kRowsPerTensorTile, C::kBlockN, 0>(typename C::Element{});
   constexpr int kSteps = kSwizzleColumns / kMatrixK, kStepBytes = kMatrixK * 2;
-  const u64 left = dev::matrix_operand(q + products.copy * kRowsPerTensorTile * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
+  const u64 left =
+      dev::matrix_operand(q + products.copy * kRowsPerTensorTile * kSwizzleRowBytes, 16, kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(k, 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kHeadDim / kSwizzleColumns; ++block)
-    dev::matrix_multiply_steps<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes>>(scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
-                                                                                  dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), kInstruction, block != 0);
+    dev::matrix_multiply_steps<dev::MatrixSteps<kSteps, kStepBytes, kStepBytes>>(
+        scores, dev::operand_advance(left, block * C::kRowsPerBlock * kSwizzleRowBytes),
+        dev::operand_advance(right, block * C::kBlockN * kSwizzleRowBytes), kInstruction, block != 0);
 }
 
 /// output += weights v for the keys [Begin, End) of the block: 128 x kHeadDim.
 template <int Begin, int End, class C>
 TJ_DEVICE void multiply_values(int i, u32 v, u32 weights, u32 output) {
-  constexpr u32 kInstruction = dev::matrix_instruction<kRowsPerTensorTile, C::kHeadDim, dev::kRightMn>(typename C::Element{});
+  constexpr u32 kInstruction =
+      dev::matrix_instruction<kRowsPerTensorTile, C::kHeadDim, dev::kRightMn>(typename C::Element{});
   constexpr int kStepBytes = kMatrixK * static_cast<int>(kSwizzleRowBytes);
   dev::hold(v), dev::hold(weights);  // as above
   const u64 right = dev::matrix_operand(v + Begin * kSwizzleRowBytes, C::kBlockN * kSwizzleRowBytes, kSwizzleAtomBytes);
-  dev::matrix_multiply_tensor_steps<dev::MatrixSteps<(End - Begin) / kMatrixK, 0, kStepBytes>>(output, weights, right, kInstruction, i != 0 || Begin != 0);
+  dev::matrix_multiply_tensor_steps<dev::MatrixSteps<(End - Begin) / kMatrixK, 0, kStepBytes>>(
+      output, weights, right, kInstruction, i != 0 || Begin != 0);
 }
 template <class C>
 TJ_DEVICE void pv_0(Products<C>&, const Tile&, int i, u32 v, u32 weights, u32 output) {
@@ -116,15 +122,16 @@ TJ_DEVICE void mask(float (&scores)[kChunk], int keys) {
   for (int j = 0; j < kChunk; ++j) scores[j] = j < keys ? scores[j] : dev::minus_infinity();
 }
 
-/// Reads the row's scores and moves the reference of its exponents where they are far above it; the factor for what was gathered goes to the
-/// thread that corrects the row.
+/// Reads the row's scores and moves the reference of its exponents where they are far above it; the factor for what was
+/// gathered goes to the thread that corrects the row.
 template <class C, class Variant>
 TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores, u32 factors, Variant) {
   constexpr int kChunks = C::kBlockN / kChunk;
   constexpr float kSlack = 8.0f;  // as on every family: fmha_rows.cuh
   const Params& params = softmax.params;
   const u32 from = dev::tensor_lanes(scores);
-  const int visible = Variant::kFast ? 0 : visible_keys<C>(params, row_of(softmax, tile)) - (tile.trip_count - 1 - i) * C::kBlockN;
+  const int visible =
+      Variant::kFast ? 0 : visible_keys<C>(params, row_of(softmax, tile)) - (tile.trip_count - 1 - i) * C::kBlockN;
   float largest[4];
   dev::tensor_load(from, softmax.scores[0]);
 #pragma unroll
@@ -132,7 +139,9 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
     float(&row)[kChunk] = softmax.scores[chunk];
     dev::tensor_load_wait<0>();
     dev::hold(row);
-    if (chunk + 1 < kChunks) dev::tensor_load(from + static_cast<u32>((chunk + 1) * kChunk), softmax.scores[chunk + 1 < kChunks ? chunk + 1 : 0]);
+    if (chunk + 1 < kChunks)
+      dev::tensor_load(from + static_cast<u32>((chunk + 1) * kChunk),
+                       softmax.scores[chunk + 1 < kChunks ? chunk + 1 : 0]);
     if constexpr (C::kGeneralScale) {
 #pragma unroll
       for (int j = 0; j < kChunk; ++j) row[j] *= params.sign;
@@ -145,7 +154,8 @@ TJ_DEVICE void maximum(Softmax<C>& softmax, const Tile& tile, int i, u32 scores,
       chain = chunk == 0 && j < 8 ? pair : dev::maximum_or_nan(chain, pair);
     }
   }
-  const float highest = dev::maximum_or_nan(dev::maximum_or_nan(largest[0], largest[1]), dev::maximum_or_nan(largest[2], largest[3]));
+  const float highest =
+      dev::maximum_or_nan(dev::maximum_or_nan(largest[0], largest[1]), dev::maximum_or_nan(largest[2], largest[3]));
   const float before = softmax.reference;
   // A row without a key so far stays without a reference; one with a NaN has it from then on.
   const bool moves = highest != dev::minus_infinity() && !((highest - before) * params.scale_log2 <= kSlack);
@@ -179,8 +189,10 @@ TJ_DEVICE void weigh(Softmax<C>& softmax, u32 weights) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const float score = softmax.scores[(key + e) / kChunk][(key + e) % kChunk];
-      if (by_polynomial<C>(key + e)) pair[e] = exp2_polynomial(argument(C::kGeneralScale ? score - reference : score));
-      else pair[e] = PowersOfTwo::weight<C>(params, score, reference, offset);
+      if (by_polynomial<C>(key + e))
+        pair[e] = exp2_polynomial(argument(C::kGeneralScale ? score - reference : score));
+      else
+        pair[e] = PowersOfTwo::weight<C>(params, score, reference, offset);
       sums[(key + e) % 4] += pair[e];
     }
     packed[(key - Begin) / 2] = dev::pack(typename C::Element{}, pair[0], pair[1]);
@@ -248,12 +260,14 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
   constexpr float kLn2 = 0.693147180559945f;
   const Params& params = context.params;
   const u32 place = sums + static_cast<u32>(own_row()) * 4u;
-  const float sum = dev::load_shared<float>(place), reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u);
+  const float sum = dev::load_shared<float>(place),
+              reference = dev::load_shared<float>(place + kRowsPerTensorTile * 4u);
   const bool any_key = sum != 0.0f;
   const float inverse = 1.0f / (any_key ? sum : 1.0f);
   const int row = row_of(context, tile);
   const bool inside = row < params.queries;
-  unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch + tile.head * params.o_stride_head + row * params.o_stride_row;
+  unsigned short* base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
+                         tile.head * params.o_stride_head + row * params.o_stride_row;
 #pragma unroll
   for (int column = 0; column < C::kHeadDim; column += kOutputChunk) {
     float values[kOutputChunk] = {};
@@ -263,13 +277,15 @@ TJ_DEVICE void store(Output<C>& context, const Tile& tile, u32 sums, u32 output)
       dev::hold(values);
     }
 #pragma unroll
-    for (int j = 0; j < kOutputChunk; ++j) values[j] = any_key ? values[j] * inverse : 0.0f;  // selected: 0 times an infinite value would be NaN
+    for (int j = 0; j < kOutputChunk; ++j)
+      values[j] = any_key ? values[j] * inverse : 0.0f;  // selected: 0 times an infinite value would be NaN
 #pragma unroll
     for (int j = 0; j < kOutputChunk; j += 8)
       if (inside) store_eight<C>(params, base + column + j, values + j);
   }
   if (params.lse != nullptr && inside)
-    dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head + row * params.lse_stride_row,
+    dev::store_global(params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
+                          row * params.lse_stride_row,
                       any_key ? reference * params.scale + kLn2 * dev::log2_approx(sum) : dev::minus_infinity());
 }
 

@@ -1,9 +1,10 @@
 // Attention forward on matrix instructions of a warp: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
-// A block owns kRowsPerBlock query rows of one head, a warp kRowBlocks times sixteen of them: what it loads of keys and values serves all
-// of those. A tile in shared memory is blocks of 64 columns, 128 bytes, swizzled, whoever brings it: the copy engine or threads.
-// Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
+// A block owns kRowsPerBlock query rows of one head, a warp kRowBlocks times sixteen of them: what it loads of keys and
+// values serves all of those. A tile in shared memory is blocks of 64 columns, 128 bytes, swizzled, whoever brings it:
+// the copy engine or threads. Invariant: a body touches registers of its own context and the slots that it is given,
+// nothing else.
 #pragma once
 
 #include "ops/fmha_rows.cuh"
@@ -45,7 +46,9 @@ struct Consumer : Queries<C_> {
   const int row;  ///< the warp's first in the block's tile
   Rows<C> rows[C::kRowBlocks];
   TJ_DEVICE Consumer(const Params& p, int copy)
-      : params(p), row(copy * C::kWarps * C::kRowBlocks * kMatrix + static_cast<int>(dev::warp_index() % C::kWarps) * C::kRowBlocks * kMatrix) {}
+      : params(p),
+        row(copy * C::kWarps * C::kRowBlocks * kMatrix +
+            static_cast<int>(dev::warp_index() % C::kWarps) * C::kRowBlocks * kMatrix) {}
 };
 
 /// The thread's first row of those sixteen.
@@ -61,15 +64,16 @@ TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
 }
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
-/// `Count` rows of one head from `first` on, zeros after row `limit`, by the role's threads: 16 bytes each, then as many rows further on.
+/// `Count` rows of one head from `first` on, zeros after row `limit`, by the role's threads: 16 bytes each, then as
+/// many rows further on.
 template <class C, int Count>
 TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int first, int limit, u32 slot) {
   constexpr u32 kPieces = C::kHeadDim / 8, kThreads = C::kWarps * 32, kAtOnce = kThreads / kPieces;
   static_assert(kAtOnce % 8 == 0 && Count % kAtOnce == 0, "whole swizzle patterns at once");
   const u32 thread = dev::warp_index() % C::kWarps * 32 + dev::lane_index(), piece = thread % kPieces;
   const int row = static_cast<int>(thread / kPieces);
-  const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head +
-                     (first + row) * source.stride_row + piece * 8;
+  const auto* from = static_cast<const unsigned short*>(source.data) + batch * source.stride_batch +
+                     head * source.stride_head + (first + row) * source.stride_row + piece * 8;
   const u32 place = dev::piece_address(slot + piece / 8 * (Count * kRowBytes), static_cast<u32>(row), piece % 8);
 #pragma unroll
   for (int done = 0; done < Count; done += kAtOnce) {
@@ -81,11 +85,14 @@ TJ_DEVICE void copy_by_threads(const Source& source, int batch, int head, int fi
 template <class C, int Count>
 TJ_DEVICE void copy_boxes(const TensorMap* map, int batch, int head, int first, u32 slot, u32 full) {
 #pragma unroll
-  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, first, head, batch);
+  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns)
+    dev::copy_box_4d(slot + d / kSwizzleColumns * (Count * kRowBytes), map, full, d, first, head, batch);
 }
 TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
 template <class C>
-TJ_DEVICE int key_row(const Tile& tile, int i) { return (tile.trip_count - 1 - i) * C::kBlockN; }
+TJ_DEVICE int key_row(const Tile& tile, int i) {
+  return (tile.trip_count - 1 - i) * C::kBlockN;
+}
 
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
@@ -93,23 +100,28 @@ TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot, full);
+  copy_boxes<C, C::kBlockN>(&loader.params.k, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot,
+                            full);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
-  copy_boxes<C, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot, full);
+  copy_boxes<C, C::kBlockN>(&loader.params.v, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), slot,
+                            full);
 }
 template <class C>
 TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot) {
-  copy_by_threads<C, C::kRowsPerBlock>(loader.params.q_rows, tile.batch, tile.head, tile.row, loader.params.queries, slot);
+  copy_by_threads<C, C::kRowsPerBlock>(loader.params.q_rows, tile.batch, tile.head, tile.row, loader.params.queries,
+                                       slot);
 }
 template <class C>
 TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), loader.params.keys, slot);
+  copy_by_threads<C, C::kBlockN>(loader.params.k_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i),
+                                 loader.params.keys, slot);
 }
 template <class C>
 TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot) {
-  copy_by_threads<C, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i), loader.params.keys, slot);
+  copy_by_threads<C, C::kBlockN>(loader.params.v_rows, tile.batch, key_head(loader.params, tile), key_row<C>(tile, i),
+                                 loader.params.keys, slot);
 }
 
 // ---- a warp's chain -------------------------------------------------------------------------------------------------
@@ -119,7 +131,8 @@ TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
   for (int r = 0; r < C::kRowBlocks; ++r) clear(consumer.rows[r]);
 }
 
-/// Where a lane finds what it names of the first 16 rows and columns of a tile; `step` times 16 columns further on in a tile of `Count` rows.
+/// Where a lane finds what it names of the first 16 rows and columns of a tile; `step` times 16 columns further on in a
+/// tile of `Count` rows.
 template <int Count>
 TJ_DEVICE u32 columns_on(u32 place, int step) {
   return dev::pieces_on(place, static_cast<u32>(step % 4) * 2) + static_cast<u32>(step / 4) * (Count * kRowBytes);
@@ -135,7 +148,8 @@ TJ_DEVICE u32 query_place(const Consumer<C>& consumer, u32 q) {
 template <class C>
 TJ_DEVICE void load_queries(u32 place, int step, u32 (&left)[C::kRowBlocks][4]) {
 #pragma unroll
-  for (int r = 0; r < C::kRowBlocks; ++r) dev::load_matrices(columns_on<C::kRowsPerBlock>(place, step) + r * kMatrixRowBytes, left[r]);
+  for (int r = 0; r < C::kRowBlocks; ++r)
+    dev::load_matrices(columns_on<C::kRowsPerBlock>(place, step) + r * kMatrixRowBytes, left[r]);
 }
 /// scores += left keys^T over 16 columns of the head dim.
 template <class C>
@@ -145,7 +159,8 @@ TJ_DEVICE void add_scores(Consumer<C>& consumer, const u32 (&left)[C::kRowBlocks
     u32 right[4];
     dev::load_matrices(columns_on<C::kBlockN>(place, step) + n * kMatrixRowBytes, right);
 #pragma unroll
-    for (int r = 0; r < C::kRowBlocks; ++r) dev::multiply_16(typename C::Element{}, &consumer.rows[r].scores[8 * n], left[r], right);
+    for (int r = 0; r < C::kRowBlocks; ++r)
+      dev::multiply_16(typename C::Element{}, &consumer.rows[r].scores[8 * n], left[r], right);
   }
 }
 template <class C>
@@ -161,7 +176,8 @@ TJ_DEVICE void clear_scores(Consumer<C>& consumer) {
 template <class C>
 TJ_DEVICE void take_q(Consumer<C>& consumer, const Tile&, u32 q) {
 #pragma unroll
-  for (int step = 0; step < C::kHeadDim / kMatrix; ++step) load_queries<C>(query_place(consumer, q), step, consumer.queries[step]);
+  for (int step = 0; step < C::kHeadDim / kMatrix; ++step)
+    load_queries<C>(query_place(consumer, q), step, consumer.queries[step]);
 }
 /// scores = q k^T.
 template <class C>
@@ -187,7 +203,8 @@ TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 q, u32 k) {
 template <class Powers, class C, class Variant>
 TJ_DEVICE void row_max_by(Consumer<C>& consumer, const Tile& tile, int i, Variant variant) {
 #pragma unroll
-  for (int r = 0; r < C::kRowBlocks; ++r) move_reference<Powers>(consumer.rows[r], consumer.params, tile, i, row_of(consumer, tile, r), variant);
+  for (int r = 0; r < C::kRowBlocks; ++r)
+    move_reference<Powers>(consumer.rows[r], consumer.params, tile, i, row_of(consumer, tile, r), variant);
   bool any = false;
 #pragma unroll
   for (int r = 0; r < C::kRowBlocks; ++r) any = any || corrects(consumer.rows[r].correction);
@@ -215,14 +232,16 @@ TJ_DEVICE void weigh(Rows<C>& rows, const Params& params, int n, u32 (&left)[4])
     const float reference = finite_reference(rows.row_max[half]), offset = -reference * params.scale_log2;
     float weights[4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) weights[e] = Powers::template weight<C>(params, scores[4 * (e / 2) + 2 * half + e % 2], reference, offset);
+    for (int e = 0; e < 4; ++e)
+      weights[e] = Powers::template weight<C>(params, scores[4 * (e / 2) + 2 * half + e % 2], reference, offset);
     rows.row_sum[half] += (weights[0] + weights[1]) + (weights[2] + weights[3]);
     left[half] = dev::pack(typename C::Element{}, weights[0], weights[1]);
     left[2 + half] = dev::pack(typename C::Element{}, weights[2], weights[3]);
   }
 }
 
-/// output += weights v: the exponentials of sixteen keys and the products with those before them have nothing to wait for each other.
+/// output += weights v: the exponentials of sixteen keys and the products with those before them have nothing to wait
+/// for each other.
 template <class Powers, class C>
 TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
   const u32 values = v + dev::down_place();
@@ -236,7 +255,8 @@ TJ_DEVICE void pv_by(Consumer<C>& consumer, u32 v) {
       u32 right[4];
       dev::load_matrices_transposed(columns_on<C::kBlockN>(values, d) + n * kMatrixRowBytes, right);
 #pragma unroll
-      for (int r = 0; r < C::kRowBlocks; ++r) dev::multiply_16(typename C::Element{}, &consumer.rows[r].output[8 * d], left[r], right);
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::multiply_16(typename C::Element{}, &consumer.rows[r].output[8 * d], left[r], right);
     }
   }
 }
@@ -249,7 +269,8 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
 template <class Division, class C>
 TJ_DEVICE void store_by(Consumer<C>& consumer, const Tile& tile) {
 #pragma unroll
-  for (int r = 0; r < C::kRowBlocks; ++r) store<Division>(consumer.rows[r], consumer.params, tile, row_of(consumer, tile, r));
+  for (int r = 0; r < C::kRowBlocks; ++r)
+    store<Division>(consumer.rows[r], consumer.params, tile, row_of(consumer, tile, r));
 }
 template <class C>
 TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {

@@ -1,7 +1,9 @@
-// Node bodies that only steps of attention's ladder have: what its first kernels do in the place of the bodies of fmha_sm80.cuh.
+// Node bodies that only steps of attention's ladder have: what its first kernels do in the place of the bodies of
+// fmha_sm80.cuh.
 //
 // Decides what one such node computes. Order, waits, slots and roles come from the emitted unit, as for all others.
-// Invariant: each body takes and leaves what the one in whose place it stands does, but for the copy of the keys that it reads.
+// Invariant: each body takes and leaves what the one in whose place it stands does, but for the copy of the keys that
+// it reads.
 #pragma once
 
 #include "ops/fmha_sm80.cuh"
@@ -34,7 +36,8 @@ struct ByApproximation {
   TJ_DEVICE float operator()(float output) const { return output * factor; }
 };
 
-/// Rows of keys become columns: the second place has kHeadDim rows of kBlockN keys, in blocks of 64 keys, swizzled as the first.
+/// Rows of keys become columns: the second place has kHeadDim rows of kBlockN keys, in blocks of 64 keys, swizzled as
+/// the first.
 template <class C>
 TJ_DEVICE void transpose_k(Consumer<C>&, const Tile&, int, u32 k, u32 k_columns) {
   static_assert(C::kBlockN % kSwizzleColumns == 0, "whole rows of 128 bytes");
@@ -42,10 +45,15 @@ TJ_DEVICE void transpose_k(Consumer<C>&, const Tile&, int, u32 k, u32 k_columns)
   static_assert(kSquares % C::kWarps == 0, "as many squares a warp");
 #pragma unroll
   for (u32 done = 0; done < kSquares; done += C::kWarps) {
-    const u32 square = done + dev::warp_index() % C::kWarps, n = square / kWide, d = square % kWide;  // sixteen keys, sixteen columns
+    const u32 square = done + dev::warp_index() % C::kWarps, n = square / kWide,
+              d = square % kWide;  // sixteen keys, sixteen columns
     u32 words[4];
-    dev::load_matrices_transposed(dev::piece_address(k + d / 4 * (C::kBlockN * kRowBytes), n * kMatrix + dev::down_row(), d % 4 * 2 + dev::down_piece()), words);
-    dev::store_matrices(dev::piece_address(k_columns + n / 4 * (C::kHeadDim * kRowBytes), d * kMatrix + dev::across_row(), n % 4 * 2 + dev::across_piece()), words);
+    dev::load_matrices_transposed(dev::piece_address(k + d / 4 * (C::kBlockN * kRowBytes),
+                                                     n * kMatrix + dev::down_row(), d % 4 * 2 + dev::down_piece()),
+                                  words);
+    dev::store_matrices(dev::piece_address(k_columns + n / 4 * (C::kHeadDim * kRowBytes),
+                                           d * kMatrix + dev::across_row(), n % 4 * 2 + dev::across_piece()),
+                        words);
   }
 }
 
@@ -58,10 +66,12 @@ TJ_DEVICE void qk_columns(Consumer<C>& consumer, const Tile&, int, u32 k_columns
 #pragma unroll
     for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
       u32 right[4];
-      dev::load_matrices_transposed(
-          dev::piece_address(k_columns + n / 4 * (C::kHeadDim * kRowBytes), step * kMatrix + dev::down_row(), n % 4 * 2 + dev::down_piece()), right);
+      dev::load_matrices_transposed(dev::piece_address(k_columns + n / 4 * (C::kHeadDim * kRowBytes),
+                                                       step * kMatrix + dev::down_row(), n % 4 * 2 + dev::down_piece()),
+                                    right);
 #pragma unroll
-      for (int r = 0; r < C::kRowBlocks; ++r) dev::multiply_16(typename C::Element{}, &consumer.rows[r].scores[8 * n], consumer.queries[step][r], right);
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::multiply_16(typename C::Element{}, &consumer.rows[r].scores[8 * n], consumer.queries[step][r], right);
     }
   }
 }

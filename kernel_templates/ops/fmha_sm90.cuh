@@ -24,7 +24,8 @@ struct Consumer : Rows<C_> {
 /// The thread's first row.
 template <class C>
 TJ_DEVICE int row_of(const Consumer<C>& consumer, const Tile& tile) {
-  return tile.row + consumer.copy * kRowsPerConsumer + static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u);
+  return tile.row + consumer.copy * kRowsPerConsumer +
+         static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u);
 }
 
 /// Iterations before this one need masking for some row of the consumer.
@@ -73,7 +74,8 @@ TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
   dev::hold(consumer.output);
   dev::hold(consumer.weights);
   const u64 right = dev::matrix_operand(v, C::kBlockN * kSwizzleRowBytes, kSwizzleAtomBytes);
-  dev::matrix_multiply<dev::MatrixSteps<C::kBlockN / kMatrixK, 0, kMatrixK * static_cast<int>(kSwizzleRowBytes), dev::kRightMn>>(
+  dev::matrix_multiply<
+      dev::MatrixSteps<C::kBlockN / kMatrixK, 0, kMatrixK* static_cast<int>(kSwizzleRowBytes), dev::kRightMn>>(
       typename C::Element{}, consumer.output, consumer.weights, right, true);
 }
 template <class C>

@@ -1,6 +1,8 @@
-// The end of an attention tile: normalise, store the output, store the log-sum-exp. Included by the family's node bodies.
+// The end of an attention tile: normalise, store the output, store the log-sum-exp. Included by the family's node
+// bodies.
 //
-// Decides how sixteen rows' accumulator fragments become rows in memory. Invariant: rows past the last query are not written.
+// Decides how sixteen rows' accumulator fragments become rows in memory. Invariant: rows past the last query are not
+// written.
 #pragma once
 
 #include "fragments.cuh"
@@ -9,7 +11,8 @@
 namespace tj::ops::fmha {
 
 template <class C>
-TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination, bool inside) {
+TJ_DEVICE void store_row(const Rows<C>& rows, const Params& params, u32 row_half, unsigned short* destination,
+                         bool inside) {
 #pragma unroll
   for (int j = 0; j < C::kHeadDim / 8; j += 4) {
     u32 words[4];
@@ -40,7 +43,8 @@ struct ByReciprocal {
   TJ_DEVICE float operator()(float output) const { return output * factor; }
 };
 
-/// `first_row` is the thread's first. o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0 and -inf, one with a NaN gives NaN.
+/// `first_row` is the thread's first. o = output / sum, lse = reference * scale + ln(sum); a row without keys gives 0
+/// and -inf, one with a NaN gives NaN.
 template <class Division = ByReciprocal, class C>
 TJ_DEVICE void store(Rows<C>& rows, const Params& params, const Tile& tile, int first_row) {
   constexpr float kLn2 = 0.693147180559945f;

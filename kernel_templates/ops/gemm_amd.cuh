@@ -1,9 +1,11 @@
-// Matrix product on matrix instructions of a wave whose operands are rows with K in order: the bodies of the graph's nodes.
+// Matrix product on matrix instructions of a wave whose operands are rows with K in order: the bodies of the graph's
+// nodes.
 //
-// Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, which its waves share as kWarpsM x kWarpsN pieces. Products are transposed: rows of them are
-// columns of d, so that a lane ends with neighbours of one row of d. Iteration i handles the i-th last kBlockK of K: what may be short comes first.
-// Invariant: a body touches registers of its own context and the slots that it is given; nothing outside a and b is read.
+// Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the
+// emitted unit. A block owns a kBlockM x kBlockN tile of d, which its waves share as kWarpsM x kWarpsN pieces. Products
+// are transposed: rows of them are columns of d, so that a lane ends with neighbours of one row of d. Iteration i
+// handles the i-th last kBlockK of K: what may be short comes first. Invariant: a body touches registers of its own
+// context and the slots that it is given; nothing outside a and b is read.
 #pragma once
 
 #include "ops/gemm_tile.cuh"
@@ -16,7 +18,8 @@ inline constexpr int kPiece = 8;    ///< elements of 16 bytes
 
 template <class C>
 inline constexpr int kThreads = C::kWarpsM * C::kWarpsN * static_cast<int>(dev::kWave);
-/// Rows of M or N have an iteration's K; between rows there is room, so that the same place of eight rows lies in different banks.
+/// Rows of M or N have an iteration's K; between rows there is room, so that the same place of eight rows lies in
+/// different banks.
 template <class C>
 inline constexpr u32 kRowStride = C::kBlockK * 2 + C::kRowPadding;
 /// Pieces of an operand with so many rows that a thread loads.
@@ -38,11 +41,13 @@ struct Reader {
 template <class C_>
 struct Consumer {
   using C = C_;
-  static constexpr int kRowBlocks = C::kBlockM / C::kWarpsM / kMatrix, kColumnBlocks = C::kBlockN / C::kWarpsN / kMatrix;
+  static constexpr int kRowBlocks = C::kBlockM / C::kWarpsM / kMatrix,
+                       kColumnBlocks = C::kBlockN / C::kWarpsN / kMatrix;
   const Params& params;
   const int warp;
   float sums[kRowBlocks][kColumnBlocks][dev::kSums];
-  TJ_DEVICE Consumer(const Params& p, int) : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))) {}
+  TJ_DEVICE Consumer(const Params& p, int)
+      : params(p), warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))) {}
   /// Of the tile: where the wave's sixteen rows or columns begin.
   TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
   TJ_DEVICE int column(int block) const { return (warp / C::kWarpsM * kColumnBlocks + block) * kMatrix; }
@@ -73,28 +78,38 @@ TJ_DEVICE void read_eight(const unsigned short* eight, int there, u32 (&words)[4
   }
 }
 
-/// Which pieces of an operand with `Rows` of M or N a thread brings: neighbours have neighbouring pieces of a row in memory. K-major its rows
-/// are kApart apart; else rows are K's, and a thread has so many below each other that it can make words of columns.
+/// Which pieces of an operand with `Rows` of M or N a thread brings: neighbours have neighbouring pieces of a row in
+/// memory. K-major its rows are kApart apart; else rows are K's, and a thread has so many below each other that it can
+/// make words of columns.
 template <class C, int Rows, bool MnMajor>
 struct Share {
-  static constexpr int kCount = kLoads<C>(Rows), kPieces = (MnMajor ? Rows : C::kBlockK) / kPiece, kApart = MnMajor ? 1 : kThreads<C> / kPieces;
+  static constexpr int kCount = kLoads<C>(Rows), kPieces = (MnMajor ? Rows : C::kBlockK) / kPiece,
+                       kApart = MnMajor ? 1 : kThreads<C> / kPieces;
   static_assert(kThreads<C> % kPieces == 0 && kCount >= 1, "whole rows at once");
   int piece, down;  ///< down: the first row in memory
-  TJ_DEVICE Share() : piece(static_cast<int>(dev::thread_index()) % kPieces), down(static_cast<int>(dev::thread_index()) / kPieces * (MnMajor ? kCount : 1)) {}
+  TJ_DEVICE Share()
+      : piece(static_cast<int>(dev::thread_index()) % kPieces),
+        down(static_cast<int>(dev::thread_index()) / kPieces * (MnMajor ? kCount : 1)) {}
 };
 
 template <class C, int Rows, bool MnMajor, class Variant>
-TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, int k, u32 (&words)[kLoads<C>(Rows)][4], Variant) {
+TJ_DEVICE void read_operand(const Operand& operand, int batch, int mn, int k, u32 (&words)[kLoads<C>(Rows)][4],
+                            Variant) {
   using S = Share<C, Rows, MnMajor>;
   const S share;
   const int down = MnMajor ? k : mn, across = MnMajor ? mn : k;
-  const unsigned short* const block = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch + down * operand.stride_down + across;
+  const unsigned short* const block = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
+                                      down * operand.stride_down + across;
   const long long mine = share.down * operand.stride_down + share.piece * kPiece;
 #pragma unroll
   for (int n = 0; n < S::kCount; ++n) {
     const unsigned short* const eight = block + n * S::kApart * operand.stride_down + mine;
-    if constexpr (Variant::kFast) dev::load_global(eight, words[n]);
-    else read_eight(eight, down + share.down + n * S::kApart < operand.down ? operand.across - across - share.piece * kPiece : 0, words[n]);
+    if constexpr (Variant::kFast)
+      dev::load_global(eight, words[n]);
+    else
+      read_eight(eight,
+                 down + share.down + n * S::kApart < operand.down ? operand.across - across - share.piece * kPiece : 0,
+                 words[n]);
   }
 }
 template <class C, class Variant>
@@ -112,18 +127,25 @@ TJ_DEVICE void put_operand(const u32 (&loaded)[kLoads<C>(Rows)][4], u32 slot) {
   const S share;
   if constexpr (!MnMajor) {
 #pragma unroll
-    for (int n = 0; n < S::kCount; ++n) dev::put_piece<C::kRowPadding>(slot + static_cast<u32>(share.down + n * S::kApart) * kRowStride<C> + static_cast<u32>(share.piece) * 16, loaded[n]);
+    for (int n = 0; n < S::kCount; ++n)
+      dev::put_piece<C::kRowPadding>(
+          slot + static_cast<u32>(share.down + n * S::kApart) * kRowStride<C> + static_cast<u32>(share.piece) * 16,
+          loaded[n]);
   } else {
-    constexpr int kWords = S::kCount / 2, kAtOnce = kWords % 4 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords % 2 == 0 ? 2 : 1;
+    constexpr int kWords = S::kCount / 2, kAtOnce = kWords % 4 == 0 && C::kRowPadding % 16 == 0 ? 4
+                                                    : kWords % 2 == 0                           ? 2
+                                                                                                : 1;
     static_assert(S::kCount % 2 == 0, "columns of whole words");
 #pragma unroll
     for (int e = 0; e < kPiece; ++e) {
-      const u32 place = slot + static_cast<u32>(share.piece * kPiece + e) * kRowStride<C> + static_cast<u32>(share.down) * 2;
+      const u32 place =
+          slot + static_cast<u32>(share.piece * kPiece + e) * kRowStride<C> + static_cast<u32>(share.down) * 2;
 #pragma unroll
       for (int first = 0; first < kWords; first += kAtOnce) {
         u32 words[kAtOnce];
 #pragma unroll
-        for (int w = 0; w < kAtOnce; ++w) words[w] = dev::column_of(loaded[2 * (first + w)], loaded[2 * (first + w) + 1], e);
+        for (int w = 0; w < kAtOnce; ++w)
+          words[w] = dev::column_of(loaded[2 * (first + w)], loaded[2 * (first + w) + 1], e);
         dev::store_shared(place + static_cast<u32>(first) * 4, words);
       }
     }
@@ -166,13 +188,15 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int, u32 slot) {
     dev::hold_back();
     u32 right[Consumer<C>::kRowBlocks][dev::kOperandWords];
 #pragma unroll
-    for (u32 r = 0; r < Consumer<C>::kRowBlocks; ++r) dev::load_shared(a + r * kMatrix * kRowStride<C> + k * kMatrix * 2, right[r]);
+    for (u32 r = 0; r < Consumer<C>::kRowBlocks; ++r)
+      dev::load_shared(a + r * kMatrix * kRowStride<C> + k * kMatrix * 2, right[r]);
 #pragma unroll
     for (u32 c = 0; c < Consumer<C>::kColumnBlocks; ++c) {
       u32 left[dev::kOperandWords];
       dev::load_shared(b + c * kMatrix * kRowStride<C> + k * kMatrix * 2, left);
 #pragma unroll
-      for (u32 r = 0; r < Consumer<C>::kRowBlocks; ++r) dev::mma_m16n16k16(typename C::Element{}, consumer.sums[r][c], left, right[r]);
+      for (u32 r = 0; r < Consumer<C>::kRowBlocks; ++r)
+        dev::mma_m16n16k16(typename C::Element{}, consumer.sums[r][c], left, right[r]);
     }
   }
 }

@@ -58,8 +58,10 @@ TJ_DEVICE void write_run(Tag tag, void* base, long long at, int there, bool wide
 #pragma unroll
   for (int w = 0; w < kRun / 2; ++w) words[w] = dev::pack(tag, values[2 * w], values[2 * w + 1]);
   if (wide && there >= kRun) {
-    if constexpr (kRun == 8) dev::store_global(to, words[0], words[1], words[2], words[3]);
-    else dev::store_global(to, words[0], words[1]);
+    if constexpr (kRun == 8)
+      dev::store_global(to, words[0], words[1], words[2], words[3]);
+    else
+      dev::store_global(to, words[0], words[1]);
     return;
   }
 #pragma unroll
@@ -76,7 +78,9 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
   for (int c = 0; c < Consumer<C>::kColumnBlocks; ++c) {
     const int column = tile.column + consumer.column(c) + static_cast<int>(dev::own_k());
     float bias[kRun] = {};
-    if constexpr (C::kBias) read_run(tag, params.bias, tile.batch * params.bias_stride_batch + column, params.n - column, params.wide_bias != 0, bias);
+    if constexpr (C::kBias)
+      read_run(tag, params.bias, tile.batch * params.bias_stride_batch + column, params.n - column,
+               params.wide_bias != 0, bias);
 #pragma unroll
     for (int r = 0; r < Consumer<C>::kRowBlocks; ++r) {
       const int row = tile.row + consumer.row(r) + static_cast<int>(dev::sum_column());
@@ -84,14 +88,17 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       float values[kRun];
       dev::sums_in_order(consumer.sums[r][c], values);
       float added[kRun] = {};
-      if constexpr (C::kAddC) read_run(tag, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column, there, params.wide_c != 0, added);
+      if constexpr (C::kAddC)
+        read_run(tag, params.c, tile.batch * params.c_stride_batch + row * params.c_stride_row + column, there,
+                 params.wide_c != 0, added);
 #pragma unroll
       for (int e = 0; e < kRun; ++e) {
         float value = params.alpha * values[e];
         if constexpr (C::kAddC) value = dev::multiply_add(params.beta, added[e], value);
         values[e] = activate<C::kActivation>(value + bias[e]);
       }
-      write_run(tag, params.d_data, tile.matrix * params.d_stride_batch + row * params.d_stride_row + column, there, params.wide_d != 0, values);
+      write_run(tag, params.d_data, tile.matrix * params.d_stride_batch + row * params.d_stride_row + column, there,
+                params.wide_d != 0, values);
     }
   }
 }

@@ -9,15 +9,15 @@ inline constexpr int kRowsPerConsumer = 64;  ///< rows of d that one consumer ro
 inline constexpr int kSwizzleColumns = 64;   ///< 128 bytes of 16-bit elements: the width of a block in shared memory
 inline constexpr int kSwizzleBytes = 128;
 
-inline constexpr int kReaders = 128;    ///< threads that read an operand where the copy engine does not
-inline constexpr int kReadsAhead = 8;   ///< 16-byte loads that each of them has under way
+inline constexpr int kReaders = 128;   ///< threads that read an operand where the copy engine does not
+inline constexpr int kReadsAhead = 8;  ///< 16-byte loads that each of them has under way
 
 /// An operand as ordinary loads see it: elements of its contiguous dimension, then the other one.
 struct Operand {
   const void* data;
   long long stride_batch, stride_down;  ///< in elements; a matrix that serves all batches has 0
   int across, down;
-  int wide;                             ///< rows may be read 16 bytes at a time
+  int wide;  ///< rows may be read 16 bytes at a time
 };
 struct Operands {
   Operand a, b;
@@ -33,23 +33,24 @@ enum Store : int {
 struct Params {
   /// Rank 4: the contiguous dimension, the other one, batch, 1. d's is read by kernels with Store::kCopied.
   TensorMap a, b, d;
-  void* d_data;           ///< strides below in elements; rows are contiguous
-  const void* c;          ///< read by kernels with kAddC
-  const void* bias;       ///< read by kernels with kBias
+  void* d_data;      ///< strides below in elements; rows are contiguous
+  const void* c;     ///< read by kernels with kAddC
+  const void* bias;  ///< read by kernels with kBias
   long long d_stride_batch, d_stride_row;
   long long c_stride_batch, c_stride_row;
   long long bias_stride_batch;
   int m, n;
-  int k_blocks;           ///< iterations of all of K; 0 when alpha is 0
-  int part_blocks, batches;  ///< read by kernels with kParts: iterations of a part but the last, and the batches of d in each part
-  int a_batched, b_batched;  ///< 0: one matrix serves all batches
-  int row_tiles, column_tiles;  ///< a cluster's blocks take one of these together, each its part
-  int group_rows;         ///< row tiles that clusters with neighbouring numbers share
-  int tiles;              ///< of all batches and parts
+  int k_blocks;  ///< iterations of all of K; 0 when alpha is 0
+  int part_blocks,
+      batches;  ///< read by kernels with kParts: iterations of a part but the last, and the batches of d in each part
+  int a_batched, b_batched;       ///< 0: one matrix serves all batches
+  int row_tiles, column_tiles;    ///< a cluster's blocks take one of these together, each its part
+  int group_rows;                 ///< row tiles that clusters with neighbouring numbers share
+  int tiles;                      ///< of all batches and parts
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed 16 bytes at a time (f32: 8)
   float alpha, beta;
   const float *scale_a, *scale_b;  ///< read by kernels on e4m3, where not null; further factors of the product
-  Operands operands;      ///< read by kernels without the copy engine
+  Operands operands;               ///< read by kernels without the copy engine
 };
 
 }  // namespace tj::ops::gemm

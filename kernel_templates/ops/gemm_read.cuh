@@ -1,7 +1,8 @@
-// Operands of a matrix product brought to shared memory by a role's own threads, without the copy engine: the bodies read_a and read_b.
+// Operands of a matrix product brought to shared memory by a role's own threads, without the copy engine: the bodies
+// read_a and read_b.
 //
-// Decides which thread brings what, and puts it where the copy engine would. Included after the family's node bodies, by units whose
-// graph has these nodes. Invariant: nothing outside a and b is read; elements outside are zero.
+// Decides which thread brings what, and puts it where the copy engine would. Included after the family's node bodies,
+// by units whose graph has these nodes. Invariant: nothing outside a and b is read; elements outside are zero.
 #pragma once
 
 namespace tj::ops::gemm {
@@ -20,7 +21,8 @@ TJ_DEVICE void read_eight(const Operand& operand, int batch, int down, int acros
 #pragma unroll
   for (u32& word : words) word = 0;
   if (down >= operand.down || across >= operand.across) return;
-  const unsigned short* eight = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch + down * operand.stride_down + across;
+  const unsigned short* eight = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
+                                down * operand.stride_down + across;
   if (operand.wide && across + 8 <= operand.across) return dev::load_global(eight, words);
 #pragma unroll 1  // rare, and long when written out
   for (int e = min(8, operand.across - across) - 1; e >= 0; --e) {
@@ -31,8 +33,8 @@ TJ_DEVICE void read_eight(const Operand& operand, int batch, int down, int acros
   }
 }
 
-/// A block of `Across` elements of each of `Down` rows: 64 elements wide parts one after the other, 16 bytes of a row at the place
-/// that the row's number gives them, as the matrix unit expects.
+/// A block of `Across` elements of each of `Down` rows: 64 elements wide parts one after the other, 16 bytes of a row
+/// at the place that the row's number gives them, as the matrix unit expects.
 template <int Across, int Down>
 TJ_DEVICE void read_block(const Operand& operand, int batch, int down, int across, u32 slot) {
   constexpr int kEights = kSwizzleColumns / 8, kAll = Across / 8 * Down;
@@ -58,8 +60,10 @@ TJ_DEVICE void read_block(const Operand& operand, int batch, int down, int acros
 
 template <bool MnMajor, int Rows, int BlockK>
 TJ_DEVICE void read_operand(const Operand& operand, int batch, int row, int k, u32 slot) {
-  if constexpr (MnMajor) read_block<Rows, BlockK>(operand, batch, k, row, slot);
-  else read_block<BlockK, Rows>(operand, batch, row, k, slot);
+  if constexpr (MnMajor)
+    read_block<Rows, BlockK>(operand, batch, k, row, slot);
+  else
+    read_block<BlockK, Rows>(operand, batch, row, k, slot);
 }
 template <class C>
 TJ_DEVICE void read_a(Reader<C>& reader, const Tile& tile, int i, u32 slot) {

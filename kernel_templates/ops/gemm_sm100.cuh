@@ -1,9 +1,10 @@
 // Matrix product on the matrix unit that works in tensor memory: the bodies of the graph's nodes.
 //
-// Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, in products of 128 rows; iteration i handles kBlockK of K. Pairs of blocks multiply together:
-// 256 rows, of which each has half, by kBlockN columns, of which each has brought half.
-// Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing else.
+// Decides what one node computes for one tile and iteration. Order, waits, slots, columns and roles come from the
+// emitted unit. A block owns a kBlockM x kBlockN tile of d, in products of 128 rows; iteration i handles kBlockK of K.
+// Pairs of blocks multiply together: 256 rows, of which each has half, by kBlockN columns, of which each has brought
+// half. Invariant: a body touches registers of its own context, the slots and the columns that it is given, nothing
+// else.
 #pragma once
 
 #include "ops/gemm_load.cuh"
@@ -35,18 +36,24 @@ template <class C>
 TJ_DEVICE void mma(Product<C>& product, const Tile&, int i, u32 a, u32 b, u32 sums) {
   constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
   constexpr int kSteps = kSwizzleRowBytes / (kMatrixK * 2);
-  using Steps = dev::MatrixSteps<kSteps, C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2, C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
+  using Steps = dev::MatrixSteps<kSteps, C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2,
+                                 C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixK * 2>;
   // What the rows of one product are apart: blocks of 64 rows, or rows of a block.
-  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK * (kProductRows<C> / kSwizzleColumns) : kProductRows<C>) * kSwizzleRowBytes;
+  constexpr int kCopyBytes =
+      (C::kLeftMn ? C::kBlockK * (kProductRows<C> / kSwizzleColumns) : kProductRows<C>)*kSwizzleRowBytes;
   constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
   constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kSlotColumns) * kSwizzleRowBytes;
   constexpr int kBlocks = C::kPairs ? 2 : 1;
-  constexpr u32 kInstruction = dev::matrix_instruction<kBlocks * kProductRows<C>, C::kBlockN, kOrder>(typename C::Element{});
-  const u64 left = dev::matrix_operand(a + product.copy * kCopyBytes, C::kLeftMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+  constexpr u32 kInstruction =
+      dev::matrix_instruction<kBlocks * kProductRows<C>, C::kBlockN, kOrder>(typename C::Element{});
+  const u64 left = dev::matrix_operand(a + product.copy * kCopyBytes, C::kLeftMn ? C::kBlockK * kSwizzleRowBytes : 16,
+                                       kSwizzleAtomBytes);
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block)
-    dev::matrix_multiply_steps<Steps, kBlocks>(sums, dev::operand_advance(left, block * kLeftBlock), dev::operand_advance(right, block * kRightBlock), kInstruction, i != 0 || block != 0);
+    dev::matrix_multiply_steps<Steps, kBlocks>(sums, dev::operand_advance(left, block * kLeftBlock),
+                                               dev::operand_advance(right, block * kRightBlock), kInstruction,
+                                               i != 0 || block != 0);
 }
 
 template <class C>
@@ -60,11 +67,13 @@ struct Consumer {
   const Params& params;
   const int copy;  ///< which rows of the block's tile
   const int lane;
-  u32 columns;     ///< of tensor memory, in the lanes of this warp
-  bool empty;      ///< a tile without iterations has no sums
+  u32 columns;  ///< of tensor memory, in the lanes of this warp
+  bool empty;   ///< a tile without iterations has no sums
   float sums[kRowBlocks][16];
   TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
-  TJ_DEVICE int row(int block) const { return copy * kProductRows<C> + static_cast<int>(dev::warp_index() & 3u) * (16 * kRowBlocks) + block * 16; }
+  TJ_DEVICE int row(int block) const {
+    return copy * kProductRows<C> + static_cast<int>(dev::warp_index() & 3u) * (16 * kRowBlocks) + block * 16;
+  }
   TJ_DEVICE int column() const { return 0; }
   TJ_DEVICE float sum(int block, int at) const { return sums[block][at % 16]; }
   TJ_DEVICE void begin(const Tile& tile, u32 at) {

@@ -1,23 +1,24 @@
 // Matrix product on warpgroup matrix instructions: the bodies of the graph's nodes.
 //
 // Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
-// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of K.
-// Of e4m3 the matrix unit keeps 13 bits of fraction (launch/model_matrix_e4m3.cpp names who measured it): its sums grow over one
-// block of 128 bytes only, promote() adds them to others in f32.
-// Invariant: a body touches registers of its own context and the slots that it is given, nothing else.
+// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of
+// K. Of e4m3 the matrix unit keeps 13 bits of fraction (launch/model_matrix_e4m3.cpp names who measured it): its sums
+// grow over one block of 128 bytes only, promote() adds them to others in f32. Invariant: a body touches registers of
+// its own context and the slots that it is given, nothing else.
 #pragma once
 
 #include "ops/gemm_load.cuh"
 
 namespace tj::ops::gemm {
 
-inline constexpr int kMatrixK = 16;           ///< of 16-bit elements
-inline constexpr int kMatrixBytes = 32;       ///< of K, of any elements
+inline constexpr int kMatrixK = 16;      ///< of 16-bit elements
+inline constexpr int kMatrixBytes = 32;  ///< of K, of any elements
 
 template <class C>
 inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
 
-/// What a consumer of e4m3 has besides: the matrix unit's sums over each block of an iteration, and alpha times both scales.
+/// What a consumer of e4m3 has besides: the matrix unit's sums over each block of an iteration, and alpha times both
+/// scales.
 template <class C, bool = kPromotes<C>>
 struct Partial {};
 template <class C>
@@ -49,7 +50,8 @@ struct Consumer : Partial<C_> {
 };
 
 // ---- one consumer ---------------------------------------------------------------------------------------------------
-/// Early, so that the tile's end does not wait for them. Without iterations the scales are no more read than a and b are.
+/// Early, so that the tile's end does not wait for them. Without iterations the scales are no more read than a and b
+/// are.
 template <class C>
 TJ_DEVICE void read_scales(Consumer<C>& consumer, const Tile& tile) {
   const Params& params = consumer.params;
@@ -61,15 +63,19 @@ TJ_DEVICE void read_scales(Consumer<C>& consumer, const Tile& tile) {
 /// What the sums are multiplied by.
 template <class C>
 TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
-  if constexpr (kPromotes<C>) return consumer.factor;
-  else return consumer.params.alpha;
+  if constexpr (kPromotes<C>)
+    return consumer.factor;
+  else
+    return consumer.params.alpha;
 }
 
 /// The first product of a tile overwrites the sums, but for those of promote(); a tile without any has to clear them.
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
-  if constexpr (kPromotes<C>) read_scales(consumer, tile);
-  else if (tile.trip_count > 0) return;
+  if constexpr (kPromotes<C>)
+    read_scales(consumer, tile);
+  else if (tile.trip_count > 0)
+    return;
 #pragma unroll
   for (float& sum : consumer.sums) sum = 0.0f;
 }
@@ -91,7 +97,8 @@ TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
   const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
 #pragma unroll
   for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
-    const u64 a_block = dev::operand_advance(left, block * kLeftBlock), b_block = dev::operand_advance(right, block * kRightBlock);
+    const u64 a_block = dev::operand_advance(left, block * kLeftBlock),
+              b_block = dev::operand_advance(right, block * kRightBlock);
     if constexpr (kPromotes<C>) {
       dev::hold(consumer.partial[block]);
       dev::matrix_multiply<Steps>(typename C::Element{}, consumer.partial[block], a_block, b_block, false);

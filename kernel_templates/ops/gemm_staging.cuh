@@ -1,6 +1,7 @@
 // The end of a matrix product's tile through shared memory: the bodies stage_rows, put_box and put_rows.
 //
-// Decides where rows of d lie in a slot. For consumers of kConsumerRows rows, of which their warps have sixteens, in order. Invariant: nothing outside d is written.
+// Decides where rows of d lie in a slot. For consumers of kConsumerRows rows, of which their warps have sixteens, in
+// order. Invariant: nothing outside d is written.
 #pragma once
 
 #include "ops/gemm_store.cuh"
@@ -57,7 +58,8 @@ TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
 #pragma unroll
       for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
         const u32 address = staged_address<C>(slot, row, 4 * part + 2 * pair + lane / 16);
-        dev::store_matrices(address, {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+        dev::store_matrices(address,
+                            {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
       }
     }
   }
@@ -70,7 +72,8 @@ TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
 #pragma unroll 1
   for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns) {
 #pragma unroll
-    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes) dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
+    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes)
+      dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
   }
 }
 
@@ -82,10 +85,12 @@ TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
   const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
 #pragma unroll 1
   for (int row = 0; row < rows; ++row) {
-    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch + (first + row) * params.d_stride_row + tile.column;
+    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
+                         (first + row) * params.d_stride_row + tile.column;
 #pragma unroll 4
     for (int column = lane; column < columns; column += 32)
-      dev::store_global_u16(to + column, dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
+      dev::store_global_u16(to + column,
+                            dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
   }
 }
 

@@ -1,10 +1,10 @@
 // The end of a matrix product's tile: scale, add, activate, round, store. Included by the family's node bodies.
 //
-// Decides how accumulator fragments become elements of d, straight to memory. Included after the family's consumer, which has, for each of
-// its warps, kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in the order of a warpgroup's products, where those begin in
-// the tile (row(block), column()), the thread's lane, finished(), which lets the sums be read, bring(part), before the sums of a part are
-// read, and afresh(), before each row.
-// Invariant: nothing outside d is written, nothing outside c and bias is read.
+// Decides how accumulator fragments become elements of d, straight to memory. Included after the family's consumer,
+// which has, for each of its warps, kRowBlocks times sixteen rows of kColumns columns: sum(block, i) in the order of a
+// warpgroup's products, where those begin in the tile (row(block), column()), the thread's lane, finished(), which lets
+// the sums be read, bring(part), before the sums of a part are read, and afresh(), before each row. Invariant: nothing
+// outside d is written, nothing outside c and bias is read.
 #pragma once
 
 #include "fragments.cuh"
@@ -12,7 +12,8 @@
 
 namespace tj::ops::gemm {
 
-/// A row is finished in parts of 32 columns of the warp's, of which a thread has two in each group of 8: values[2b + e] belongs to group b.
+/// A row is finished in parts of 32 columns of the warp's, of which a thread has two in each group of 8: values[2b + e]
+/// belongs to group b.
 template <class C>
 struct Parts {
   static constexpr int kCount = Consumer<C>::kColumns / 32;
@@ -21,7 +22,8 @@ struct Parts {
   static TJ_DEVICE int column(int part, int lane) { return 32 * part + lane % 4 * 2; }
 };
 
-/// A row of c, d or bias: where it begins, how many elements it has, whether it may be accessed 16 bytes (f32: 8) at a time.
+/// A row of c, d or bias: where it begins, how many elements it has, whether it may be accessed 16 bytes (f32: 8) at a
+/// time.
 struct Row {
   const void* begin;
   int columns;
@@ -101,7 +103,9 @@ template <class Tag>
 TJ_DEVICE const void* row_begin(Tag, const void* base, long long at) {
   return static_cast<const unsigned short*>(base) + at;
 }
-TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) { return static_cast<const float*>(base) + at; }
+TJ_DEVICE const void* row_begin(dev::F32, const void* base, long long at) {
+  return static_cast<const float*>(base) + at;
+}
 
 /// Where a row of a thread's fragments lies.
 struct Place {
@@ -117,7 +121,8 @@ TJ_DEVICE Place place_of(const Consumer<C>& consumer, const Tile& tile, int bloc
 
 /// values = activation(alpha * sums + beta * c + bias) of one part of a row.
 template <class C>
-TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part, int half, const float (&bias)[8], float (&values)[8]) {
+TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const Place& place, int block, int part,
+                           int half, const float (&bias)[8], float (&values)[8]) {
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const float factor = product_factor(consumer);
@@ -125,7 +130,8 @@ TJ_DEVICE void finish_part(const Consumer<C>& consumer, const Tile& tile, const 
   if constexpr (C::kAddC) {
     const long long begin = tile.batch * params.c_stride_batch + place.row * params.c_stride_row;
     const int column = place.column + Parts<C>::column(part, consumer.lane);
-    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column, consumer.lane, added);
+    read_part(tag, {row_begin(tag, params.c, begin), place.inside ? params.n : 0, params.wide_c != 0}, column,
+              consumer.lane, added);
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -139,7 +145,10 @@ TJ_DEVICE void read_bias(const Consumer<C>& consumer, const Tile& tile, int part
   const typename C::Output tag{};
   const Params& params = consumer.params;
   const int column = tile.column + consumer.column() + Parts<C>::column(part, consumer.lane);
-  if constexpr (C::kBias) read_part(tag, {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0}, column, consumer.lane, bias);
+  if constexpr (C::kBias)
+    read_part(tag,
+              {row_begin(tag, params.bias, tile.batch * params.bias_stride_batch), params.n, params.wide_bias != 0},
+              column, consumer.lane, bias);
 }
 
 /// d, straight to memory.
@@ -163,7 +172,8 @@ TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
       finish_part(consumer, tile, place, block, part, half, bias, values);
       const long long begin = tile.matrix * params.d_stride_batch + place.row * params.d_stride_row;
       void* row = const_cast<void*>(row_begin(tag, params.d_data, begin));
-      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0}, place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
+      write_part(tag, {row, place.inside ? params.n : 0, params.wide_d != 0},
+                 place.column + Parts<C>::column(part, consumer.lane), consumer.lane, values);
     }
   }
 }

@@ -1,6 +1,7 @@
 // Which tile of d a block works on: for every family of a matrix product's node bodies.
 //
-// Decides the order of tiles, and how K is cut for them. Invariant: all blocks of a cluster walk tiles with the same trip counts.
+// Decides the order of tiles, and how K is cut for them. Invariant: all blocks of a cluster walk tiles with the same
+// trip counts.
 #pragma once
 
 #include "ops/gemm_params.cuh"
@@ -19,7 +20,8 @@ inline constexpr int kBlockColumns = kSwizzleRowBytes / dev::kElementBytes<typen
 
 /// Bytes of a row in a block of an operand: 128, or all of an iteration's K where that is less.
 template <class C, bool MnMajor>
-inline constexpr int kRowBytes = MnMajor || C::kBlockK >= kBlockColumns<C> ? kSwizzleRowBytes : C::kBlockK * dev::kElementBytes<typename C::Element>;
+inline constexpr int kRowBytes =
+    MnMajor || C::kBlockK >= kBlockColumns<C> ? kSwizzleRowBytes : C::kBlockK * dev::kElementBytes<typename C::Element>;
 
 /// Where the right operand begins in a slot that holds both.
 template <class C>
@@ -30,13 +32,13 @@ struct Tile {
   int index;
   bool valid;
   int row, column, batch;
-  int matrix;      ///< of d: the batch's, or that of a part of K
-  int first;       ///< iteration of K with which this tile's begin
+  int matrix;  ///< of d: the batch's, or that of a part of K
+  int first;   ///< iteration of K with which this tile's begin
   int trip_count;
 };
 
-/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies outside the matrix
-/// takes part in the copies of the others and stores nothing.
+/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
+/// outside the matrix takes part in the copies of the others and stores nothing.
 template <class C>
 inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
 

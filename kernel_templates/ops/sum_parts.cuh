@@ -1,8 +1,8 @@
 // A matrix product's sums over parts of K, added and finished: the bodies of the graph's nodes, for every family.
 //
-// Decides what a thread does with its kColumns columns of a row. What a call's epilogue holds is looked at here, not in Config: memory is what
-// this waits for, and few kernels are made ahead more easily than many.
-// Invariant: parts are added in their order; nothing outside d is written, nothing outside c and bias is read.
+// Decides what a thread does with its kColumns columns of a row. What a call's epilogue holds is looked at here, not in
+// Config: memory is what this waits for, and few kernels are made ahead more easily than many. Invariant: parts are
+// added in their order; nothing outside d is written, nothing outside c and bias is read.
 #pragma once
 
 #include "ops/activation.cuh"
@@ -18,7 +18,9 @@ struct Tile {
   bool valid;
   int trip_count;
 };
-TJ_DEVICE Tile tile_at(const Params& params, int index) { return {index, index < params.tiles, (params.parts + kPartsAhead - 1) / kPartsAhead}; }
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  return {index, index < params.tiles, (params.parts + kPartsAhead - 1) / kPartsAhead};
+}
 template <class C>
 TJ_DEVICE Tile first_tile(const Params& params) {
   return tile_at(params, static_cast<int>(dev::block_index()));
@@ -42,9 +44,11 @@ template <class C>
 TJ_DEVICE void begin(Adder<C>& adder, const Tile& tile) {
   const Params& params = adder.params;
   // Units are of 32 lanes, whatever a warp has.
-  const int unit = tile.index * kWarps + static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
+  const int unit = tile.index * kWarps +
+                   static_cast<int>(dev::warp_index() * static_cast<u32>(C::kLanes / 32) + dev::lane_index() / 32u);
   adder.row = unit / params.row_units;
-  adder.column = (unit - adder.row * params.row_units) * kUnitColumns + static_cast<int>(dev::lane_index() % 32u) * kColumns;
+  adder.column =
+      (unit - adder.row * params.row_units) * kUnitColumns + static_cast<int>(dev::lane_index() % 32u) * kColumns;
   if (unit >= params.units) adder.column = params.n;
 #pragma unroll
   for (float& sum : adder.sums) sum = 0.0f;
@@ -67,7 +71,8 @@ TJ_DEVICE void add_parts(Adder<C>& adder, const Tile&, int i) {
     for (int p = 0; p < kPartsAhead; ++p) {
 #pragma unroll
       for (int c = 0; c < kColumns - 1; ++c)
-        if (first + p < params.parts && adder.column + c < params.n) ahead[p][c] = dev::load_global(from + p * params.part_pitch + c);
+        if (first + p < params.parts && adder.column + c < params.n)
+          ahead[p][c] = dev::load_global(from + p * params.part_pitch + c);
     }
   }
 #pragma unroll
@@ -135,15 +140,19 @@ TJ_DEVICE void finish_columns(Adder<C>& adder, const Tile&) {
   if (params.parts > 0 && params.scale_a != nullptr) factor *= dev::load_global(params.scale_a);
   if (params.parts > 0 && params.scale_b != nullptr) factor *= dev::load_global(params.scale_b);
   float added[kColumns] = {}, bias[kColumns] = {}, values[kColumns];
-  if (params.c != nullptr) read_columns(tag, params.c, batch * params.c_stride_batch + row * params.c_stride_row + adder.column, left, params.wide_c != 0, added);
-  if (params.bias != nullptr) read_columns(tag, params.bias, batch * params.bias_stride_batch + adder.column, left, params.wide_bias != 0, bias);
+  if (params.c != nullptr)
+    read_columns(tag, params.c, batch * params.c_stride_batch + row * params.c_stride_row + adder.column, left,
+                 params.wide_c != 0, added);
+  if (params.bias != nullptr)
+    read_columns(tag, params.bias, batch * params.bias_stride_batch + adder.column, left, params.wide_bias != 0, bias);
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
     float value = factor * adder.sums[c];
     if (params.c != nullptr) value = dev::multiply_add(params.beta, added[c], value);
     values[c] = activated(params.activation, value + bias[c]);
   }
-  write_columns(tag, params.d, batch * params.d_stride_batch + row * params.d_stride_row + adder.column, left, params.wide_d != 0, values);
+  write_columns(tag, params.d, batch * params.d_stride_batch + row * params.d_stride_row + adder.column, left,
+                params.wide_d != 0, values);
 }
 
 }  // namespace tj::ops::sum_parts

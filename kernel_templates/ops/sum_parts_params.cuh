@@ -5,16 +5,16 @@
 
 namespace tj::ops::sum_parts {
 
-inline constexpr int kWarps = 4;       ///< of a block; no more, so that few rows are spread over many SMs
-inline constexpr int kColumns = 4;     ///< of a thread, next to each other
+inline constexpr int kWarps = 4;                    ///< of a block; no more, so that few rows are spread over many SMs
+inline constexpr int kColumns = 4;                  ///< of a thread, next to each other
 inline constexpr int kUnitColumns = 32 * kColumns;  ///< of a row: a unit, that a warp finishes
-inline constexpr int kPartsAhead = 16; ///< that a thread has under way
+inline constexpr int kPartsAhead = 16;              ///< that a thread has under way
 
 struct Params {
-  const float* sums;              ///< rows at multiples of 16 bytes
+  const float* sums;                ///< rows at multiples of 16 bytes
   long long row_pitch, part_pitch;  ///< in elements; a part's rows follow each other through the batch
-  void* d;                        ///< strides below in elements; rows are contiguous
-  const void *c, *bias;           ///< null: none
+  void* d;                          ///< strides below in elements; rows are contiguous
+  const void *c, *bias;             ///< null: none
   long long d_stride_batch, d_stride_row;
   long long c_stride_batch, c_stride_row;
   long long bias_stride_batch;
@@ -25,7 +25,7 @@ struct Params {
   int wide_d, wide_c, wide_bias;  ///< rows may be accessed kColumns elements at a time
   int activation;                 ///< gemm's
   float alpha, beta;
-  const float *scale_a, *scale_b; ///< further factors of the sums; null: none
+  const float *scale_a, *scale_b;  ///< further factors of the sums; null: none
 };
 
 }  // namespace tj::ops::sum_parts

@@ -1,11 +1,11 @@
 #include <cstdint>
 #include <cstdio>
-#include <vector>
 #include <tilejit/tilejit.hpp>
+#include <vector>
 
 int main() try {
   tj::Runtime& runtime = tj::Runtime::instance();
-  const tj::Device device = runtime.default_device();  // the first GPU, else the CPU and its model
+  const tj::Device device = runtime.default_device();         // the first GPU, else the CPU and its model
   std::vector<std::uint16_t> host(1 * 4 * 128 * 64, 0x3c00);  // [B, H, S, D] in f16, all ones
   const std::size_t bytes = host.size() * sizeof(host[0]);
   const auto memory = runtime.allocate(device, bytes), result = runtime.allocate(device, bytes);

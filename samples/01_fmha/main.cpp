@@ -29,7 +29,8 @@ constexpr const char* kUsage =
     "01_fmha [q.npy k.npy v.npy o.npy] [options]\n"
     "  --causal            query r sees keys j <= r + Sk - Sq\n"
     "  --batch N --heads N --kv-heads N --seq-q N --seq-k N --head-dim 64|128 --dtype f16|bf16\n"
-    "                      size of the random problem (default: 4 32 32 4096 4096 128 on a GPU, 1 2 2 256 256 128 on the model)\n"
+    "                      size of the random problem (default: 4 32 32 4096 4096 128 on a GPU, 1 2 2 256 256 128 on "
+    "the model)\n"
     "  --seed N            of the random data (default: fresh, and printed)\n"
     "  --iterations N      timed runs (default: 20 on a GPU, 1 on the model)\n"
     "TJ_TARGET=model:sm_90a runs on the CPU model.\n";
@@ -56,12 +57,15 @@ tj::FmhaArgs make_args(const Problem& p, tj::Device device, void* q, void* k, vo
   return args;
 }
 
-[[noreturn]] void refuse(const std::string& message) { throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message); }
+[[noreturn]] void refuse(const std::string& message) {
+  throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message);
+}
 
 std::vector<std::uint16_t> load(const std::string& path, std::vector<std::int64_t>& shape) {
   const samples::Array array = samples::read_npy(path);
   if (array.dtype != tj::DType::f16) refuse(path + ": dtype is " + tj::to_string(array.dtype) + "; allowed: f16");
-  if (array.shape.size() != 4) refuse(path + ": has " + std::to_string(array.shape.size()) + " dimensions; allowed: 4, [B, H, S, D]");
+  if (array.shape.size() != 4)
+    refuse(path + ": has " + std::to_string(array.shape.size()) + " dimensions; allowed: 4, [B, H, S, D]");
   shape = array.shape;
   std::vector<std::uint16_t> values(static_cast<std::size_t>(array.elements()));
   std::memcpy(values.data(), array.bytes.data(), array.bytes.size());
@@ -83,8 +87,10 @@ void make_problem(samples::Arguments& words, bool model, Problem& p) {
   constexpr std::uint64_t kMost = 1u << 24;
   if (!model) p.batch = 4, p.heads = p.kv_heads = 32, p.seq_q = p.seq_k = 4096;
   const auto number = [&](const char* name, std::int64_t& value) {
-    if (const auto given = words.take_number(name, 1, kMost)) value = static_cast<std::int64_t>(*given);
-    else return false;
+    if (const auto given = words.take_number(name, 1, kMost))
+      value = static_cast<std::int64_t>(*given);
+    else
+      return false;
     return true;
   };
   number("--batch", p.batch);
@@ -108,10 +114,11 @@ void print_kernel(const tj::KernelReport& report) {
   std::printf("kernel   %s for %s, ", report.name.c_str(), report.target.c_str());
   if (report.origin == tj::KernelOrigin::compiled)
     std::printf("made in %.1f ms (schedule %.1f, source %.1f, compiler %.1f, load %.1f)\n",
-                report.schedule_ms + report.codegen_ms + report.compile_ms + report.load_ms, report.schedule_ms, report.codegen_ms,
-                report.compile_ms, report.load_ms);
+                report.schedule_ms + report.codegen_ms + report.compile_ms + report.load_ms, report.schedule_ms,
+                report.codegen_ms, report.compile_ms, report.load_ms);
   else
-    std::printf("cache hit (%s), load %.1f ms\n", report.origin == tj::KernelOrigin::disk ? "disk" : "memory", report.load_ms);
+    std::printf("cache hit (%s), load %.1f ms\n", report.origin == tj::KernelOrigin::disk ? "disk" : "memory",
+                report.load_ms);
   std::printf("schedule %s\n", samples::schedule_summary(report.schedule_json, "         ").c_str());
 }
 
@@ -139,8 +146,8 @@ bool run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p, st
     for (int i = 0; i < iterations; ++i) runtime.fmha(args);
   });
   const double ms = total_ms / iterations;
-  std::printf("run      %.3f ms, %.4g TFLOP/s, mean of %d run%s\n", ms, samples::tflops(samples::fmha_flops(args), ms), iterations,
-              iterations == 1 ? "" : "s in a row");
+  std::printf("run      %.3f ms, %.4g TFLOP/s, mean of %d run%s\n", ms, samples::tflops(samples::fmha_flops(args), ms),
+              iterations, iterations == 1 ? "" : "s in a row");
 
   runtime.copy(o.data(), kHost, out.get(), device, q_bytes);
   runtime.copy(lse.data(), kHost, lse_out.get(), device, lse_bytes);
@@ -174,7 +181,8 @@ int main_checked(int argc, char** argv) {
   if (from_files) load_problem(files, p);
   std::printf("problem  B %lld, H %lld, Hkv %lld, Sq %lld, Sk %lld, D %lld, %s, %s\n", static_cast<long long>(p.batch),
               static_cast<long long>(p.heads), static_cast<long long>(p.kv_heads), static_cast<long long>(p.seq_q),
-              static_cast<long long>(p.seq_k), static_cast<long long>(p.head_dim), tj::to_string(p.dtype), p.causal ? "causal" : "full");
+              static_cast<long long>(p.seq_k), static_cast<long long>(p.head_dim), tj::to_string(p.dtype),
+              p.causal ? "causal" : "full");
 
   std::vector<std::uint16_t> o;
   const bool good = run(runtime, device, iterations, p, o);

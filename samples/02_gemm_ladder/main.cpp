@@ -1,10 +1,10 @@
-// One matrix product on ten rungs: the same graph, with more left to the scheduler from rung to rung, up to the kernel that
-// tj::gemm uses. Runs each, checks it, and says what its schedule changed.
+// One matrix product on ten rungs: the same graph, with more left to the scheduler from rung to rung, up to the kernel
+// that tj::gemm uses. Runs each, checks it, and says what its schedule changed.
 //
 //   02_gemm_ladder [--rungs all|v1,v4,...] [--size M,N,K] [--json FILE] [--markdown FILE]
 //
-// d = a b^T, a [M, K] and b [N, K] of f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on that part of
-// the size. Exits 0 when every rung is right, 1 when one is not, 2 when something could not run.
+// d = a b^T, a [M, K] and b [N, K] of f16 or bf16, rows contiguous; sums are f32. v1 and v2 serve one tile, and run on
+// that part of the size. Exits 0 when every rung is right, 1 when one is not, 2 when something could not run.
 #include <tilejit/tilejit.hpp>
 
 #include <algorithm>
@@ -38,15 +38,17 @@ constexpr const char* kUsage =
     "  --dtype f16|bf16        default f16\n"
     "  --json FILE --markdown FILE\n"
     "                          the table in these forms as well\n"
-    "  --rounds N --calls N    a time is the median of so many rounds of so many calls in a row (default: 7 and 20 on a GPU, 1 and 1 on the model)\n"
-    "  --settle MS             each rung runs for so long before each of its times (default: 50 on a GPU, 0 on the model)\n"
+    "  --rounds N --calls N    a time is the median of so many rounds of so many calls in a row (default: 7 and 20 on "
+    "a GPU, 1 and 1 on the model)\n"
+    "  --settle MS             each rung runs for so long before each of its times (default: 50 on a GPU, 0 on the "
+    "model)\n"
     "  --seed N                of the random data (default: fresh, and printed)\n";
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
 constexpr int kRungs = 10;
 constexpr std::int64_t kTileM = 64, kTileN = 256, kTileK = 64;  // what v1 and v2 serve (GemmArgs::rung)
-constexpr std::size_t kGuard = 1024;                          // elements behind d that nobody may touch
-constexpr std::uint16_t kPoison = 0xffff;                     // NaN: what a kernel leaves out is seen
+constexpr std::size_t kGuard = 1024;                            // elements behind d that nobody may touch
+constexpr std::uint16_t kPoison = 0xffff;                       // NaN: what a kernel leaves out is seen
 
 struct Size {
   std::int64_t m = 0, n = 0, k = 0;
@@ -70,7 +72,9 @@ struct Problem {
   samples::GemmReference reference;
 };
 
-[[noreturn]] void refuse(const std::string& message) { throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message); }
+[[noreturn]] void refuse(const std::string& message) {
+  throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message);
+}
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -85,7 +89,8 @@ std::vector<std::string> split(const std::string& text) {
 std::int64_t number(const std::string& text, const std::string& what) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1 << 20) refuse(what + " has '" + text + "'; allowed: numbers from 1 to 1048576");
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1 << 20)
+    refuse(what + " has '" + text + "'; allowed: numbers from 1 to 1048576");
   return value;
 }
 
@@ -96,7 +101,9 @@ std::vector<int> parse_rungs(const std::string& text) {
   for (const std::string& word : split(text)) {
     int rung = 1;
     while (rung <= kRungs && word != "v" + std::to_string(rung)) ++rung;
-    if (rung > kRungs) refuse("--rungs has '" + word + "'; allowed: all, or some of v1 to v" + std::to_string(kRungs) + ", separated by commas");
+    if (rung > kRungs)
+      refuse("--rungs has '" + word + "'; allowed: all, or some of v1 to v" + std::to_string(kRungs) +
+             ", separated by commas");
     rungs.push_back(rung);
   }
   return rungs;
@@ -111,7 +118,9 @@ Settings parse(samples::Arguments& words, bool model) {
     if (parts.size() != 3) refuse("--size is '" + *size + "'; allowed: M,N,K");
     settings.size = {number(parts[0], "--size"), number(parts[1], "--size"), number(parts[2], "--size")};
   }
-  if (settings.size.k % 8 != 0) refuse("--size has K " + std::to_string(settings.size.k) + "; it must be a multiple of 8: rows begin at multiples of 16 bytes");
+  if (settings.size.k % 8 != 0)
+    refuse("--size has K " + std::to_string(settings.size.k) +
+           "; it must be a multiple of 8: rows begin at multiples of 16 bytes");
   if (const auto dtype = words.take("--dtype")) {
     if (*dtype != "f16" && *dtype != "bf16") refuse("--dtype is '" + *dtype + "'; allowed: f16, bf16");
     settings.dtype = *dtype == "bf16" ? tj::DType::bf16 : tj::DType::f16;
@@ -134,7 +143,8 @@ Size size_of_rung(int rung, Size size) {
 
 Problem make_problem(tj::Runtime& runtime, tj::Device device, const Settings& settings, const Size& size) {
   Problem p;
-  const auto m = static_cast<std::size_t>(size.m), n = static_cast<std::size_t>(size.n), k = static_cast<std::size_t>(size.k);
+  const auto m = static_cast<std::size_t>(size.m), n = static_cast<std::size_t>(size.n),
+             k = static_cast<std::size_t>(size.k);
   p.a = samples::random_normal(m * k, settings.dtype, settings.seed);
   p.b = samples::random_normal(n * k, settings.dtype, settings.seed + 1);
   p.d.assign(m * n + kGuard, kPoison);
@@ -158,7 +168,8 @@ tj::GemmArgs args_of(const Problem& p, int rung, tj::Device device, const Settin
 }
 
 /// Runs a rung once over a poisoned result and compares.
-samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& settings, int rung, const Size& size, Problem& p) {
+samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& settings, int rung, const Size& size,
+                    Problem& p) {
   samples::Rung result;
   result.name = "v" + std::to_string(rung);
   result.m = size.m, result.n = size.n, result.k = size.k;
@@ -181,19 +192,21 @@ samples::Rung check(tj::Runtime& runtime, tj::Device device, const Settings& set
 /// Milliseconds of a call.
 double time_call(tj::Runtime& runtime, tj::Device device, const tj::GemmArgs& args, int calls) {
   return runtime.time_ms(device, [&] {
-           for (int call = 0; call < calls; ++call) runtime.gemm(args);
-         }) / calls;
+    for (int call = 0; call < calls; ++call) runtime.gemm(args);
+  }) / calls;
 }
 
-/// Rungs take turns, so that none has the cooler device; and each runs for a while before it is timed, as a device that the rung before has
-/// heated, or has not, runs at another clock.
-void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::map<Size, Problem>& problems, samples::Ladder& ladder) {
+/// Rungs take turns, so that none has the cooler device; and each runs for a while before it is timed, as a device that
+/// the rung before has heated, or has not, runs at another clock.
+void time_rungs(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::map<Size, Problem>& problems,
+                samples::Ladder& ladder) {
   std::vector<std::vector<double>> times(ladder.rungs.size());
   for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
       const Size size{ladder.rungs[i].m, ladder.rungs[i].n, ladder.rungs[i].k};
       const tj::GemmArgs args = args_of(problems.at(size), settings.rungs[i], device, settings, size);
-      for (double ran = 0; ran < settings.settle_ms;) ran += settings.calls * time_call(runtime, device, args, settings.calls);
+      for (double ran = 0; ran < settings.settle_ms;)
+        ran += settings.calls * time_call(runtime, device, args, settings.calls);
       times[i].push_back(time_call(runtime, device, args, settings.calls));
     }
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -228,8 +241,8 @@ int main_checked(int argc, char** argv) {
   const Settings settings = parse(words, ladder.on_model);
   ladder.dtype = tj::to_string(settings.dtype);
   ladder.rounds = settings.rounds, ladder.calls = settings.calls, ladder.settle_ms = settings.settle_ms;
-  std::printf("target   %s on %s\ndata     normal random, seed %llu\ntimes    %s\n", ladder.target.c_str(), ladder.device.c_str(),
-              static_cast<unsigned long long>(settings.seed), ladder.timing_text().c_str());
+  std::printf("target   %s on %s\ndata     normal random, seed %llu\ntimes    %s\n", ladder.target.c_str(),
+              ladder.device.c_str(), static_cast<unsigned long long>(settings.seed), ladder.timing_text().c_str());
 
   std::map<Size, Problem> problems;
   for (const int rung : settings.rungs) {
@@ -243,7 +256,8 @@ int main_checked(int argc, char** argv) {
   std::printf("\n%s\n", samples::ladder_text(ladder).c_str());
   write_file(settings.json, samples::ladder_json(ladder));
   write_file(settings.markdown, samples::ladder_markdown(ladder));
-  std::printf("check    %s: each rung against f64 within %.0e, and nothing written beside the result\n", ladder.right() ? "ok" : "WRONG", samples::max_gemm_error(settings.dtype));
+  std::printf("check    %s: each rung against f64 within %.0e, and nothing written beside the result\n",
+              ladder.right() ? "ok" : "WRONG", samples::max_gemm_error(settings.dtype));
   return ladder.right() ? 0 : 1;
 }
 

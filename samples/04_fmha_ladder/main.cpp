@@ -1,5 +1,5 @@
-// Attention on six steps, from a kernel that does one thing after the other to one that is tuned, on matrix instructions of a warp; then the
-// library's own kernel. Runs each, checks it, and says what it changed.
+// Attention on six steps, from a kernel that does one thing after the other to one that is tuned, on matrix
+// instructions of a warp; then the library's own kernel. Runs each, checks it, and says what it changed.
 //
 //   04_fmha_ladder [--steps all|1,3,own,...] [--seq-len 1024,2048,...] [--iterations N] [--output-dir DIR]
 //
@@ -30,26 +30,30 @@ namespace samples = tj::samples;
 
 constexpr const char* kUsage =
     "04_fmha_ladder [options]\n"
-    "  --steps all|1,3,own,...  steps 1 to 6, and the library's own kernel; step 1, the baseline, always runs (default: all)\n"
+    "  --steps all|1,3,own,...  steps 1 to 6, and the library's own kernel; step 1, the baseline, always runs "
+    "(default: all)\n"
     "  --seq-len N,N,...        default 1024,2048,4096,8192,16384 on a GPU, 192 on the model\n"
     "  --iterations N           a time is the median of so many (default: 20 on a GPU, 1 on the model)\n"
     "  --output-dir DIR         for fmha_steps.json, fmha_steps.md and fmha_steps.log; without it nothing is written\n"
     "  --batch N --heads N --head-dim 64|128 --dtype fp16|bf16 --causal true|false\n"
     "                           default 4 32 128 fp16 true on a GPU; on the model batch 1 and heads 1\n"
     "  --target sm_90|sm_120a|model:sm_120a|...\n"
-    "                           an arch whose products are a warp's: TJ_TARGET says the same (default: the first GPU, else model:sm_120a);\n"
+    "                           an arch whose products are a warp's: TJ_TARGET says the same (default: the first GPU, "
+    "else model:sm_120a);\n"
     "                           sm_90+smem-sm=100K has the shared memory of sm_120a\n"
-    "  --settle MS              each step runs for so long before each of its times (default: 20 on a GPU, 0 on the model)\n"
+    "  --settle MS              each step runs for so long before each of its times (default: 20 on a GPU, 0 on the "
+    "model)\n"
     "  --seed N                 of the random data (default: fresh, and printed)\n";
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
-/// What runs where nothing is asked for but has no steps, and what runs them in its place: a Hopper has both kinds of instructions.
+/// What runs where nothing is asked for but has no steps, and what runs them in its place: a Hopper has both kinds of
+/// instructions.
 constexpr const char* kInPlace[][2] = {{"model:sm_90a", "model:sm_120a"}, {"sm_90a", "sm_90"}};
 constexpr int kOwn = 0, kBaseline = 1, kSteps = 6;
 constexpr std::int64_t kReferenceWork = 1 << 29;  // elements read by the f64 reference; beyond it rows are sampled
-constexpr double kLeastTimedMs = 1;           // calls that are shorter are timed several in a row
-constexpr double kMostModelPairs = 1 << 22;   // of queries and keys: a minute or so on the CPU model
-constexpr std::uint16_t kPoison = 0xffff;     // NaN: what a kernel leaves out is seen
+constexpr double kLeastTimedMs = 1;               // calls that are shorter are timed several in a row
+constexpr double kMostModelPairs = 1 << 22;       // of queries and keys: a minute or so on the CPU model
+constexpr std::uint16_t kPoison = 0xffff;         // NaN: what a kernel leaves out is seen
 
 struct StepText {
   const char *name, *description;
@@ -58,16 +62,33 @@ struct StepText {
 
 const StepText& text_of(int step) {
   static const std::vector<StepText> texts = {
-      {"library", "The kernel that the library chooses by itself, to compare with.", {"tile shapes and their schedule as predicted best, held to nothing"}},
-      {"basic", "Matrix instructions on tiles of 64 queries by 64 keys, with an online softmax; one thing after the other.",
-       {"e^x: a multiplication and a 2^x that keeps results below 2^-126", "keys are transposed through shared memory before the product", "one slot for keys and one for values, no iterations overlap",
-        "one block on an SM", "each output is divided by its row's sum"}},
-      {"exp2", "A cheaper exponential.", {"2^x in the place of e^x, log2(e) folded into the scale: one multiply-add a score", "results below 2^-126 become 0, which saves two multiplications"}},
-      {"transposed_k", "Keys are read as they lie.", {"the loads of matrices hand the product what it needs: no transpose, no second place in shared memory, no barrier for it"}},
-      {"latency", "Latencies tell the scheduler how long copies are under way.",
-       {"copies of keys are to be issued 2 iterations before their use, of values 4, as far as rings of them fit the shared memory of a block"}},
-      {"occupancy", "Two blocks side by side on an SM.", {"each has half of the registers and of the shared memory; one computes while the other waits"}},
-      {"division", "An approximate division at the end.", {"outputs are multiplied by an approximated reciprocal of their row's sum"}},
+      {"library",
+       "The kernel that the library chooses by itself, to compare with.",
+       {"tile shapes and their schedule as predicted best, held to nothing"}},
+      {"basic",
+       "Matrix instructions on tiles of 64 queries by 64 keys, with an online softmax; one thing after the other.",
+       {"e^x: a multiplication and a 2^x that keeps results below 2^-126",
+        "keys are transposed through shared memory before the product",
+        "one slot for keys and one for values, no iterations overlap", "one block on an SM",
+        "each output is divided by its row's sum"}},
+      {"exp2",
+       "A cheaper exponential.",
+       {"2^x in the place of e^x, log2(e) folded into the scale: one multiply-add a score",
+        "results below 2^-126 become 0, which saves two multiplications"}},
+      {"transposed_k",
+       "Keys are read as they lie.",
+       {"the loads of matrices hand the product what it needs: no transpose, no second place in shared memory, no "
+        "barrier for it"}},
+      {"latency",
+       "Latencies tell the scheduler how long copies are under way.",
+       {"copies of keys are to be issued 2 iterations before their use, of values 4, as far as rings of them fit the "
+        "shared memory of a block"}},
+      {"occupancy",
+       "Two blocks side by side on an SM.",
+       {"each has half of the registers and of the shared memory; one computes while the other waits"}},
+      {"division",
+       "An approximate division at the end.",
+       {"outputs are multiplied by an approximated reciprocal of their row's sum"}},
   };
   return texts[static_cast<std::size_t>(step)];
 }
@@ -78,7 +99,9 @@ struct Settings {
   std::string output_dir;
 };
 
-[[noreturn]] void refuse(const std::string& message) { throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message); }
+[[noreturn]] void refuse(const std::string& message) {
+  throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, message);
+}
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -97,8 +120,10 @@ std::vector<int> parse_steps(const std::string& text) {
     while (step > 0 && word != std::to_string(step) && word != text_of(step).name) --step;
     if (word == "all")
       for (int each = kOwn; each <= kSteps; ++each) asked.insert(each);
-    else if (step > 0 || word == "own") asked.insert(step);
-    else refuse("--steps has '" + word + "'; allowed: all, or some of 1 to 6 and own, separated by commas");
+    else if (step > 0 || word == "own")
+      asked.insert(step);
+    else
+      refuse("--steps has '" + word + "'; allowed: all, or some of 1 to 6 and own, separated by commas");
   }
   std::vector<int> steps(asked.upper_bound(kOwn), asked.end());
   if (asked.count(kOwn) > 0) steps.push_back(kOwn);
@@ -144,9 +169,13 @@ Settings parse(samples::Arguments& words, samples::StepReport& report) {
   report.seed = number("--seed", 0, UINT64_MAX, samples::fresh_seed());
   if (!words.rest().empty()) refuse("'" + words.rest().front() + "' means nothing to this sample; see --help");
   for (const std::int64_t length : settings.seq_lens)
-    if (const double pairs = static_cast<double>(report.batch * report.heads) * static_cast<double>(length) * static_cast<double>(length); model && pairs > kMostModelPairs)
-      refuse("--seq-len " + std::to_string(length) + " with batch " + std::to_string(report.batch) + " and heads " + std::to_string(report.heads) +
-             " is too much for the CPU model; allowed there: batch * heads * length^2 of at most " + std::to_string(static_cast<long>(kMostModelPairs)));
+    if (const double pairs = static_cast<double>(report.batch * report.heads) * static_cast<double>(length) *
+                             static_cast<double>(length);
+        model && pairs > kMostModelPairs)
+      refuse("--seq-len " + std::to_string(length) + " with batch " + std::to_string(report.batch) + " and heads " +
+             std::to_string(report.heads) +
+             " is too much for the CPU model; allowed there: batch * heads * length^2 of at most " +
+             std::to_string(static_cast<long>(kMostModelPairs)));
   return settings;
 }
 
@@ -163,7 +192,8 @@ class Problem {
  public:
   Problem(tj::Runtime& runtime, tj::Device device, const samples::StepReport& report, std::int64_t length)
       : runtime_(runtime), device_(device), report_(report), length_(length) {
-    const auto rows = static_cast<std::size_t>(report.batch * report.heads * length), elements = rows * static_cast<std::size_t>(report.head_dim);
+    const auto rows = static_cast<std::size_t>(report.batch * report.heads * length),
+               elements = rows * static_cast<std::size_t>(report.head_dim);
     for (std::size_t t = 0; t < 3; ++t) inputs_[t] = samples::random_normal(elements, report.dtype, report.seed + t);
     for (std::size_t t = 0; t < 3; ++t) memory_[t] = upload(inputs_[t]);
     o_.assign(elements, kPoison);
@@ -171,7 +201,10 @@ class Problem {
     memory_[3] = upload(o_), memory_[4] = upload(lse_);
   }
 
-  tj::FmhaArgs on_device(int step) const { return args(device_, memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), memory_[4].get(), step); }
+  tj::FmhaArgs on_device(int step) const {
+    return args(device_, memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(), memory_[4].get(),
+                step);
+  }
 
   /// Runs a step once over a poisoned result and compares; the first result is what later ones are held against.
   void check(int step, samples::StepResult& result) {
@@ -183,7 +216,8 @@ class Problem {
     runtime_.synchronize(device_);
     runtime_.copy(o_.data(), kHost, memory_[3].get(), device_, o_.size() * 2);
     runtime_.copy(lse_.data(), kHost, memory_[4].get(), device_, lse_.size() * sizeof(float));
-    const tj::FmhaArgs here = args(kHost, inputs_[0].data(), inputs_[1].data(), inputs_[2].data(), o_.data(), lse_.data(), 0);
+    const tj::FmhaArgs here =
+        args(kHost, inputs_[0].data(), inputs_[1].data(), inputs_[2].data(), o_.data(), lse_.data(), 0);
     result.reference = samples::compare_fmha(here, {kReferenceWork, report_.seed, 0});
     if (baseline_.empty()) baseline_ = o_;
     result.baseline_error = samples::relative_distance(o_, baseline_, report_.dtype);
@@ -193,8 +227,8 @@ class Problem {
   double ms_of(int step, int calls) const {
     const tj::FmhaArgs call = on_device(step);
     return runtime_.time_ms(device_, [&] {
-             for (int c = 0; c < calls; ++c) runtime_.fmha(call);
-           }) / calls;
+      for (int c = 0; c < calls; ++c) runtime_.fmha(call);
+    }) / calls;
   }
   double flops() const { return samples::fmha_flops(on_device(0)); }
 
@@ -205,9 +239,11 @@ class Problem {
     runtime_.copy(memory.get(), device_, data.data(), kHost, data.size() * sizeof(T));
     return memory;
   }
-  tj::FmhaArgs args(tj::Device device, const void* q, const void* k, const void* v, void* o, void* lse, int step) const {
+  tj::FmhaArgs args(tj::Device device, const void* q, const void* k, const void* v, void* o, void* lse,
+                    int step) const {
     const auto tensor = [&](const void* data) {
-      return tj::Tensor::contiguous(const_cast<void*>(data), device, report_.dtype, {report_.batch, report_.heads, length_, report_.head_dim});
+      return tj::Tensor::contiguous(const_cast<void*>(data), device, report_.dtype,
+                                    {report_.batch, report_.heads, length_, report_.head_dim});
     };
     tj::FmhaArgs args;
     args.q = tensor(q), args.k = tensor(k), args.v = tensor(v), args.o = tensor(o);
@@ -227,7 +263,8 @@ class Problem {
 };
 
 /// Steps take turns, so that none has the cooler device, and each runs for a while before it is timed.
-std::vector<double> time_steps(const Problem& problem, const std::vector<int>& steps, const samples::StepReport& report) {
+std::vector<double> time_steps(const Problem& problem, const std::vector<int>& steps,
+                               const samples::StepReport& report) {
   std::vector<std::vector<double>> times(steps.size());
   std::vector<int> calls;
   for (const int step : steps) {
@@ -247,19 +284,22 @@ std::vector<double> time_steps(const Problem& problem, const std::vector<int>& s
   return medians;
 }
 
-void run_length(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::int64_t length, samples::StepReport& report) {
+void run_length(tj::Runtime& runtime, tj::Device device, const Settings& settings, std::int64_t length,
+                samples::StepReport& report) {
   Problem problem(runtime, device, report, length);
   std::vector<samples::StepResult> results;
   for (const int step : settings.steps) {
     samples::StepResult result;
     const StepText& text = text_of(step);
     result.step = step == kOwn ? "own" : std::to_string(step);
-    result.name = text.name, result.description = text.description, result.key_changes = text.changes, result.seq_len = length;
+    result.name = text.name, result.description = text.description, result.key_changes = text.changes,
+    result.seq_len = length;
     const tj::KernelReport kernel = runtime.prepare(problem.on_device(step));
     result.kernel = kernel.name;
     result.schedule = samples::schedule_facts(kernel.schedule_json);
     if (!results.empty())
-      for (const std::string& change : samples::schedule_changes(results.back().schedule, result.schedule)) result.key_changes.push_back("schedule: " + change);
+      for (const std::string& change : samples::schedule_changes(results.back().schedule, result.schedule))
+        result.key_changes.push_back("schedule: " + change);
     problem.check(step, result);
     results.push_back(std::move(result));
   }
@@ -301,8 +341,9 @@ int main_checked(int argc, char** argv) {
   for (const std::int64_t length : settings.seq_lens) run_length(*runtime, device, settings, length, report);
   say(report, samples::summary_lines(report));
   if (!settings.output_dir.empty()) {
-    samples::write_files(settings.output_dir,
-                         {{"fmha_steps.json", samples::steps_json(report)}, {"fmha_steps.md", samples::steps_markdown(report)}, {"fmha_steps.log", samples::steps_log(report)}});
+    samples::write_files(settings.output_dir, {{"fmha_steps.json", samples::steps_json(report)},
+                                               {"fmha_steps.md", samples::steps_markdown(report)},
+                                               {"fmha_steps.log", samples::steps_log(report)}});
     std::printf("\nwritten to %s: fmha_steps.json, fmha_steps.md, fmha_steps.log\n", settings.output_dir.c_str());
   }
   return report.right() ? 0 : 1;

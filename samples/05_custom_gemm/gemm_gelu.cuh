@@ -1,7 +1,8 @@
 // D = GELU(A B^T + bias): the bodies of the nodes of gemm_gelu.json, over the library's primitives.
 //
 // Decides what one node computes for one tile and iteration; order, waits, slots and roles come from the schedule.
-// A block makes kBlockM x kBlockN of D, 64 rows for each consumer; iteration i adds columns kBlockK i and up of A and B.
+// A block makes kBlockM x kBlockN of D, 64 rows for each consumer; iteration i adds columns kBlockK i and up of A and
+// B.
 #pragma once
 
 #include "gemm_gelu_params.cuh"
@@ -13,7 +14,8 @@ using dev::u32;
 using dev::u64;
 
 constexpr int kRowsPerConsumer = 64;
-constexpr u32 kRowBytes = 128, kAtomBytes = 1024;  // a row of kBlockK elements, 8 rows: what the 128-byte swizzle repeats
+constexpr u32 kRowBytes = 128,
+              kAtomBytes = 1024;  // a row of kBlockK elements, 8 rows: what the 128-byte swizzle repeats
 
 struct Tile {
   int index;
@@ -60,11 +62,14 @@ struct Consumer {
   const int copy, row0, column0;
   float sums[C::kBlockN / 2];
   TJ_DEVICE Consumer(const Params& p, int which)
-      : params(p), copy(which), row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)),
+      : params(p),
+        copy(which),
+        row0(static_cast<int>((dev::warp_index() & 3u) * 16u + dev::lane_index() / 4u)),
         column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
 };
 
-// ---- copies: what lies outside A and B arrives as zeros ---------------------------------------------------------------
+// ---- copies: what lies outside A and B arrives as zeros
+// ---------------------------------------------------------------
 template <class C>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   dev::copy_box_4d(slot, &loader.params.a, full, i * C::kBlockK, tile.row, 0, 0);
@@ -74,7 +79,8 @@ TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
   dev::copy_box_4d(slot, &loader.params.b, full, i * C::kBlockK, tile.column, 0, 0);
 }
 
-// ---- products ---------------------------------------------------------------------------------------------------------
+// ---- products
+// ---------------------------------------------------------------------------------------------------------
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
 #pragma unroll
@@ -93,7 +99,8 @@ TJ_DEVICE void mma_done(Consumer<C>& consumer) {
   dev::hold(consumer.sums);
 }
 
-// ---- the end of a tile ------------------------------------------------------------------------------------------------
+// ---- the end of a tile
+// ------------------------------------------------------------------------------------------------
 /// x / (1 + exp(-2 sqrt(2/pi) (x + 0.044715 x^3))): the tanh form of GELU.
 TJ_DEVICE float gelu(float x) {
   constexpr float kScale = -2.302208198f;  // -2 sqrt(2/pi) log2(e)

@@ -1,5 +1,5 @@
-// The one parameter of the kernel, by value: written by main.cpp, read by the node bodies. tj::TensorMap is declared where
-// this is included: by <tilejit/custom.hpp> on the host, by the library's own device code in the kernel.
+// The one parameter of the kernel, by value: written by main.cpp, read by the node bodies. tj::TensorMap is declared
+// where this is included: by <tilejit/custom.hpp> on the host, by the library's own device code in the kernel.
 #pragma once
 
 namespace sample::gemm_gelu {
@@ -10,7 +10,7 @@ struct Params {
   const float* bias;  ///< N
   void* d;            ///< f16, M rows of N
   int m, n, k;
-  int row_blocks;     ///< tiles on top of each other
+  int row_blocks;  ///< tiles on top of each other
   int tiles;
 };
 

@@ -1,10 +1,11 @@
-// D = GELU(A B^T + bias) in one kernel that is no op of the library: a graph and its node bodies, both files of this folder.
+// D = GELU(A B^T + bias) in one kernel that is no op of the library: a graph and its node bodies, both files of this
+// folder.
 //
 //   05_custom_gemm [--m N] [--n N] [--k N]
 //
-// A [M, K] and B [N, K] are f16, rows contiguous; bias [N] is f32; D [M, N] is f16; sums are f32. M and N are any sizes, K a
-// multiple of 8: the copy engine takes rows that are multiples of 16 bytes apart. Exits 0 when the error against f64 is within
-// its limit, 1 when it is not, 2 when something could not run.
+// A [M, K] and B [N, K] are f16, rows contiguous; bias [N] is f32; D [M, N] is f16; sums are f32. M and N are any
+// sizes, K a multiple of 8: the copy engine takes rows that are multiples of 16 bytes apart. Exits 0 when the error
+// against f64 is within its limit, 1 when it is not, 2 when something could not run.
 #include <tilejit/tilejit.hpp>
 
 #include <algorithm>
@@ -30,8 +31,8 @@ namespace samples = tj::samples;
 
 constexpr tj::Device kHost{tj::DeviceKind::cpu, 0};
 constexpr int kBlockM = 128, kBlockN = 256, kBlockK = 64;  // as gemm_gelu.json
-constexpr std::size_t kGuard = 1024;                      // elements behind D that nobody may touch
-constexpr std::uint16_t kPoison = 0xffff;                 // NaN: what a kernel leaves out is seen
+constexpr std::size_t kGuard = 1024;                       // elements behind D that nobody may touch
+constexpr std::uint16_t kPoison = 0xffff;                  // NaN: what a kernel leaves out is seen
 constexpr double kMaxError = 6e-4;
 
 struct Problem {
@@ -42,17 +43,22 @@ struct Problem {
 
 void make_problem(samples::Arguments& words, bool model, Problem& p) {
   if (!model) p.m = p.n = p.k = 4096;
-  const auto size = [&](const char* name, int& value) { value = static_cast<int>(words.take_number(name, 1, 1u << 20).value_or(static_cast<unsigned>(value))); };
+  const auto size = [&](const char* name, int& value) {
+    value = static_cast<int>(words.take_number(name, 1, 1u << 20).value_or(static_cast<unsigned>(value)));
+  };
   size("--m", p.m), size("--n", p.n), size("--k", p.k);
   if (p.k % 8 != 0)
-    throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, "--k is " + std::to_string(p.k) + "; it must be a multiple of 8");
+    throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument,
+                    "--k is " + std::to_string(p.k) + "; it must be a multiple of 8");
   const std::uint64_t seed = words.take_number("--seed", 0, UINT64_MAX).value_or(samples::fresh_seed());
   std::printf("data     normal random, seed %llu\n", static_cast<unsigned long long>(seed));
   const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
   p.a = samples::random_normal(m * k, tj::DType::f16, seed);
   p.b = samples::random_normal(n * k, tj::DType::f16, seed + 1);
-  for (std::uint16_t& each : p.b) each = samples::float_to_half(samples::half_to_float(each) / std::sqrt(static_cast<float>(p.k)));
-  for (const std::uint16_t each : samples::random_normal(n, tj::DType::f16, seed + 2)) p.bias.push_back(samples::half_to_float(each));
+  for (std::uint16_t& each : p.b)
+    each = samples::float_to_half(samples::half_to_float(each) / std::sqrt(static_cast<float>(p.k)));
+  for (const std::uint16_t each : samples::random_normal(n, tj::DType::f16, seed + 2))
+    p.bias.push_back(samples::half_to_float(each));
   p.d.assign(m * n + kGuard, kPoison);
 }
 
@@ -70,8 +76,10 @@ std::string read_text(const std::string& path) {
 }
 
 void print_kernel(const tj::KernelReport& report) {
-  std::printf("kernel   %s for %s, %s", report.name.c_str(), report.target.c_str(), report.origin == tj::KernelOrigin::compiled ? "made" : "cache hit");
-  std::printf(" (schedule %.1f, source %.1f, compiler %.1f, load %.1f ms)\n", report.schedule_ms, report.codegen_ms, report.compile_ms, report.load_ms);
+  std::printf("kernel   %s for %s, %s", report.name.c_str(), report.target.c_str(),
+              report.origin == tj::KernelOrigin::compiled ? "made" : "cache hit");
+  std::printf(" (schedule %.1f, source %.1f, compiler %.1f, load %.1f ms)\n", report.schedule_ms, report.codegen_ms,
+              report.compile_ms, report.load_ms);
   std::printf("schedule %s\n", samples::schedule_summary(report.schedule_json, "         ").c_str());
 }
 
@@ -79,11 +87,14 @@ void print_kernel(const tj::KernelReport& report) {
 void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
   const std::string folder = samples::resources("05_custom_gemm");
   const tj::custom::Kernel kernel(runtime, {"gemm_gelu", read_text(folder + "/gemm_gelu.json"), folder});
-  const auto a = upload(runtime, device, p.a), b = upload(runtime, device, p.b), bias = upload(runtime, device, p.bias), d = upload(runtime, device, p.d);
+  const auto a = upload(runtime, device, p.a), b = upload(runtime, device, p.b), bias = upload(runtime, device, p.bias),
+             d = upload(runtime, device, p.d);
 
   sample::gemm_gelu::Params params;
-  params.a = kernel.tensor_map(tj::Tensor::contiguous(a.get(), device, tj::DType::f16, {1, 1, p.m, p.k}), {{1, 1, kBlockM, kBlockK}});
-  params.b = kernel.tensor_map(tj::Tensor::contiguous(b.get(), device, tj::DType::f16, {1, 1, p.n, p.k}), {{1, 1, kBlockN, kBlockK}});
+  params.a = kernel.tensor_map(tj::Tensor::contiguous(a.get(), device, tj::DType::f16, {1, 1, p.m, p.k}),
+                               {{1, 1, kBlockM, kBlockK}});
+  params.b = kernel.tensor_map(tj::Tensor::contiguous(b.get(), device, tj::DType::f16, {1, 1, p.n, p.k}),
+                               {{1, 1, kBlockN, kBlockK}});
   params.bias = static_cast<const float*>(bias.get());
   params.d = d.get();
   params.m = p.m, params.n = p.n, params.k = p.k;
@@ -96,7 +107,8 @@ void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
   const double ms = runtime.time_ms(device, [&] {
     for (int i = 0; i < iterations; ++i) kernel.launch(device, params, blocks);
   }) / iterations;
-  std::printf("run      %.3f ms, %.4g TFLOP/s, mean of %d run%s\n", ms, 2.0 * p.m * p.n * p.k / ms * 1e-9, iterations, iterations == 1 ? "" : "s in a row");
+  std::printf("run      %.3f ms, %.4g TFLOP/s, mean of %d run%s\n", ms, 2.0 * p.m * p.n * p.k / ms * 1e-9, iterations,
+              iterations == 1 ? "" : "s in a row");
   runtime.copy(p.d.data(), kHost, d.get(), device, p.d.size() * sizeof(p.d[0]));
 }
 
@@ -104,14 +116,16 @@ void run(tj::Runtime& runtime, tj::Device device, int iterations, Problem& p) {
 bool check(const Problem& p) {
   constexpr double kMaxProducts = 1 << 28;
   const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
-  const int rows = static_cast<int>(std::clamp(kMaxProducts / (static_cast<double>(p.n) * p.k), 1.0, static_cast<double>(p.m)));
+  const int rows =
+      static_cast<int>(std::clamp(kMaxProducts / (static_cast<double>(p.n) * p.k), 1.0, static_cast<double>(p.m)));
   std::vector<float> b(n * k);
   std::transform(p.b.begin(), p.b.end(), b.begin(), samples::half_to_float);
   double wrong = 0, all = 0;
   for (int r = 0; r < rows; ++r) {
     const auto row = static_cast<std::size_t>(static_cast<std::int64_t>(r) * p.m / rows);
     std::vector<double> left(k);
-    std::transform(p.a.begin() + static_cast<std::ptrdiff_t>(row * k), p.a.begin() + static_cast<std::ptrdiff_t>((row + 1) * k), left.begin(), samples::half_to_float);
+    std::transform(p.a.begin() + static_cast<std::ptrdiff_t>(row * k),
+                   p.a.begin() + static_cast<std::ptrdiff_t>((row + 1) * k), left.begin(), samples::half_to_float);
     for (std::size_t column = 0; column < n; ++column) {
       double x = p.bias[column];
       for (std::size_t i = 0; i < k; ++i) x += left[i] * b[column * k + i];
@@ -124,15 +138,17 @@ bool check(const Problem& p) {
   const bool guard = std::all_of(p.d.end() - kGuard, p.d.end(), [](std::uint16_t each) { return each == kPoison; });
   const double error = std::sqrt(wrong / all);
   const bool good = error <= kMaxError && guard;  // false for NaN
-  std::printf("check    %s: against f64, error %.1e (limit %.1e), %d of %d rows compared%s\n", good ? "ok" : "WRONG", error, kMaxError, rows, p.m,
-              guard ? "" : "; wrote behind D");
+  std::printf("check    %s: against f64, error %.1e (limit %.1e), %d of %d rows compared%s\n", good ? "ok" : "WRONG",
+              error, kMaxError, rows, p.m, guard ? "" : "; wrote behind D");
   return good;
 }
 
 int main_checked(int argc, char** argv) {
   samples::Arguments words(argc, argv);
   if (words.take_switch("--help")) {
-    std::puts("05_custom_gemm [--m N] [--n N] [--k N] [--seed N] [--iterations N]\nTJ_TARGET=model:sm_90a runs on the CPU model.");
+    std::puts(
+        "05_custom_gemm [--m N] [--n N] [--k N] [--seed N] [--iterations N]\nTJ_TARGET=model:sm_90a runs on the CPU "
+        "model.");
     return 0;
   }
   tj::Runtime& runtime = tj::Runtime::instance();
@@ -142,7 +158,9 @@ int main_checked(int argc, char** argv) {
   const int iterations = static_cast<int>(words.take_number("--iterations", 1, 1000000).value_or(model ? 1 : 20));
   Problem p;
   make_problem(words, model, p);
-  if (const auto rest = words.rest(); !rest.empty()) throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument, "'" + rest.front() + "' means nothing to this sample; see --help");
+  if (const auto rest = words.rest(); !rest.empty())
+    throw tj::Error(tj::Stage::argument, tj::Code::invalid_argument,
+                    "'" + rest.front() + "' means nothing to this sample; see --help");
   std::printf("problem  M %d, N %d, K %d\n", p.m, p.n, p.k);
   run(runtime, device, iterations, p);
   return check(p) ? 0 : 1;

@@ -1,14 +1,14 @@
 // See files.hpp.
 #include "common/files.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <tilejit/error.hpp>
 
@@ -17,7 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what, int number) { throw Error(Stage::argument, Code::io, what + ": " + std::strerror(number)); }
+[[noreturn]] void fail(const std::string& what, int number) {
+  throw Error(Stage::argument, Code::io, what + ": " + std::strerror(number));
+}
 
 /// Interruptions wait until the files are in place.
 class Uninterrupted {

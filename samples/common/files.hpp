@@ -1,7 +1,8 @@
 // Result files that are whole or not there.
 //
-// Decides how a set of files replaces earlier ones. Does not decide names or contents. Invariant: whatever fails, and whenever the
-// program is interrupted, each path has what it had before or all of the new text, and nothing else is left in the folder.
+// Decides how a set of files replaces earlier ones. Does not decide names or contents. Invariant: whatever fails, and
+// whenever the program is interrupted, each path has what it had before or all of the new text, and nothing else is
+// left in the folder.
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace tj::samples {
 
-/// Throws tj::Error(argument, io) that names the folder unless files could be made there, or in the nearest folder above that exists.
+/// Throws tj::Error(argument, io) that names the folder unless files could be made there, or in the nearest folder
+/// above that exists.
 void check_writable(const std::string& folder);
 
 /// (name, text) each, all or none of them; the folder is made where it is not there. Throws tj::Error(argument, io).

@@ -75,7 +75,9 @@ double reference_row(const FmhaArgs& args, const RowPlace& at, Scratch& scratch,
   return largest + std::log(sum);
 }
 
-int thread_count(int wanted) { return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int thread_count(int wanted) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 /// Calls work(thread, index) for every index, handed out in small blocks.
 template <class Work>
@@ -112,7 +114,8 @@ void compare_row(const FmhaArgs& args, const RowPlace& at, Sums& sums) {
   }
   if (!args.lse) return;
   const Tensor& t = *args.lse;
-  const auto value = static_cast<double>(static_cast<const float*>(t.data)[at.batch * t.strides[0] + at.head * t.strides[1] + at.row * t.strides[2]]);
+  const auto value = static_cast<double>(
+      static_cast<const float*>(t.data)[at.batch * t.strides[0] + at.head * t.strides[1] + at.row * t.strides[2]]);
   // Two equal infinities agree; their difference would be NaN.
   const double error = value == lse ? 0.0 : std::abs(value - lse);
   sums.lse_error = std::isnan(error) ? kInfinity : std::max(sums.lse_error, error);
@@ -127,7 +130,8 @@ FmhaReference fmha_reference(const FmhaArgs& args, int threads) {
   result.lse.resize(static_cast<std::size_t>(rows));
   std::vector<Scratch> scratch(static_cast<std::size_t>(thread_count(threads)));
   parallel_for(rows, thread_count(threads), [&](std::size_t thread, std::int64_t i) {
-    result.lse[static_cast<std::size_t>(i)] = reference_row(args, place_of(args, i), scratch[thread], result.o.data() + i * dim);
+    result.lse[static_cast<std::size_t>(i)] =
+        reference_row(args, place_of(args, i), scratch[thread], result.o.data() + i * dim);
   });
   return result;
 }
@@ -144,7 +148,10 @@ FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options)
   parallel_for(result.rows, thread_count(options.threads), [&](std::size_t thread, std::int64_t i) {
     // One random row of every equal share of the rows: distinct, and spread over batches and heads.
     const std::int64_t begin = result.rows_total * i / result.rows, end = result.rows_total * (i + 1) / result.rows;
-    const std::int64_t row = all ? i : begin + static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(end - begin));
+    const std::int64_t row =
+        all ? i
+            : begin + static_cast<std::int64_t>(random_bits(options.seed, static_cast<std::uint64_t>(i)) %
+                                                static_cast<std::uint64_t>(end - begin));
     compare_row(args, place_of(args, row), sums[thread]);
   });
   double difference = 0, reference = 0;
@@ -160,8 +167,9 @@ FmhaComparison compare_fmha(const FmhaArgs& args, const CompareOptions& options)
 
 std::string FmhaComparison::text(DType dtype) const {
   char line[200];
-  std::snprintf(line, sizeof line, "error %.2e (limit %.0e), lse error %.2e (limit %.0e), %lld of %lld rows compared", o_error, max_error(dtype),
-                lse_error, kMaxLseError, static_cast<long long>(rows), static_cast<long long>(rows_total));
+  std::snprintf(line, sizeof line, "error %.2e (limit %.0e), lse error %.2e (limit %.0e), %lld of %lld rows compared",
+                o_error, max_error(dtype), lse_error, kMaxLseError, static_cast<long long>(rows),
+                static_cast<long long>(rows_total));
   return line;
 }
 

@@ -1,6 +1,7 @@
 // Matrix products in f64, and how far a result is from them: for samples.
 //
-// Decides which rows are compared and the metric. Plain loops over host memory. Invariant: a comparison says how many rows it looked at.
+// Decides which rows are compared and the metric. Plain loops over host memory. Invariant: a comparison says how many
+// rows it looked at.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ struct GemmReference {
 };
 
 /// a [m, k] and b [n, k], dense, f16 or bf16.
-GemmReference gemm_reference(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
-                             std::uint64_t seed);
+GemmReference gemm_reference(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b, std::int64_t m,
+                             std::int64_t n, std::int64_t k, DType dtype, std::uint64_t seed);
 
 /// ||d - ref|| / ||ref|| over the rows; NaN where an element is. d is dense [m, n] of `dtype`.
 double gemm_error(const GemmReference& reference, const std::vector<std::uint16_t>& d, DType dtype);

@@ -42,7 +42,11 @@ inline std::uint16_t float_to_bf16(float value) {
 }
 
 /// For f16 and bf16.
-inline float to_float(std::uint16_t bits, DType dtype) { return dtype == DType::bf16 ? bf16_to_float(bits) : half_to_float(bits); }
-inline std::uint16_t from_float(float value, DType dtype) { return dtype == DType::bf16 ? float_to_bf16(value) : float_to_half(value); }
+inline float to_float(std::uint16_t bits, DType dtype) {
+  return dtype == DType::bf16 ? bf16_to_float(bits) : half_to_float(bits);
+}
+inline std::uint16_t from_float(float value, DType dtype) {
+  return dtype == DType::bf16 ? float_to_bf16(value) : float_to_half(value);
+}
 
 }  // namespace tj::samples

@@ -19,7 +19,8 @@ std::string format(const char* pattern, Values... values) {
 }
 
 std::string size_text(const Rung& rung) {
-  return format("%lldx%lldx%lld", static_cast<long long>(rung.m), static_cast<long long>(rung.n), static_cast<long long>(rung.k));
+  return format("%lldx%lldx%lld", static_cast<long long>(rung.m), static_cast<long long>(rung.n),
+                static_cast<long long>(rung.k));
 }
 
 std::string sentence(const std::vector<std::string>& parts) {
@@ -56,19 +57,31 @@ std::vector<std::string> cells(const Ladder& ladder, std::size_t i) {
           sentence(rung.changes)};
 }
 
-const std::vector<std::string> kColumns = {"rung", "M x N x K", "us", "TFLOP/s", "gain", "II", "stages", "roles", "slots", "error", "what the schedule changed"};
+const std::vector<std::string> kColumns = {"rung",
+                                           "M x N x K",
+                                           "us",
+                                           "TFLOP/s",
+                                           "gain",
+                                           "II",
+                                           "stages",
+                                           "roles",
+                                           "slots",
+                                           "error",
+                                           "what the schedule changed"};
 
 }  // namespace
 
 std::vector<std::string> rung_changes(const Rung& before, const Rung& now) {
   std::vector<std::string> changes;
   const auto size = [&](const char* name, std::int64_t was, std::int64_t is) {
-    if (was != is) changes.push_back(format("%s %lld -> %lld", name, static_cast<long long>(was), static_cast<long long>(is)));
+    if (was != is)
+      changes.push_back(format("%s %lld -> %lld", name, static_cast<long long>(was), static_cast<long long>(is)));
   };
   size("M", before.m, now.m);
   size("N", before.n, now.n);
   size("K", before.k, now.k);
-  if (const std::string was = tile_of(before.kernel), is = tile_of(now.kernel); was != is) changes.push_back("tile " + was + " -> " + is);
+  if (const std::string was = tile_of(before.kernel), is = tile_of(now.kernel); was != is)
+    changes.push_back("tile " + was + " -> " + is);
   const std::vector<std::string> words = schedule_changes(before.schedule, now.schedule);
   changes.insert(changes.end(), words.begin(), words.end());
   if (words.empty()) changes.push_back("the same schedule");
@@ -88,7 +101,8 @@ double Ladder::gain(std::size_t rung) const {
 
 std::string Ladder::timing_text() const {
   return (on_model ? std::string("the CPU model's, which say nothing of a GPU; ") : std::string()) +
-         format("%d call%s in a row timed together, median of %d round%s in which the rungs take turns%s", calls, calls == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
+         format("%d call%s in a row timed together, median of %d round%s in which the rungs take turns%s", calls,
+                calls == 1 ? "" : "s", rounds, rounds == 1 ? "" : "s",
                 settle_ms > 0 ? format(", each run for %d ms before it is timed", settle_ms).c_str() : "");
 }
 
@@ -107,7 +121,8 @@ std::string ladder_text(const Ladder& ladder) {
 }
 
 std::string ladder_markdown(const Ladder& ladder) {
-  std::string text = "# The ladder of a matrix product\n\n" + ladder.target + " on " + ladder.device + ", " + ladder.dtype + "; " + ladder.timing_text() + ".\n\n|";
+  std::string text = "# The ladder of a matrix product\n\n" + ladder.target + " on " + ladder.device + ", " +
+                     ladder.dtype + "; " + ladder.timing_text() + ".\n\n|";
   for (const std::string& column : kColumns) text += " " + column + " |";
   text += "\n|";
   for (std::size_t c = 0; c < kColumns.size(); ++c) text += "---|";
@@ -130,11 +145,27 @@ std::string ladder_json(const Ladder& ladder) {
     const Rung& rung = ladder.rungs[i];
     Json slots = Json::object();
     for (const auto& [value, depth] : rung.schedule.slots) slots[value] = depth;
-    out["rungs"].push_back({{"rung", rung.name}, {"kernel", rung.kernel}, {"m", rung.m}, {"n", rung.n}, {"k", rung.k}, {"ms", rung.ms}, {"tflops", rung.tflops()},
-                            {"gain", ladder.gain(i) > 0 ? Json(ladder.gain(i)) : Json(nullptr)}, {"ii", rung.schedule.ii}, {"length", rung.schedule.length},
-                            {"stages", rung.schedule.stages}, {"roles", rung.schedule.roles}, {"slots", slots}, {"cluster", rung.schedule.cluster},
-                            {"persistent", rung.schedule.persistent}, {"certificate", rung.schedule.certificate}, {"changes", rung.changes}, {"error", rung.error},
-                            {"limit", rung.limit}, {"rows_compared", rung.rows_compared}, {"right", rung.right()}});
+    out["rungs"].push_back({{"rung", rung.name},
+                            {"kernel", rung.kernel},
+                            {"m", rung.m},
+                            {"n", rung.n},
+                            {"k", rung.k},
+                            {"ms", rung.ms},
+                            {"tflops", rung.tflops()},
+                            {"gain", ladder.gain(i) > 0 ? Json(ladder.gain(i)) : Json(nullptr)},
+                            {"ii", rung.schedule.ii},
+                            {"length", rung.schedule.length},
+                            {"stages", rung.schedule.stages},
+                            {"roles", rung.schedule.roles},
+                            {"slots", slots},
+                            {"cluster", rung.schedule.cluster},
+                            {"persistent", rung.schedule.persistent},
+                            {"certificate", rung.schedule.certificate},
+                            {"changes", rung.changes},
+                            {"error", rung.error},
+                            {"limit", rung.limit},
+                            {"rows_compared", rung.rows_compared},
+                            {"right", rung.right()}});
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,6 +1,7 @@
 // A ladder of kernels as a table, JSON and Markdown.
 //
-// Decides columns, units and keys, and what is said of sizes and tiles. Measures nothing. Invariant: the three say the same.
+// Decides columns, units and keys, and what is said of sizes and tiles. Measures nothing. Invariant: the three say the
+// same.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,19 @@ struct Rung {
   std::int64_t m = 0, n = 0, k = 0;
   double ms = 0, error = 0, limit = 0;
   std::int64_t rows_compared = 0;
-  bool guarded = true;       ///< nothing was written beside the result
+  bool guarded = true;  ///< nothing was written beside the result
   ScheduleFacts schedule;
   std::vector<std::string> changes;  ///< since the rung before
 
-  double tflops() const { return ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms * 1e-9 : 0; }
+  double tflops() const {
+    return ms > 0 ? 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / ms * 1e-9 : 0;
+  }
   bool right() const { return error <= limit && guarded; }  ///< false for NaN
 };
 
 struct Ladder {
   std::string target, device, dtype;
-  bool on_model = false;     ///< times are the model's
+  bool on_model = false;      ///< times are the model's
   int settle_ms = 0;          ///< that a rung ran for before each time
   int rounds = 1, calls = 1;  ///< the time of a rung is the median over rounds of the mean over calls
   std::vector<Rung> rungs;

@@ -38,7 +38,8 @@ class HeaderParser {
         array.dtype = dtype(string());
         seen_ |= 1;
       } else if (key == "fortran_order") {
-        if (boolean()) refuse(Code::unsupported, path_, "fortran_order is True; allowed: C order (numpy.ascontiguousarray)");
+        if (boolean())
+          refuse(Code::unsupported, path_, "fortran_order is True; allowed: C order (numpy.ascontiguousarray)");
         seen_ |= 2;
       } else if (key == "shape") {
         array.shape = tuple();
@@ -56,7 +57,9 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void bad(const std::string& what) { refuse(Code::invalid_argument, path_, "not a .npy header: " + what + " in " + text_); }
+  [[noreturn]] void bad(const std::string& what) {
+    refuse(Code::invalid_argument, path_, "not a .npy header: " + what + " in " + text_);
+  }
 
   void skip_space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -104,7 +107,8 @@ class HeaderParser {
     std::int64_t value = 0;
     const std::size_t begin = at_;
     for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_)
-      if (__builtin_mul_overflow(value, std::int64_t{10}, &value) || __builtin_add_overflow(value, std::int64_t{text_[at_] - '0'}, &value))
+      if (__builtin_mul_overflow(value, std::int64_t{10}, &value) ||
+          __builtin_add_overflow(value, std::int64_t{text_[at_] - '0'}, &value))
         bad("a size that does not fit 64 bits");
     if (at_ == begin) bad("a size that is no number");
     return value;
@@ -125,7 +129,8 @@ class HeaderParser {
 std::size_t data_bytes(const std::string& path, const Array& array) {
   std::int64_t bytes = size_of(array.dtype);
   for (const std::int64_t size : array.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes)) refuse(Code::invalid_argument, path, "its shape does not fit 64 bits of bytes");
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      refuse(Code::invalid_argument, path, "its shape does not fit 64 bits of bytes");
   return static_cast<std::size_t>(bytes);
 }
 
@@ -140,14 +145,16 @@ std::string read_exactly(std::ifstream& file, const std::string& path, std::size
 std::string read_header(std::ifstream& file, const std::string& path) {
   const std::string start = read_exactly(file, path, kMagicBytes + 2, "the magic number");
   if (start.compare(0, kMagicBytes, kMagic, kMagicBytes) != 0)
-    refuse(Code::invalid_argument, path, "no .npy file (the magic number is missing); allowed: what numpy.save() writes");
+    refuse(Code::invalid_argument, path,
+           "no .npy file (the magic number is missing); allowed: what numpy.save() writes");
   const int version = static_cast<unsigned char>(start[kMagicBytes]);
   if (version < 1 || version > 3)
     refuse(Code::unsupported, path, "format version " + std::to_string(version) + "; allowed: 1, 2, 3");
   const std::string length_text = read_exactly(file, path, version == 1 ? 2 : 4, "the header length");
   std::size_t length = 0;
   for (std::size_t i = length_text.size(); i-- > 0;) length = length << 8 | static_cast<unsigned char>(length_text[i]);
-  if (length > kMaxHeaderBytes) refuse(Code::invalid_argument, path, "header of " + std::to_string(length) + " bytes; allowed: at most 65536");
+  if (length > kMaxHeaderBytes)
+    refuse(Code::invalid_argument, path, "header of " + std::to_string(length) + " bytes; allowed: at most 65536");
   return read_exactly(file, path, length, "the header");
 }
 
@@ -170,7 +177,8 @@ Array read_npy(const std::string& path) {
   file.seekg(0, std::ios::end);
   const auto present = static_cast<std::size_t>(static_cast<std::streamoff>(file.tellg()) - begin);
   if (present != wanted)
-    refuse(Code::invalid_argument, path, "holds " + std::to_string(present) + " bytes of data; its shape needs " + std::to_string(wanted));
+    refuse(Code::invalid_argument, path,
+           "holds " + std::to_string(present) + " bytes of data; its shape needs " + std::to_string(wanted));
   file.seekg(begin);
   array.bytes.resize(wanted);
   file.read(reinterpret_cast<char*>(array.bytes.data()), static_cast<std::streamsize>(wanted));
@@ -180,9 +188,12 @@ Array read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, const Array& array) {
   if (array.dtype != DType::f16 && array.dtype != DType::f32)
-    refuse(Code::unsupported, path, std::string("dtype is ") + to_string(array.dtype) + "; allowed: f16, f32 (.npy knows no bf16)");
-  if (array.bytes.size() != data_bytes(path, array)) refuse(Code::invalid_argument, path, "the array's bytes do not match its shape");
-  std::string header = std::string("{'descr': '") + (array.dtype == DType::f16 ? "<f2" : "<f4") + "', 'fortran_order': False, 'shape': (";
+    refuse(Code::unsupported, path,
+           std::string("dtype is ") + to_string(array.dtype) + "; allowed: f16, f32 (.npy knows no bf16)");
+  if (array.bytes.size() != data_bytes(path, array))
+    refuse(Code::invalid_argument, path, "the array's bytes do not match its shape");
+  std::string header = std::string("{'descr': '") + (array.dtype == DType::f16 ? "<f2" : "<f4") +
+                       "', 'fortran_order': False, 'shape': (";
   for (const std::int64_t size : array.shape) header += std::to_string(size) + ",";
   header += "), }";
   while ((kMagicBytes + 4 + header.size() + 1) % 64 != 0) header += ' ';  // the data starts on a multiple of 64 bytes
@@ -190,7 +201,8 @@ void write_npy(const std::string& path, const Array& array) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!file) refuse(Code::io, path, std::string("cannot be written: ") + std::strerror(errno));
   file.write(kMagic, kMagicBytes);
-  const char version_and_length[4] = {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  const char version_and_length[4] = {1, 0, static_cast<char>(header.size() & 0xff),
+                                      static_cast<char>(header.size() >> 8)};
   file.write(version_and_length, sizeof version_and_length);
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
   file.write(reinterpret_cast<const char*>(array.bytes.data()), static_cast<std::streamsize>(array.bytes.size()));

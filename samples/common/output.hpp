@@ -1,6 +1,7 @@
 // The end of a sample's main(): whether all that was printed has been written.
 //
-// Decides the exit status of a sample whose output is closed, full or read by nobody. Invariant: 0 is given only of what was also written.
+// Decides the exit status of a sample whose output is closed, full or read by nobody. Invariant: 0 is given only of
+// what was also written.
 #pragma once
 
 namespace tj::samples {

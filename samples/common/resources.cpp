@@ -11,9 +11,11 @@ namespace tj::samples {
 std::string resources(const std::string& sample) {
   std::error_code problem;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", problem);
-  const std::filesystem::path folder = (program.parent_path().parent_path() / "share/tilejit/samples" / sample).lexically_normal();
+  const std::filesystem::path folder =
+      (program.parent_path().parent_path() / "share/tilejit/samples" / sample).lexically_normal();
   if (problem || !std::filesystem::is_directory(folder, problem))
-    throw Error(Stage::argument, Code::not_found, "the sample's files are not at " + folder.string() + "; build or install the samples with theirs");
+    throw Error(Stage::argument, Code::not_found,
+                "the sample's files are not at " + folder.string() + "; build or install the samples with theirs");
   return folder.string();
 }
 

@@ -18,9 +18,12 @@ template <class T>
 T value_of(const Json& object, const char* key, T otherwise) {
   if (!object.is_object() || !object.contains(key)) return otherwise;
   const Json& value = object[key];
-  if constexpr (std::is_same_v<T, std::string>) return value.is_string() ? value.get<T>() : otherwise;
-  else if constexpr (std::is_same_v<T, bool>) return value.is_boolean() ? value.get<T>() : otherwise;
-  else return value.is_number() ? value.get<T>() : otherwise;
+  if constexpr (std::is_same_v<T, std::string>)
+    return value.is_string() ? value.get<T>() : otherwise;
+  else if constexpr (std::is_same_v<T, bool>)
+    return value.is_boolean() ? value.get<T>() : otherwise;
+  else
+    return value.is_number() ? value.get<T>() : otherwise;
 }
 
 const Json& list(const Json& root, const char* key) {
@@ -36,7 +39,9 @@ std::string joined(const Names& words) {
 
 std::string number(int value) { return std::to_string(value); }
 std::string step(int from, int to) { return number(from) + " -> " + number(to); }
-std::string count(std::size_t n, const char* one, const char* many) { return std::to_string(n) + " " + (n == 1 ? one : many); }
+std::string count(std::size_t n, const char* one, const char* many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
+}
 
 const ScheduleFacts::Node* find(const ScheduleFacts& facts, const std::string& name) {
   for (const auto& node : facts.nodes)
@@ -61,9 +66,12 @@ Names nodes_of(const ScheduleFacts& facts, const std::string& role) {
 
 void add_nodes(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
   const Names gone = lacking(before, now), fresh = lacking(now, before);
-  if (!gone.empty() && !fresh.empty()) changes.push_back(joined(fresh) + " in the place of " + joined(gone));
-  else if (!fresh.empty()) changes.push_back(joined(fresh) + " besides");
-  else if (!gone.empty()) changes.push_back("without " + joined(gone));
+  if (!gone.empty() && !fresh.empty())
+    changes.push_back(joined(fresh) + " in the place of " + joined(gone));
+  else if (!fresh.empty())
+    changes.push_back(joined(fresh) + " besides");
+  else if (!gone.empty())
+    changes.push_back("without " + joined(gone));
 }
 
 /// Which nodes are apart that were together, as the roles of now; said once a role that is new.
@@ -85,7 +93,9 @@ void add_units(const ScheduleFacts& before, const ScheduleFacts& now, Names& cha
   Names units;
   for (const auto& [unit, percent] : now.busy)
     for (const auto& [old, was] : before.busy)
-      if (old == unit && std::lround(was) != std::lround(percent)) units.push_back(unit + " " + std::to_string(std::lround(was)) + "% -> " + std::to_string(std::lround(percent)) + "%");
+      if (old == unit && std::lround(was) != std::lround(percent))
+        units.push_back(unit + " " + std::to_string(std::lround(was)) + "% -> " + std::to_string(std::lround(percent)) +
+                        "%");
   if (!units.empty()) changes.push_back("busy: " + joined(units));
 }
 
@@ -94,13 +104,16 @@ void add_slots(const ScheduleFacts& before, const ScheduleFacts& now, Names& cha
   for (const auto& [value, slots] : now.slots)
     for (const auto& [old, was] : before.slots)
       if (old == value && was != slots) moved[{was, slots}].push_back(value);
-  for (const auto& [from_to, values] : moved) changes.push_back(joined(values) + ": " + step(from_to.first, from_to.second) + " slots");
+  for (const auto& [from_to, values] : moved)
+    changes.push_back(joined(values) + ": " + step(from_to.first, from_to.second) + " slots");
 }
 
 void add_sharers(const ScheduleFacts& before, const ScheduleFacts& now, Names& changes) {
   for (const auto& [value, blocks] : now.sharers)
     for (const auto& [old, was] : before.sharers)
-      if (old == value && was != blocks) changes.push_back(value + ": one copy for " + number(was) + " -> " + count(static_cast<std::size_t>(blocks), "block", "blocks"));
+      if (old == value && was != blocks)
+        changes.push_back(value + ": one copy for " + number(was) + " -> " +
+                          count(static_cast<std::size_t>(blocks), "block", "blocks"));
 }
 
 /// Which nodes run behind which, where that is new.
@@ -110,7 +123,8 @@ void add_stages(const ScheduleFacts& before, const ScheduleFacts& now, Names& ch
   Names ahead, behind;
   for (const auto& node : now.nodes)
     if (node.loop) (node.stage == 0 ? ahead : behind).push_back(node.name);
-  if (!ahead.empty() && !behind.empty()) text += ": " + joined(ahead) + " of a later iteration beside " + joined(behind);
+  if (!ahead.empty() && !behind.empty())
+    text += ": " + joined(ahead) + " of a later iteration beside " + joined(behind);
   changes.push_back(text);
 }
 
@@ -134,13 +148,15 @@ ScheduleFacts schedule_facts(const std::string& schedule_json) {
   facts.certificate = value_of(root, "certificate", std::string());
   for (const Json& node : list(root, "nodes")) {
     const bool loop = value_of(node, "scope", std::string("iteration")) == "iteration";
-    facts.nodes.push_back({value_of(node, "name", std::string("?")), value_of(node, "role", std::string("?")), value_of(node, "cycle", 0), value_of(node, "stage", 0), loop});
+    facts.nodes.push_back({value_of(node, "name", std::string("?")), value_of(node, "role", std::string("?")),
+                           value_of(node, "cycle", 0), value_of(node, "stage", 0), loop});
     facts.stages = std::max(facts.stages, facts.nodes.back().stage + 1);
   }
   for (const Json& unit : list(root, "units")) {
     const double cycles = value_of(unit, "cycles", 0.0), capacity = value_of(unit, "capacity", 1.0);
     if (cycles > 0 && capacity > 0 && facts.ii > 0)
-      facts.busy.emplace_back(value_of(unit, "name", std::string("?")), 100 * facts.blocks_per_sm * cycles / (capacity * facts.ii));
+      facts.busy.emplace_back(value_of(unit, "name", std::string("?")),
+                              100 * facts.blocks_per_sm * cycles / (capacity * facts.ii));
   }
   for (const Json& role : list(root, "roles")) facts.roles.push_back(value_of(role, "name", std::string("?")));
   for (const Json& ring : list(root, "rings")) {
@@ -161,10 +177,15 @@ std::vector<std::string> schedule_changes(const ScheduleFacts& before, const Sch
   add_stages(before, now, changes);
   if (before.length != now.length) changes.push_back("length " + step(before.length, now.length));
   if (before.cluster != now.cluster) changes.push_back("blocks in clusters: " + step(before.cluster, now.cluster));
-  if (before.pairs != now.pairs) changes.push_back(now.pairs ? "products of a block each -> of pairs of blocks" : "products of pairs of blocks -> of a block each");
+  if (before.pairs != now.pairs)
+    changes.push_back(now.pairs ? "products of a block each -> of pairs of blocks"
+                                : "products of pairs of blocks -> of a block each");
   add_sharers(before, now, changes);
-  if (before.blocks_per_sm != now.blocks_per_sm) changes.push_back("blocks side by side on an SM: " + step(before.blocks_per_sm, now.blocks_per_sm));
-  if (before.persistent != now.persistent) changes.push_back(now.persistent ? "a block a tile -> blocks that stay for several, in groups of rows" : "blocks of several tiles -> a block a tile");
+  if (before.blocks_per_sm != now.blocks_per_sm)
+    changes.push_back("blocks side by side on an SM: " + step(before.blocks_per_sm, now.blocks_per_sm));
+  if (before.persistent != now.persistent)
+    changes.push_back(now.persistent ? "a block a tile -> blocks that stay for several, in groups of rows"
+                                     : "blocks of several tiles -> a block a tile");
   return changes;
 }
 

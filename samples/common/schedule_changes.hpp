@@ -1,7 +1,7 @@
 // Two schedules of one problem, in words: what the second does that the first does not.
 //
-// Decides what counts as a change and how it is said. Every word follows from the schedules; nothing is known of the kernels.
-// Invariant: equal schedules give no words.
+// Decides what counts as a change and how it is said. Every word follows from the schedules; nothing is known of the
+// kernels. Invariant: equal schedules give no words.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct ScheduleFacts {
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, double>> busy;  ///< per unit that the loop uses, its part of the time in percent
   std::vector<std::string> roles;
-  std::vector<std::pair<std::string, int>> slots;  ///< per value that has a ring
+  std::vector<std::pair<std::string, int>> slots;    ///< per value that has a ring
   std::vector<std::pair<std::string, int>> sharers;  ///< per value, blocks that one copy serves
 
   /// "a 2, b 2"; "none".

@@ -45,19 +45,25 @@ std::string schedule_summary(const std::string& schedule_json, const std::string
     stages = std::max(stages, std::strtol(stage.c_str(), nullptr, 10) + 1);
     if (!nodes_of_role.count(role)) order.push_back(role);
     const std::string scope = word(node, "scope");  // what runs once a tile has no cycle of its own
-    nodes_of_role[role] += " " + first_word(node, {"name"}) + (scope.empty() || scope == "iteration" ? "@" + first_word(node, {"cycle"}) : "");
+    nodes_of_role[role] += " " + first_word(node, {"name"}) +
+                           (scope.empty() || scope == "iteration" ? "@" + first_word(node, {"cycle"}) : "");
   }
-  std::string text = "II " + first_word(root, {"ii"}) + " cycles (" + (word(root, "proven_ii") == "true" ? "proven" : "not proven") + "), length " +
+  std::string text = "II " + first_word(root, {"ii"}) + " cycles (" +
+                     (word(root, "proven_ii") == "true" ? "proven" : "not proven") + "), length " +
                      first_word(root, {"length"}) + ", " + std::to_string(stages) + " stages";
   std::map<std::string, std::string> size_of_role;
   for (const Json& role : list(root, "roles"))
-    size_of_role[first_word(role, {"name"})] = " (" + first_word(role, {"warps"}) + (first_word(role, {"warps"}) == "1" ? " warp, " : " warps, ") +
+    size_of_role[first_word(role, {"name"})] = " (" + first_word(role, {"warps"}) +
+                                               (first_word(role, {"warps"}) == "1" ? " warp, " : " warps, ") +
                                                first_word(role, {"registers"}) + " registers a thread)";
-  for (const std::string& role : order) text += "\n" + indent + "role " + role + size_of_role[role] + ":" + nodes_of_role[role];
+  for (const std::string& role : order)
+    text += "\n" + indent + "role " + role + size_of_role[role] + ":" + nodes_of_role[role];
   std::string rings;
-  for (const Json& ring : list(root, "rings")) rings += " " + first_word(ring, {"name", "value"}) + " x" + first_word(ring, {"slots", "depth"});
+  for (const Json& ring : list(root, "rings"))
+    rings += " " + first_word(ring, {"name", "value"}) + " x" + first_word(ring, {"slots", "depth"});
   if (!rings.empty()) text += "\n" + indent + "rings:" + rings;
-  if (const std::string certificate = word(root, "certificate"); !certificate.empty()) text += "\n" + indent + certificate;
+  if (const std::string certificate = word(root, "certificate"); !certificate.empty())
+    text += "\n" + indent + certificate;
   return text;
 }
 

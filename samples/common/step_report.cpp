@@ -21,28 +21,44 @@ std::string format(const char* pattern, Values... values) {
 
 long long wide(std::int64_t value) { return static_cast<long long>(value); }
 
-const Lines kColumns = {"seq len", "step", "name", "latency (ms)", "TFLOP/s", "vs baseline", "vs previous", "right", "error", "II", "slots", "busy, as scheduled"};
+const Lines kColumns = {"seq len",     "step",  "name",  "latency (ms)", "TFLOP/s", "vs baseline",
+                        "vs previous", "right", "error", "II",           "slots",   "busy, as scheduled"};
 
 /// Where the schedule says that the time goes: the part of it that each unit is held.
 std::string busy_text(const ScheduleFacts& schedule) {
   std::string text;
-  for (const auto& [unit, percent] : schedule.busy) text += format("%s%s %.0f%%", text.empty() ? "" : ", ", unit.c_str(), percent);
+  for (const auto& [unit, percent] : schedule.busy)
+    text += format("%s%s %.0f%%", text.empty() ? "" : ", ", unit.c_str(), percent);
   return text;
 }
 
 Lines cells(const StepResult& r) {
-  return {std::to_string(r.seq_len), r.step, r.name, format("%.3f", r.latency_ms), format("%.4g", r.tflops), format("%.2fx", r.gain_baseline), format("%.2fx", r.gain_previous),
-          r.right ? "yes" : "NO", format("%.1e", r.reference.o_error), std::to_string(r.schedule.ii), r.schedule.slots_text(), busy_text(r.schedule)};
+  return {std::to_string(r.seq_len),
+          r.step,
+          r.name,
+          format("%.3f", r.latency_ms),
+          format("%.4g", r.tflops),
+          format("%.2fx", r.gain_baseline),
+          format("%.2fx", r.gain_previous),
+          r.right ? "yes" : "NO",
+          format("%.1e", r.reference.o_error),
+          std::to_string(r.schedule.ii),
+          r.schedule.slots_text(),
+          busy_text(r.schedule)};
 }
 
 Lines problem_lines(const StepReport& report) {
-  return {format("batch %lld, heads %lld, head dim %lld, %s, %s", wide(report.batch), wide(report.heads), wide(report.head_dim), to_string(report.dtype), report.causal ? "causal" : "full"),
-          "target " + report.target + " on " + report.device, format("data normal random, seed %llu", static_cast<unsigned long long>(report.seed)), "times " + report.timing_text()};
+  return {format("batch %lld, heads %lld, head dim %lld, %s, %s", wide(report.batch), wide(report.heads),
+                 wide(report.head_dim), to_string(report.dtype), report.causal ? "causal" : "full"),
+          "target " + report.target + " on " + report.device,
+          format("data normal random, seed %llu", static_cast<unsigned long long>(report.seed)),
+          "times " + report.timing_text()};
 }
 
 std::string line_of(const Lines& words, const std::vector<std::size_t>& widths) {
   std::string line = "|";
-  for (std::size_t i = 0; i < words.size(); ++i) line += " " + words[i] + std::string(widths[i] - std::min(widths[i], words[i].size()), ' ') + " |";
+  for (std::size_t i = 0; i < words.size(); ++i)
+    line += " " + words[i] + std::string(widths[i] - std::min(widths[i], words[i].size()), ' ') + " |";
   return line;
 }
 
@@ -53,12 +69,15 @@ bool StepReport::right() const {
 }
 
 std::string StepReport::timing_text() const {
-  const std::string settled = settle_ms > 0 ? format(", each run for %d ms before it is timed", settle_ms) : std::string();
-  return (on_model ? "of the CPU model, which say nothing of a GPU; " : "") + format("median of %d, steps in turns", iterations) + settled;
+  const std::string settled =
+      settle_ms > 0 ? format(", each run for %d ms before it is timed", settle_ms) : std::string();
+  return (on_model ? "of the CPU model, which say nothing of a GPU; " : "") +
+         format("median of %d, steps in turns", iterations) + settled;
 }
 
 std::vector<std::string> head_lines(const StepReport& report, const std::vector<std::int64_t>& seq_lens) {
-  Lines lines = {std::string(80, '='), "Attention, step by step: each step is the same kernel, held to one thing less", std::string(80, '=')};
+  Lines lines = {std::string(80, '='), "Attention, step by step: each step is the same kernel, held to one thing less",
+                 std::string(80, '=')};
   for (const std::string& line : problem_lines(report)) lines.push_back("  " + line);
   std::string lengths;
   for (const std::int64_t each : seq_lens) lengths += (lengths.empty() ? "" : ", ") + std::to_string(each);
@@ -67,14 +86,21 @@ std::vector<std::string> head_lines(const StepReport& report, const std::vector<
 }
 
 std::vector<std::string> step_lines(const StepReport& report, const StepResult& r) {
-  Lines lines = {"", std::string(60, '-'), format("Sequence length %lld, step %s: %s", wide(r.seq_len), r.step.c_str(), r.name.c_str()), std::string(60, '-'), r.description, "Changes:"};
+  Lines lines = {"",
+                 std::string(60, '-'),
+                 format("Sequence length %lld, step %s: %s", wide(r.seq_len), r.step.c_str(), r.name.c_str()),
+                 std::string(60, '-'),
+                 r.description,
+                 "Changes:"};
   for (const std::string& change : r.key_changes) lines.push_back("  - " + change);
   lines.push_back("Kernel:      " + r.kernel);
   lines.push_back(format("Latency:     %.3f ms", r.latency_ms));
   lines.push_back(format("Throughput:  %.4g TFLOP/s", r.tflops));
-  lines.push_back(format("Gain:        %.2fx over the baseline, %.2fx over the step before", r.gain_baseline, r.gain_previous));
+  lines.push_back(
+      format("Gain:        %.2fx over the baseline, %.2fx over the step before", r.gain_baseline, r.gain_previous));
   lines.push_back(format("Right:       %s; against f64: ", r.right ? "yes" : "NO") + r.reference.text(report.dtype));
-  lines.push_back(format("             against the baseline: %.2e (limit %.0e)", r.baseline_error, max_error(report.dtype)));
+  lines.push_back(
+      format("             against the baseline: %.2e (limit %.0e)", r.baseline_error, max_error(report.dtype)));
   return lines;
 }
 
@@ -115,7 +141,9 @@ std::string steps_markdown(const StepReport& report) {
   for (std::size_t i = 0; i < kColumns.size(); ++i) text += "---|";
   text += "\n";
   for (const StepResult& result : report.results) row(cells(result));
-  text += "\nError: of the output against f64; right: that, the log-sum-exp and the distance from the baseline's output within their limits.\n\n## The steps\n";
+  text +=
+      "\nError: of the output against f64; right: that, the log-sum-exp and the distance from the baseline's output "
+      "within their limits.\n\n## The steps\n";
   Lines told;
   for (const StepResult& result : report.results) {
     if (std::find(told.begin(), told.end(), result.step) != told.end()) continue;
@@ -125,25 +153,54 @@ std::string steps_markdown(const StepReport& report) {
     text += "\n";
     for (const StepResult& each : report.results)
       if (each.step == result.step)
-        text += format("- sequence length %lld: %.3f ms, %.4g TFLOP/s, %.2fx the baseline\n", wide(each.seq_len), each.latency_ms, each.tflops, each.gain_baseline);
+        text += format("- sequence length %lld: %.3f ms, %.4g TFLOP/s, %.2fx the baseline\n", wide(each.seq_len),
+                       each.latency_ms, each.tflops, each.gain_baseline);
   }
   return text;
 }
 
 std::string steps_json(const StepReport& report) {
-  Json out = {{"target", report.target}, {"device", report.device}, {"on_model", report.on_model}, {"batch", report.batch}, {"heads", report.heads}, {"head_dim", report.head_dim},
-              {"dtype", to_string(report.dtype)}, {"causal", report.causal}, {"iterations", report.iterations}, {"settle_ms", report.settle_ms}, {"seed", report.seed}, {"right", report.right()}};
+  Json out = {{"target", report.target},
+              {"device", report.device},
+              {"on_model", report.on_model},
+              {"batch", report.batch},
+              {"heads", report.heads},
+              {"head_dim", report.head_dim},
+              {"dtype", to_string(report.dtype)},
+              {"causal", report.causal},
+              {"iterations", report.iterations},
+              {"settle_ms", report.settle_ms},
+              {"seed", report.seed},
+              {"right", report.right()}};
   out["results"] = Json::array();
   for (const StepResult& r : report.results) {
     Json slots = Json::object();
     for (const auto& [value, depth] : r.schedule.slots) slots[value] = depth;
     Json busy = Json::object();
     for (const auto& [unit, percent] : r.schedule.busy) busy[unit] = percent;
-    out["results"].push_back({{"seq_len", r.seq_len}, {"step", r.step}, {"name", r.name}, {"description", r.description}, {"kernel", r.kernel}, {"latency_ms", r.latency_ms},
-                              {"tflops", r.tflops}, {"gain_vs_baseline", r.gain_baseline}, {"gain_vs_previous", r.gain_previous}, {"right", r.right}, {"error", r.reference.o_error},
-                              {"limit", max_error(report.dtype)}, {"lse_error", r.reference.lse_error}, {"rows_compared", r.reference.rows}, {"error_vs_baseline", r.baseline_error},
-                              {"key_changes", r.key_changes}, {"ii", r.schedule.ii}, {"length", r.schedule.length}, {"stages", r.schedule.stages}, {"slots", slots},
-                              {"blocks_per_sm", r.schedule.blocks_per_sm}, {"busy_percent", busy}, {"certificate", r.schedule.certificate}});
+    out["results"].push_back({{"seq_len", r.seq_len},
+                              {"step", r.step},
+                              {"name", r.name},
+                              {"description", r.description},
+                              {"kernel", r.kernel},
+                              {"latency_ms", r.latency_ms},
+                              {"tflops", r.tflops},
+                              {"gain_vs_baseline", r.gain_baseline},
+                              {"gain_vs_previous", r.gain_previous},
+                              {"right", r.right},
+                              {"error", r.reference.o_error},
+                              {"limit", max_error(report.dtype)},
+                              {"lse_error", r.reference.lse_error},
+                              {"rows_compared", r.reference.rows},
+                              {"error_vs_baseline", r.baseline_error},
+                              {"key_changes", r.key_changes},
+                              {"ii", r.schedule.ii},
+                              {"length", r.schedule.length},
+                              {"stages", r.schedule.stages},
+                              {"slots", slots},
+                              {"blocks_per_sm", r.schedule.blocks_per_sm},
+                              {"busy_percent", busy},
+                              {"certificate", r.schedule.certificate}});
   }
   out["log"] = report.log;
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

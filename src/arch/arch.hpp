@@ -1,8 +1,9 @@
 // What the rest needs to know of an architecture, as data.
 //
 // Decides units, rates, capacities, latencies and which template folder and compiler serve an arch. One data-only file
-// per arch beside this; options.cpp makes more, with less in them. Invariant: no code outside this folder decides by an arch's name; the compilers'
-// backends (src/compile) alone read its number, to know whether the compiler at hand is new enough for it.
+// per arch beside this; options.cpp makes more, with less in them. Invariant: no code outside this folder decides by an
+// arch's name; the compilers' backends (src/compile) alone read its number, to know whether the compiler at hand is new
+// enough for it.
 #pragma once
 
 #include <cstdint>
@@ -27,32 +28,35 @@ struct Fact {
 };
 
 struct Arch {
-  std::string name;       ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
-  std::string base = {};  ///< then that other one's name; else empty
-  std::string vendor;     ///< "nvidia", "amd"
-  std::string family;     ///< which node bodies serve it, the suffix of kernel_templates/ops/: "sm90"
-  std::string primitives; ///< its file of kernel_templates/arch/, without the suffix: "sm90"
-  std::string compiler;   ///< "nvrtc", "hiprtc"
+  std::string
+      name;  ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
+  std::string base = {};                   ///< then that other one's name; else empty
+  std::string vendor;                      ///< "nvidia", "amd"
+  std::string family;                      ///< which node bodies serve it, the suffix of kernel_templates/ops/: "sm90"
+  std::string primitives;                  ///< its file of kernel_templates/arch/, without the suffix: "sm90"
+  std::string compiler;                    ///< "nvrtc", "hiprtc"
   int device_major = 0, device_minor = 0;  ///< compute capability that runs it
   std::vector<std::pair<int, int>> further_devices = {};  ///< others that its code is for, having no arch of their own
-  std::vector<std::string> device_names = {};  ///< where devices go by names (gcnArchName without its features), those that run it; no capability then
+  std::vector<std::string> device_names =
+      {};  ///< where devices go by names (gcnArchName without its features), those that run it; no capability then
   std::vector<Unit> units;
   std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
   std::int64_t smem_per_block_bytes = 0;
-  std::int64_t smem_per_sm_bytes = 0;    ///< what blocks that run side by side on an SM share
-  std::int64_t smem_reserved_bytes = 0;  ///< of it, that each of them takes beyond its own
+  std::int64_t smem_per_sm_bytes = 0;                ///< what blocks that run side by side on an SM share
+  std::int64_t smem_reserved_bytes = 0;              ///< of it, that each of them takes beyond its own
   std::map<std::string, std::int64_t> memory_bytes;  ///< further spaces that a block has on chip: "TMEM"
   std::int64_t registers_per_sm = 0;
   int max_registers_per_thread = 255;
-  int register_step = 8;   ///< granularity of per-role register counts
-  bool register_roles = false;  ///< registers can move between roles at run time
+  int register_step = 8;           ///< granularity of per-role register counts
+  bool register_roles = false;     ///< registers can move between roles at run time
   bool overlapped_launch = false;  ///< a grid can wait by itself for those before it in its stream
-  bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without them the only one is that of the whole block
-  int max_cluster = 1;     ///< blocks that can always run together and reach each other's shared memory
+  bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without them the only one is
+                                ///< that of the whole block
+  int max_cluster = 1;          ///< blocks that can always run together and reach each other's shared memory
   int warp_size = 32;
   int warps_per_group = 4;  ///< warps that share one register count; 1 where registers never move
-  int sm_count = 0;        ///< of the usual product, for predictions only
-  double clock_ghz = 0;    ///< sustained, for predictions only
+  int sm_count = 0;         ///< of the usual product, for predictions only
+  double clock_ghz = 0;     ///< sustained, for predictions only
 
   /// What the arch's compiler calls it: "sm_90", whatever the options.
   const std::string& compiler_name() const { return base.empty() ? name : base; }
@@ -75,18 +79,20 @@ struct Target {
 const std::vector<const Arch*>& all();
 /// Null when none of them has this name, nor one that parse_arch has made.
 const Arch* find(std::string_view name);
-/// By name, with options or without: "sm_90+copies=threads+smem=99K". The same arch for the same options in any order; it lives as long as
-/// the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any thread may call it.
+/// By name, with options or without: "sm_90+copies=threads+smem=99K". The same arch for the same options in any order;
+/// it lives as long as the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any thread
+/// may call it.
 const Arch& parse_arch(std::string_view name);
 /// What an op asks of an arch that it can be scheduled for.
 struct Needs {
   std::vector<std::string> units, facts;
   std::vector<std::string> families = {};  ///< that there are node bodies for; empty: any
 };
-/// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all. Without
-/// node bodies nothing else is looked at.
+/// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all.
+/// Without node bodies nothing else is looked at.
 std::string lacks(const Arch& arch, const Needs& needs);
-/// Throws tj::Error(target, unsupported) when something is lacking, naming it, the archs that have all, and first of them those of the same devices.
+/// Throws tj::Error(target, unsupported) when something is lacking, naming it, the archs that have all, and first of
+/// them those of the same devices.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The same where an op has node bodies of several kinds, each for its own families.
 void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds);

@@ -1,8 +1,9 @@
-// Targets with options: "sm_90+copies=threads+smem=99K" is an arch with less than sm_90 has, so that one device stands for others.
+// Targets with options: "sm_90+copies=threads+smem=99K" is an arch with less than sm_90 has, so that one device stands
+// for others.
 //
-// Decides which options there are, what each takes away, and the one name of each result: what a target already is or has is left out, the
-// rest stands in a fixed order. Does not decide what runs: an arch made here is data like any other. Invariant: nothing is ever added, and
-// an arch that was made lives, at one address, as long as the process.
+// Decides which options there are, what each takes away, and the one name of each result: what a target already is or
+// has is left out, the rest stands in a fixed order. Does not decide what runs: an arch made here is data like any
+// other. Invariant: nothing is ever added, and an arch that was made lives, at one address, as long as the process.
 #include "arch/options.hpp"
 
 #include <algorithm>
@@ -33,8 +34,14 @@ constexpr std::int64_t kSmemStep = 128;
 constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
 constexpr std::string_view kCopyEngine = "TMA";
 // What is measured of the engine alone and of blocks that share copies; who copies by threads has none of it.
-constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",           "copy_cycles_per_kb",        "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle",
-                                                 "sustained_copy_bytes_per_cycle", "loaded_copy_cycles_per_kb", "multicast_copy_factor",   "cluster_start_cycles"};
+constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
+                                                 "copy_cycles_per_kb",
+                                                 "copy_outside_row_cycles",
+                                                 "unaligned_copy_bytes_per_cycle",
+                                                 "sustained_copy_bytes_per_cycle",
+                                                 "loaded_copy_cycles_per_kb",
+                                                 "multicast_copy_factor",
+                                                 "cluster_start_cycles"};
 
 struct Less {
   bool thread_copies = false;
@@ -49,23 +56,30 @@ template <class... Parts>
 std::string size_text(std::int64_t bytes) { return bytes % kKilobyte == 0 ? cat(bytes / kKilobyte, "K") : cat(bytes); }
 
 /// A cap on what `of` has, which is `most` on that arch.
-std::int64_t read_smem(std::string_view text, std::string_view key, std::string_view value, const Arch& base, std::int64_t most, const char* of) {
+std::int64_t read_smem(std::string_view text, std::string_view key, std::string_view value, const Arch& base,
+                       std::int64_t most, const char* of) {
   std::int64_t number = 0;
   const char* const end = value.data() + value.size();
   const auto [stop, error] = std::from_chars(value.data(), end, number);
   const bool kilobytes = stop + 1 == end && (*stop == 'K' || *stop == 'k');
   const std::int64_t unit = kilobytes ? kKilobyte : 1;
-  if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > most / unit || number * unit < kKilobyte || number * unit % kSmemStep != 0)
-    refuse(text, key, " is '", shown(value), "'; '", base.name, "' has ", size_text(most), " ", of, ", and a cap only takes away: allowed are 1K to ", size_text(most), ", in bytes or as <n>K, in steps of ", kSmemStep, " bytes");
+  if (error != std::errc() || (stop != end && !kilobytes) || number < 0 || number > most / unit ||
+      number * unit < kKilobyte || number * unit % kSmemStep != 0)
+    refuse(text, key, " is '", shown(value), "'; '", base.name, "' has ", size_text(most), " ", of,
+           ", and a cap only takes away: allowed are 1K to ", size_text(most), ", in bytes or as <n>K, in steps of ",
+           kSmemStep, " bytes");
   return number * unit;
 }
 
 bool read_copies(std::string_view text, std::string_view value, const Arch& base) {
-  if (value != "threads" && value != "engine") refuse(text, "copies is '", shown(value), "'; allowed are threads and engine");
+  if (value != "threads" && value != "engine")
+    refuse(text, "copies is '", shown(value), "'; allowed are threads and engine");
   const bool engine = base.has_unit(kCopyEngine);
-  if (value == "engine" && !engine) refuse(text, "copies is 'engine', and '", base.name, "' has no copy engine; allowed is threads");
+  if (value == "engine" && !engine)
+    refuse(text, "copies is 'engine', and '", base.name, "' has no copy engine; allowed is threads");
   if (value == "threads" && engine && base.family != kThreadCopiesFamily)
-    refuse(text, "copies is 'threads', and '", base.name, "' is of family '", base.family, "', whose kernels need the copy engine; threads copy in family '", kThreadCopiesFamily, "'");
+    refuse(text, "copies is 'threads', and '", base.name, "' is of family '", base.family,
+           "', whose kernels need the copy engine; threads copy in family '", kThreadCopiesFamily, "'");
   return value == "threads" && engine;
 }
 
@@ -77,19 +91,28 @@ Less read_options(std::string_view text, const Arch& base) {
     const std::string_view option = text.substr(at + 1, next == text.npos ? next : next - at - 1);
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != kCopies && key != kSmem && key != kSmemSm) refuse(text, "option '", shown(option), "' is unknown; ", options_help(), support::meant(key, {std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
-    if (std::find(seen.begin(), seen.end(), key) != seen.end()) refuse(text, "option '", key, "' is given twice; give it once");
+    if (key != kCopies && key != kSmem && key != kSmemSm)
+      refuse(text, "option '", shown(option), "' is unknown; ", options_help(),
+             support::meant(key, {std::string(kCopies), std::string(kSmem), std::string(kSmemSm)}));
+    if (std::find(seen.begin(), seen.end(), key) != seen.end())
+      refuse(text, "option '", key, "' is given twice; give it once");
     seen.push_back(key);
-    if (key == kCopies) less.thread_copies = read_copies(text, value, base);
-    else if (key == kSmem) less.smem_bytes = read_smem(text, key, value, base, base.smem_per_block_bytes, "a block");
-    else less.smem_sm_bytes = read_smem(text, key, value, base, base.smem_per_sm_bytes, "an SM");
+    if (key == kCopies)
+      less.thread_copies = read_copies(text, value, base);
+    else if (key == kSmem)
+      less.smem_bytes = read_smem(text, key, value, base, base.smem_per_block_bytes, "a block");
+    else
+      less.smem_sm_bytes = read_smem(text, key, value, base, base.smem_per_sm_bytes, "an SM");
     at = next;
   }
   // A block has at most what is left of its SM; caps that change nothing are none.
   const std::int64_t of_sm = less.smem_sm_bytes == 0 ? base.smem_per_sm_bytes : less.smem_sm_bytes;
-  const std::int64_t of_block = std::min(less.smem_bytes == 0 ? base.smem_per_block_bytes : less.smem_bytes, base.smem_per_block_bytes);
+  const std::int64_t of_block =
+      std::min(less.smem_bytes == 0 ? base.smem_per_block_bytes : less.smem_bytes, base.smem_per_block_bytes);
   const std::int64_t fits = std::min(of_block, of_sm - base.smem_reserved_bytes);
-  if (fits < kKilobyte) refuse(text, kSmemSm, " is ", size_text(of_sm), ", of which a block's ", size_text(base.smem_reserved_bytes), " are the system's; at least 1K more is needed");
+  if (fits < kKilobyte)
+    refuse(text, kSmemSm, " is ", size_text(of_sm), ", of which a block's ", size_text(base.smem_reserved_bytes),
+           " are the system's; at least 1K more is needed");
   less.smem_bytes = of_block < std::min(base.smem_per_block_bytes, of_sm - base.smem_reserved_bytes) ? of_block : 0;
   less.smem_sm_bytes = of_sm < base.smem_per_sm_bytes ? of_sm : 0;
   return less;
@@ -143,8 +166,9 @@ std::string_view name_before_options(std::string_view text) { return text.substr
 bool has_options(std::string_view text) { return text.find(kSeparator) != text.npos; }
 
 std::string options_help() {
-  return cat("options, each after a '", kSeparator, "', take away what others lack: ", kCopies, "=threads (no copy engine; family '", kThreadCopiesFamily, "'), ", kSmem,
-             "=<bytes> or ", kSmem, "=<n>K (most shared memory of a block), ", kSmemSm, "=<n>K (of an SM)");
+  return cat("options, each after a '", kSeparator, "', take away what others lack: ", kCopies,
+             "=threads (no copy engine; family '", kThreadCopiesFamily, "'), ", kSmem, "=<bytes> or ", kSmem,
+             "=<n>K (most shared memory of a block), ", kSmemSm, "=<n>K (of an SM)");
 }
 
 const Arch& with_options(std::string_view text, const Arch& base) {

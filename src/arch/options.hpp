@@ -15,8 +15,9 @@ std::string_view name_before_options(std::string_view text);
 bool has_options(std::string_view text);
 /// Which options there are, for messages.
 std::string options_help();
-/// The base with what the options of `text` leave of it; the base itself where they take nothing. Made once, lives as long as the process;
-/// any thread may call it. Throws tj::Error(target, invalid_argument) that names the option, its value and what is allowed.
+/// The base with what the options of `text` leave of it; the base itself where they take nothing. Made once, lives as
+/// long as the process; any thread may call it. Throws tj::Error(target, invalid_argument) that names the option, its
+/// value and what is allowed.
 const Arch& with_options(std::string_view text, const Arch& base);
 /// One that was made, by its own name; else null.
 const Arch* find_made(std::string_view name);

@@ -9,31 +9,32 @@
 #include "support/text.hpp"
 
 // One line for each arch: src/arch/<file>.cpp defines Arch make_<name>().
-#define TJ_ARCHS(ARCH) \
-  ARCH(sm90a)          \
-  ARCH(sm100)          \
-  ARCH(sm103)          \
-  ARCH(sm110)          \
-  ARCH(sm100a)         \
-  ARCH(sm103a)         \
-  ARCH(sm120a)         \
-  ARCH(sm121a)         \
-  ARCH(sm90)           \
-  ARCH(sm89)           \
-  ARCH(sm86)           \
-  ARCH(sm80)           \
-  ARCH(gfx1100)        \
-  ARCH(gfx1101)        \
-  ARCH(gfx1102)        \
-  ARCH(gfx1103)        \
-  ARCH(gfx1150)        \
-  ARCH(gfx1151)        \
-  ARCH(gfx1200)        \
-  ARCH(gfx1201)        \
-  ARCH(gfx90a)         \
-  ARCH(gfx942)         \
-  ARCH(gfx950)         \
-  /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device the first serves it: */ \
+#define TJ_ARCHS(ARCH)                                                                                                 \
+  ARCH(sm90a)                                                                                                          \
+  ARCH(sm100)                                                                                                          \
+  ARCH(sm103)                                                                                                          \
+  ARCH(sm110)                                                                                                          \
+  ARCH(sm100a)                                                                                                         \
+  ARCH(sm103a)                                                                                                         \
+  ARCH(sm120a)                                                                                                         \
+  ARCH(sm121a)                                                                                                         \
+  ARCH(sm90)                                                                                                           \
+  ARCH(sm89)                                                                                                           \
+  ARCH(sm86)                                                                                                           \
+  ARCH(sm80)                                                                                                           \
+  ARCH(gfx1100)                                                                                                        \
+  ARCH(gfx1101)                                                                                                        \
+  ARCH(gfx1102)                                                                                                        \
+  ARCH(gfx1103)                                                                                                        \
+  ARCH(gfx1150)                                                                                                        \
+  ARCH(gfx1151)                                                                                                        \
+  ARCH(gfx1200)                                                                                                        \
+  ARCH(gfx1201)                                                                                                        \
+  ARCH(gfx90a)                                                                                                         \
+  ARCH(gfx942)                                                                                                         \
+  ARCH(gfx950)                                                                                                         \
+  /* in this order: the first is what the CPU model stands for when nothing else is asked, and of several for a device \
+   * the first serves it: */                                                                                           \
   /* sm100a and sm103a, whose node bodies no device has run, after sm100 and sm103 */
 
 namespace tj::arch {
@@ -76,7 +77,8 @@ bool Arch::has_fact(std::string_view fact_name) const { return facts.count(std::
 double Arch::fact(std::string_view fact_name) const {
   const auto found = facts.find(std::string(fact_name));
   if (found == facts.end())
-    support::fail(Stage::target, Code::internal, support::cat("arch '", name, "' has no fact '", fact_name, "'; add it with its source"));
+    support::fail(Stage::target, Code::internal,
+                  support::cat("arch '", name, "' has no fact '", fact_name, "'; add it with its source"));
   return found->second.value;
 }
 
@@ -97,10 +99,14 @@ const Arch* find(std::string_view name) {
 
 const Arch* for_device(std::string_view vendor, int major, int minor) {
   for (const Arch* arch : all())
-    if (arch->vendor == vendor && arch->device_names.empty() && arch->device_major == major && arch->device_minor == minor) return arch;
+    if (arch->vendor == vendor && arch->device_names.empty() && arch->device_major == major &&
+        arch->device_minor == minor)
+      return arch;
   const std::pair device{major, minor};
   for (const Arch* arch : all())
-    if (arch->vendor == vendor && std::find(arch->further_devices.begin(), arch->further_devices.end(), device) != arch->further_devices.end()) return arch;
+    if (arch->vendor == vendor &&
+        std::find(arch->further_devices.begin(), arch->further_devices.end(), device) != arch->further_devices.end())
+      return arch;
   return nullptr;
 }
 
@@ -109,14 +115,18 @@ namespace {
 /// "gfx90a" of "gfx90a:sramecc+:xnack-": what is behind the first colon says how a device is set up, not which it is.
 std::string_view without_features(std::string_view device_name) { return device_name.substr(0, device_name.find(':')); }
 
-std::string serves_nothing(std::string_view vendor) { return support::cat("no device of vendor '", vendor, "' is served by this version"); }
+std::string serves_nothing(std::string_view vendor) {
+  return support::cat("no device of vendor '", vendor, "' is served by this version");
+}
 
 }  // namespace
 
 const Arch* for_device(std::string_view vendor, std::string_view device_name) {
   const std::string_view name = without_features(device_name);
   for (const Arch* arch : all())
-    if (arch->vendor == vendor && std::find(arch->device_names.begin(), arch->device_names.end(), name) != arch->device_names.end()) return arch;
+    if (arch->vendor == vendor &&
+        std::find(arch->device_names.begin(), arch->device_names.end(), name) != arch->device_names.end())
+      return arch;
   return nullptr;
 }
 
@@ -126,7 +136,9 @@ std::string why_unserved(std::string_view vendor, std::string_view device_name) 
     if (arch->vendor == vendor)
       for (const std::string& name : arch->device_names) list += (list.empty() ? "" : ", ") + name;
   if (list.empty()) return serves_nothing(vendor);
-  return support::cat("'", without_features(device_name), "' has no matrix instructions that kernels here use, or is newer than this version; served are ", list);
+  return support::cat("'", without_features(device_name),
+                      "' has no matrix instructions that kernels here use, or is newer than this version; served are ",
+                      list);
 }
 
 std::string why_unserved(std::string_view vendor, int major, int minor) {
@@ -141,18 +153,24 @@ std::string why_unserved(std::string_view vendor, int major, int minor) {
   for (const auto& device : served) list += (list.empty() ? "" : ", ") + text(device);
   const std::pair device{major, minor};
   if (served.empty()) return serves_nothing(vendor);
-  const std::string why = device < *served.begin() ? support::cat("is older than ", text(*served.begin()), ", the least that kernels here need") : "is not known to this version; a newer one may serve it";
+  const std::string why = device < *served.begin() ? support::cat("is older than ", text(*served.begin()),
+                                                                  ", the least that kernels here need")
+                                                   : "is not known to this version; a newer one may serve it";
   return support::cat("compute capability ", text(device), " ", why, "; served are ", list);
 }
 
 bool same_devices(const Arch& one, const Arch& other) {
-  return one.vendor == other.vendor && one.device_major == other.device_major && one.device_minor == other.device_minor && one.device_names == other.device_names;
+  return one.vendor == other.vendor && one.device_major == other.device_major &&
+         one.device_minor == other.device_minor && one.device_names == other.device_names;
 }
 
 std::string lacks(const Arch& arch, const Needs& needs) {
   std::string list;
-  const auto add = [&](const char* kind, const std::string& name) { list += support::cat(list.empty() ? "" : ", ", kind, " '", name, "'"); };
-  if (!needs.families.empty() && std::find(needs.families.begin(), needs.families.end(), arch.family) == needs.families.end()) {
+  const auto add = [&](const char* kind, const std::string& name) {
+    list += support::cat(list.empty() ? "" : ", ", kind, " '", name, "'");
+  };
+  if (!needs.families.empty() &&
+      std::find(needs.families.begin(), needs.families.end(), arch.family) == needs.families.end()) {
     add("node bodies for family", arch.family);
     return list;
   }
@@ -167,7 +185,9 @@ bool serves(const Arch& arch, const std::vector<Needs>& kinds) {
   return std::any_of(kinds.begin(), kinds.end(), [&](const Needs& needs) { return lacks(arch, needs).empty(); });
 }
 
-void require(const Arch& arch, std::string_view op, const Needs& needs) { require(arch, op, std::vector<Needs>{needs}); }
+void require(const Arch& arch, std::string_view op, const Needs& needs) {
+  require(arch, op, std::vector<Needs>{needs});
+}
 
 void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds) {
   const auto missing = [&](const Arch& asked) {
@@ -186,10 +206,13 @@ void require(const Arch& arch, std::string_view op, const std::vector<Needs>& ki
   for (const Arch* other : all()) {
     if (!serves(*other, kinds)) continue;
     served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
-    if (same_devices(arch, *other)) here += support::cat(here.empty() ? "; the same devices run it with TJ_TARGET=" : " or ", other->name, ", the CPU with ", kModelPrefix, other->name);
+    if (same_devices(arch, *other))
+      here += support::cat(here.empty() ? "; the same devices run it with TJ_TARGET=" : " or ", other->name,
+                           ", the CPU with ", kModelPrefix, other->name);
   }
   support::fail(Stage::target, Code::unsupported,
-                support::cat(op, " does not run on '", arch.name, "', which lacks ", lacking, here, "; it runs on ", served.empty() ? "no arch of this version" : served));
+                support::cat(op, " does not run on '", arch.name, "', which lacks ", lacking, here, "; it runs on ",
+                             served.empty() ? "no arch of this version" : served));
 }
 
 namespace {
@@ -201,14 +224,18 @@ std::string why_gpu_unserved(std::string_view name) {
   const auto digits = [](std::string_view text, std::string_view set) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) { return is_one_of(c, set); });
   };
-  if (name.substr(0, 3) == "gfx" && name.size() >= 6 && name.size() <= 7 && digits(name.substr(3), "0123456789abcdef")) return why_unserved("amd", name);
+  if (name.substr(0, 3) == "gfx" && name.size() >= 6 && name.size() <= 7 && digits(name.substr(3), "0123456789abcdef"))
+    return why_unserved("amd", name);
   if (name.substr(0, 3) != "sm_") return {};
   std::string_view number = name.substr(3);
   if (!number.empty() && is_one_of(number.back(), "af")) number.remove_suffix(1);
   if (number.size() < 2 || number.size() > 3 || !digits(number, "0123456789")) return {};
   const int value = std::stoi(std::string(number));
-  const auto served = [&](const Arch* arch) { return arch->vendor == "nvidia" && arch->device_major == value / 10 && arch->device_minor == value % 10; };
-  return std::any_of(all().begin(), all().end(), served) ? std::string() : why_unserved("nvidia", value / 10, value % 10);
+  const auto served = [&](const Arch* arch) {
+    return arch->vendor == "nvidia" && arch->device_major == value / 10 && arch->device_minor == value % 10;
+  };
+  return std::any_of(all().begin(), all().end(), served) ? std::string()
+                                                         : why_unserved("nvidia", value / 10, value % 10);
 }
 
 [[noreturn]] void refuse_unknown(std::string_view name, std::string_view text) {
@@ -216,8 +243,10 @@ std::string why_gpu_unserved(std::string_view name) {
   std::vector<std::string> names;
   for (const Arch* arch : all()) names.push_back(prefix + arch->name);
   const std::string why = why_gpu_unserved(name), near = support::meant(support::cat(prefix, name), names);
-  const std::string rest = !why.empty() ? ": " + why : support::cat(near, near.empty() ? "; a" : " A", "llowed are ", allowed());
-  support::fail(Stage::target, Code::invalid_argument, support::cat("target '", support::shown(text), "' is unknown", rest));
+  const std::string rest =
+      !why.empty() ? ": " + why : support::cat(near, near.empty() ? "; a" : " A", "llowed are ", allowed());
+  support::fail(Stage::target, Code::invalid_argument,
+                support::cat("target '", support::shown(text), "' is unknown", rest));
 }
 
 const Arch& parse_arch(std::string_view name, std::string_view text) {

@@ -4,9 +4,13 @@
 namespace tj::arch {
 
 Arch make_sm80() {
-  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.0";
-  const char* whitepaper = "NVIDIA A100 Tensor Core GPU Architecture whitepaper: 312 TFLOP/s dense f16 with f32 sums, 108 SMs, 1.41 GHz";
-  const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
+  const char* guide =
+      "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.0";
+  const char* whitepaper =
+      "NVIDIA A100 Tensor Core GPU Architecture whitepaper: 312 TFLOP/s dense f16 with f32 sums, 108 SMs, 1.41 GHz";
+  const char* banks =
+      "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 "
+      "bits a clock";
   const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   Arch a;
   a.name = "sm_80";
@@ -16,7 +20,8 @@ Arch make_sm80() {
   a.compiler = "nvrtc";
   a.device_major = 8;
   a.device_minor = 0;
-  a.further_devices = {{8, 7}};  // Jetson Orin loads code of sm_80; it has the shared memory of sm_80 too (technical specifications)
+  a.further_devices = {
+      {8, 7}};  // Jetson Orin loads code of sm_80; it has the shared memory of sm_80 too (technical specifications)
   // TC matrix unit, whose instructions hold their warp; EXP special functions, ALU arithmetic pipes, LSU shared memory.
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"LSU", 1}};
   a.facts = {
@@ -29,19 +34,22 @@ Arch make_sm80() {
       {"cache_bytes", {40.0 * 1024 * 1024, "the same whitepaper: 40 MB of L2"}},
       {"memory_bytes_per_cycle", {1103, "the same whitepaper: 1555 GB/s, at 1.41 GHz"}},
       {"thread_copy_latency_cycles", {350, hopper}},
-      {"thread_copy_cycles_per_kb", {21.6, "estimate: NVIDIA A100 Tensor Core GPU Architecture whitepaper, 5120 bytes of L2 a clock, for 108 SMs"}},
+      {"thread_copy_cycles_per_kb",
+       {21.6, "estimate: NVIDIA A100 Tensor Core GPU Architecture whitepaper, 5120 bytes of L2 a clock, for 108 SMs"}},
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},
-      {"operand_registers", {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
+      {"operand_registers",
+       {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
   };
-  a.smem_per_block_bytes = 163 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.0
-  a.smem_per_sm_bytes = 164 * 1024;     // the same table
-  a.smem_reserved_bytes = 1024;         // the same guide, compute capability 8.x: 1 KB of each block is the system's
-  a.registers_per_sm = 65536;           // technical specifications
-  a.max_registers_per_thread = 255;     // the same table
-  a.register_step = 8;                  // registers are given to warps in units of 256: CUDA occupancy data
-  a.sm_count = 108;                     // the whitepaper above
+  a.smem_per_block_bytes =
+      163 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.0
+  a.smem_per_sm_bytes = 164 * 1024;  // the same table
+  a.smem_reserved_bytes = 1024;      // the same guide, compute capability 8.x: 1 KB of each block is the system's
+  a.registers_per_sm = 65536;        // technical specifications
+  a.max_registers_per_thread = 255;  // the same table
+  a.register_step = 8;               // registers are given to warps in units of 256: CUDA occupancy data
+  a.sm_count = 108;                  // the whitepaper above
   a.clock_ghz = 1.41;                // the whitepaper above: boost; predictions only
   return a;
 }

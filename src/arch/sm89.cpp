@@ -1,12 +1,17 @@
-// sm_89: NVIDIA Ada Lovelace, GeForce RTX 40. Cards for workstations and servers multiply twice as fast. Data only; nothing here was measured by this project.
+// sm_89: NVIDIA Ada Lovelace, GeForce RTX 40. Cards for workstations and servers multiply twice as fast. Data only;
+// nothing here was measured by this project.
 #include "arch/arch.hpp"
 
 namespace tj::arch {
 
 Arch make_sm89() {
-  const char* guide = "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.9";
-  const char* whitepaper = "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
-  const char* banks = "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 bits a clock";
+  const char* guide =
+      "CUDA C++ Best Practices Guide 13, throughput of native arithmetic instructions, compute capability 8.9";
+  const char* whitepaper =
+      "NVIDIA Ada GPU Architecture whitepaper: RTX 4090, 165.2 TFLOP/s dense f16 with f32 sums, 128 SMs, 2.52 GHz";
+  const char* banks =
+      "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 "
+      "bits a clock";
   const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
   Arch a;
   a.name = "sm_89";
@@ -32,15 +37,17 @@ Arch make_sm89() {
       {"tile_turn_cycles", {930, hopper}},
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},
-      {"operand_registers", {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
+      {"operand_registers",
+       {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
   };
-  a.smem_per_block_bytes = 99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.9
-  a.smem_per_sm_bytes = 100 * 1024;     // the same table
-  a.smem_reserved_bytes = 1024;         // the same guide, compute capability 8.x: 1 KB of each block is the system's
-  a.registers_per_sm = 65536;           // technical specifications
-  a.max_registers_per_thread = 255;     // the same table
-  a.register_step = 8;                  // registers are given to warps in units of 256: CUDA occupancy data
-  a.sm_count = 128;                     // the whitepaper above
+  a.smem_per_block_bytes =
+      99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.9
+  a.smem_per_sm_bytes = 100 * 1024;  // the same table
+  a.smem_reserved_bytes = 1024;      // the same guide, compute capability 8.x: 1 KB of each block is the system's
+  a.registers_per_sm = 65536;        // technical specifications
+  a.max_registers_per_thread = 255;  // the same table
+  a.register_step = 8;               // registers are given to warps in units of 256: CUDA occupancy data
+  a.sm_count = 128;                  // the whitepaper above
   a.clock_ghz = 2.52;                // the whitepaper above: boost; predictions only
   return a;
 }

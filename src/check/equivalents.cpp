@@ -4,10 +4,12 @@
 namespace tj::check {
 namespace {
 
-// What several entries say. A wait without which the model reports nothing on any path is one whose knowledge its thread has otherwise: the
-// model goes by clocks, not by the order that a run happened to take. Each entry says where that knowledge comes from.
+// What several entries say. A wait without which the model reports nothing on any path is one whose knowledge its
+// thread has otherwise: the model goes by clocks, not by the order that a run happened to take. Each entry says where
+// that knowledge comes from.
 constexpr const char* kFencedBefore =
-    "the fence before the product in front of it covers its registers too: between that fence and this product nothing but matrix instructions touches them";
+    "the fence before the product in front of it covers its registers too: between that fence and this product nothing "
+    "but matrix instructions touches them";
 
 constexpr Equivalent kEquivalents[] = {
     {"fmha_", "steady: fence before pv.0", kFencedBefore},
@@ -15,9 +17,12 @@ constexpr Equivalent kEquivalents[] = {
     {"gemm_", "role compute0, loop: fence before mma.1", kFencedBefore},
     {"chunk_o_", "steady: fence before pv.0", kFencedBefore},
     {"chunk_o_", "steady: fence before qh.0", kFencedBefore},
-    {"chunk_o_", "steady: commit qh.0", "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next wait is for all"},
+    {"chunk_o_", "steady: commit qh.0",
+     "no wait is for this group alone: its product becomes part of the group that the next commit closes, and the next "
+     "wait is for all"},
     {"fmha_", "tile end: warp sync before release of ring q",
-     "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that has waited for the group knows it of the other lanes' parts"},
+     "every tile has keys, and then only the matrix unit reads the slot, for all of a warpgroup at once: a lane that "
+     "has waited for the group knows it of the other lanes' parts"},
 };
 
 }  // namespace

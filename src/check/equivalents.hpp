@@ -1,6 +1,8 @@
-// Mutants that no checker can find, as the kernel stays right without them: each with the reason, in terms of what happens before what.
+// Mutants that no checker can find, as the kernel stays right without them: each with the reason, in terms of what
+// happens before what.
 //
-// Decides which mutants are excused. Invariant: an entry names one reason, and what it matches by kernel and words of the mutant.
+// Decides which mutants are excused. Invariant: an entry names one reason, and what it matches by kernel and words of
+// the mutant.
 #pragma once
 
 #include <span>

@@ -13,8 +13,9 @@ struct Entry {
 };
 
 std::vector<Entry> entries() {
-  const std::vector<const char*> kWarpgroup = {"sm_90a"}, kTensor = {"sm_100a"}, kWarp = {"sm_80", "sm_120a"}, kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
-                                        kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
+  const std::vector<const char*> kWarpgroup = {"sm_90a"}, kTensor = {"sm_100a"}, kWarp = {"sm_80", "sm_120a"},
+                                 kAmd = {"gfx1100", "gfx1201", "gfx90a", "gfx942"},
+                                 kAll = {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"};
   return std::vector<Entry>{
       {"fmha", kAll, "--dtype f16 --head-dim 64,128 --causal both"},
       {"fmha", kTensor, "--dtype f16 --head-dim 64,128 --causal both"},
@@ -25,7 +26,8 @@ std::vector<Entry> entries() {
       {"gemm", kWarpgroup, "--dtype f16"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},
       {"gemm", kWarpgroup, "--dtype e4m3 --out bf16 --tile 128x128x128,64x64x256"},
-      {"gemm", kWarpgroup, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2"},
+      {"gemm", kWarpgroup,
+       "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64 --d-aligned false --out f32"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 64x64x128 --parts true"},
       {"gemm", kWarpgroup, "--dtype f16 --m 100 --n 70 --k 321"},
@@ -37,10 +39,13 @@ std::vector<Entry> entries() {
       {"gemm", kAmd, "--dtype bf16 --a-major m --b-major n --bias true --add-c true"},
       {"gemm", kAmd, "--dtype f16 --parts true"},
       {"gemm", kTensor, "--dtype f16 --tile 128x256x64,128x128x64,256x128x64"},
-      {"gemm", kTensor, "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 --d-aligned both"},
+      {"gemm", kTensor,
+       "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 "
+       "--d-aligned both"},
       {"gemm", kTensor, "--dtype f16 --tile 128x64x64 --parts true"},
       // Clusters that share a, a and b; pairs of blocks, of one product and of two, in each order of the operands.
-      {"gemm", kTensor, "--dtype f16 --tile 64x32x128,128x256x64c1x2,128x128x64c2x2,128x128x64c2x1,256x128x64c2x1,256x256x64c2x1"},
+      {"gemm", kTensor,
+       "--dtype f16 --tile 64x32x128,128x256x64c1x2,128x128x64c2x2,128x128x64c2x1,256x128x64c2x1,256x256x64c2x1"},
       {"gemm", kTensor, "--dtype bf16 --tile 128x256x64c2x1 --a-major k,m --b-major k,n"},
       {"gemm", kTensor, "--rung v1,v2,v3,v4,v5,v6,v7,v8,v9"},
       {"chunk_o", kWarpgroup, "--head-ratio 1,2,3 --gated both --variable both"},
@@ -78,7 +83,8 @@ ops::Flags flags_of(const std::string& text) {
 std::vector<Case> full_set() {
   std::vector<Case> cases;
   for (const Entry& entry : entries())
-    for (const char* arch : entry.archs) cases.push_back({entry.op, std::string("model:") + arch, flags_of(entry.flags)});
+    for (const char* arch : entry.archs)
+      cases.push_back({entry.op, std::string("model:") + arch, flags_of(entry.flags)});
   return cases;
 }
 

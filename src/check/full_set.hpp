@@ -1,4 +1,5 @@
-// The kernels that --all checks: every shipped op, on every family of matrix instructions, in the forms that differ in their barriers.
+// The kernels that --all checks: every shipped op, on every family of matrix instructions, in the forms that differ in
+// their barriers.
 //
 // Decides which those are. Invariant: what a target does not serve is not in the list.
 #pragma once

@@ -6,9 +6,13 @@
 namespace tj::check {
 
 Kernels::Kernels(const support::Settings& settings, arch::Target target, support::Log log)
-    : settings_(settings), target_(target), log_(std::move(log)), compiler_(compile::make_compiler("host", {{}, {}, settings.compile_limit_s})) {
+    : settings_(settings),
+      target_(target),
+      log_(std::move(log)),
+      compiler_(compile::make_compiler("host", {{}, {}, settings.compile_limit_s})) {
   if (settings_.use_disk_cache)
-    store_ = std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes, [this](LogLevel level, std::string_view text) { log_(level, text); });
+    store_ = std::make_unique<cache::Store>(settings_.cache_dir, settings_.cache_max_size_bytes,
+                                            [this](LogLevel level, std::string_view text) { log_(level, text); });
 }
 
 Artifact Kernels::artifact_of(const ops::Op& op, const ops::Request& request) {
@@ -58,7 +62,8 @@ std::shared_ptr<launch::Kernel> Kernels::compile(const Kernel& kernel, const std
   job.text = text;
   job.headers = headers_for(target_, kernel.op);
   job.arch = target_.arch->compiler_name();
-  for (const std::string& definition : choice_of(kernel).candidate.definitions) job.options.push_back("-D" + definition);
+  for (const std::string& definition : choice_of(kernel).candidate.definitions)
+    job.options.push_back("-D" + definition);
   return driver_->load(0, compiler_->compile(job).bytes, kernel.symbol, kernel.smem_bytes);
 }
 

@@ -1,7 +1,7 @@
 // The kernels of a target, made by the ordinary pipeline and loaded on the CPU model.
 //
-// Decides that a kernel comes from the cache where it is there, and how a changed text of its unit is compiled. Runs nothing.
-// Invariant: one kernel of a request, which lives as long as this.
+// Decides that a kernel comes from the cache where it is there, and how a changed text of its unit is compiled. Runs
+// nothing. Invariant: one kernel of a request, which lives as long as this.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class Kernels {
   std::unique_ptr<compile::Compiler> compiler_;
   std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
   std::mutex mutex_, choices_mutex_;
-  std::map<std::string, Kernel> kernels_;              ///< by name
+  std::map<std::string, Kernel> kernels_;                   ///< by name
   std::map<std::string, std::unique_ptr<Choice>> choices_;  ///< likewise, once asked for
 };
 

@@ -31,7 +31,8 @@ struct Problem {
 /// Of one thread; made when first needed.
 using Runs = std::vector<std::unique_ptr<Run>>;
 
-Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant, Kernels& kernels, const Seeds& seeds) {
+Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant, Kernels& kernels,
+                 const Seeds& seeds) {
   Judged judged;
   const std::vector<Change> changes = {change_of(mutant, kernels)};
   const Equivalent* known = equivalent_of(mutant.kernel->name, mutant.what);
@@ -61,14 +62,19 @@ Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::caught: return "caught";
-    case Verdict::equivalent: return "equivalent";
-    case Verdict::survived: return "survived";
+    case Verdict::caught:
+      return "caught";
+    case Verdict::equivalent:
+      return "equivalent";
+    case Verdict::survived:
+      return "survived";
   }
   return "?";
 }
 
-std::string mutant_text(const Site& site, bool weakened) { return cat("site ", site.id, weakened ? " weakened: " : " off: ", site.text); }
+std::string mutant_text(const Site& site, bool weakened) {
+  return cat("site ", site.id, weakened ? " weakened: " : " off: ", site.text);
+}
 
 std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
   std::vector<Mutant> mutants;
@@ -77,17 +83,22 @@ std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
       mutants.push_back({kernel, mutant_text(site, false), site.id, 0, {}});
       if (can_be_weakened(site)) mutants.push_back({kernel, mutant_text(site, true), 0, site.id, {}});
     }
-    for (RingText& ring : ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->notes_text()))) mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
+    for (RingText& ring : ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->notes_text())))
+      mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
   }
   return mutants;
 }
 
-std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done) {
+std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants,
+                          const Seeds& seeds, const std::function<void()>& done) {
   std::vector<Problem> problems;
   for (const Subject* subject : subjects) {
     const Outcome whole = Run(*subject, seeds.data)(seeds.first, {});
     if (whole.fault)
-      support::fail(Stage::model, whole.fault->code, cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message, "; check it without --mutate first"), whole.fault->log);
+      support::fail(Stage::model, whole.fault->code,
+                    cat(whole.fault->kernel, " is not clean itself, at seed ", seeds.first, ": ", whole.fault->message,
+                        "; check it without --mutate first"),
+                    whole.fault->log);
     problems.push_back({subject, whole.results});
   }
   const int threads = threads_for(seeds.threads, mutants.size());

@@ -1,7 +1,7 @@
 // Kernels with one thing wrong: each must be reported, else the checker has a hole.
 //
-// Decides which mutants a kernel has, and when one counts as caught. Invariant: a mutant that is caught names a seed that reports it; a
-// mutant whose results differ is never excused.
+// Decides which mutants a kernel has, and when one counts as caught. Invariant: a mutant that is caught names a seed
+// that reports it; a mutant whose results differ is never excused.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ namespace tj::check {
 
 struct Mutant {
   const Kernel* kernel = nullptr;
-  std::string what;           ///< "site 12 off: role load, steady: wait ring k empty"
+  std::string what;                ///< "site 12 off: role load, steady: wait ring k empty"
   int disabled = 0, weakened = 0;  ///< a site, or 0
-  std::string text;           ///< of the unit, where it is compiled again
+  std::string text;                ///< of the unit, where it is compiled again
 };
 
 /// Sites off, sites weakened where their kind can be, ring depths.
@@ -36,14 +36,16 @@ const char* to_string(Verdict verdict);
 struct Judged {
   Mutant mutant;  ///< without its text
   Verdict verdict = Verdict::survived;
-  std::uint64_t seed = 0;    ///< that caught it
-  std::string message;       ///< of what was reported
+  std::uint64_t seed = 0;                  ///< that caught it
+  std::string message;                     ///< of what was reported
   const Equivalent* equivalent = nullptr;  ///< why it is one
-  bool results_differ = false;  ///< at a seed that reported nothing: it is no equivalent
+  bool results_differ = false;             ///< at a seed that reported nothing: it is no equivalent
 };
 
-/// In the order of the mutants. A mutant is tried at one seed after the other, in each of the problems of its kernels, until it is caught;
-/// done is called after each, from any thread. Throws tj::Error where the kernel itself is not clean at the first seed.
-std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants, const Seeds& seeds, const std::function<void()>& done = {});
+/// In the order of the mutants. A mutant is tried at one seed after the other, in each of the problems of its kernels,
+/// until it is caught; done is called after each, from any thread. Throws tj::Error where the kernel itself is not
+/// clean at the first seed.
+std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants,
+                          const Seeds& seeds, const std::function<void()>& done = {});
 
 }  // namespace tj::check

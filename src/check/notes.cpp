@@ -16,7 +16,8 @@ void read(std::string_view notes, const Use& use) {
   try {
     use(nlohmann::json::parse(notes));
   } catch (const nlohmann::json::exception& e) {
-    support::fail(Stage::load, Code::internal, support::cat("what a unit says of itself cannot be read: ", e.what(), "; clear the kernel cache"));
+    support::fail(Stage::load, Code::internal,
+                  support::cat("what a unit says of itself cannot be read: ", e.what(), "; clear the kernel cache"));
   }
 }
 
@@ -37,7 +38,9 @@ std::string ring_name(const std::string& value) {
 std::vector<Site> sites_of(std::string_view notes) {
   std::vector<Site> sites;
   read(notes, [&](const nlohmann::json& document) {
-    for (const auto& site : document.at("sites")) sites.push_back({site.at("id").get<int>(), site.at("kind").get<std::string>(), site.at("text").get<std::string>()});
+    for (const auto& site : document.at("sites"))
+      sites.push_back(
+          {site.at("id").get<int>(), site.at("kind").get<std::string>(), site.at("text").get<std::string>()});
   });
   return sites;
 }
@@ -52,7 +55,8 @@ std::vector<std::string> rings_filled_once(std::string_view notes) {
 }
 
 bool can_be_weakened(const Site& site) {
-  // A group wait leaves one more under way, an announcement says half the bytes, a turn is not waited for but passed on.
+  // A group wait leaves one more under way, an announcement says half the bytes, a turn is not waited for but passed
+  // on.
   for (const char* kind : {"group_wait", "copies_wait", "expect", "turn_wait"})
     if (site.kind == kind) return true;
   return false;

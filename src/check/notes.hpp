@@ -20,7 +20,8 @@ struct Site {
 /// Throws tj::Error(load) when it is not such JSON.
 std::vector<Site> sites_of(std::string_view notes);
 
-/// The rings that a block fills once at most, as the unit's text names them ("RingQ"): whatever their depth, slot and phase are the first.
+/// The rings that a block fills once at most, as the unit's text names them ("RingQ"): whatever their depth, slot and
+/// phase are the first.
 std::vector<std::string> rings_filled_once(std::string_view notes);
 
 /// Can it do less than it should, besides nothing at all?

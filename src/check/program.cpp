@@ -42,7 +42,9 @@ Ended run(const std::vector<std::string>& words, std::vector<std::string> enviro
   support::FileDescriptor into(ends[1]);
   pid_t child = 0;
   if (const int failed = support::start_process(words, std::move(environment), into.get(), child); failed != 0)
-    support::fail(Stage::argument, Code::invalid_argument, cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
+    support::fail(
+        Stage::argument, Code::invalid_argument,
+        cat("the program is '", words.front(), "': ", support::errno_text(failed), "; allowed: one that can be run"));
   into.reset();
   Ended ended;
   char buffer[4096];
@@ -53,7 +55,9 @@ Ended run(const std::vector<std::string>& words, std::vector<std::string> enviro
   }
   ended.status = support::wait_for_process(child);
   if (ended.status == support::kUnknownStatus)
-    support::fail(Stage::argument, Code::unsupported, cat("how '", words.front(), "' ended is not known, as this process ignores SIGCHLD; allowed: its default action"));
+    support::fail(Stage::argument, Code::unsupported,
+                  cat("how '", words.front(),
+                      "' ended is not known, as this process ignores SIGCHLD; allowed: its default action"));
   return ended;
 }
 
@@ -67,23 +71,29 @@ Lines read_lines(const std::string& path) {
   std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
     const auto line = nlohmann::json::parse(text, nullptr, false);
-    if (line.is_object() && line.contains("kernel")) lines.kernels.push_back({line.value("kernel", std::string()), sites_of(text)});
+    if (line.is_object() && line.contains("kernel"))
+      lines.kernels.push_back({line.value("kernel", std::string()), sites_of(text)});
     if (line.is_object() && line.contains("finding"))
-      lines.faults.push_back({line.value("finding", std::string()), line.value("code", std::string()) == to_string(Code::deadlock) ? Code::deadlock : Code::model_fault,
-                              line.value("message", std::string()), line.value("log", std::string())});
+      lines.faults.push_back(
+          {line.value("finding", std::string()),
+           line.value("code", std::string()) == to_string(Code::deadlock) ? Code::deadlock : Code::model_fault,
+           line.value("message", std::string()), line.value("log", std::string())});
   }
   return lines;
 }
 
 std::string names_of(const std::vector<LaunchedKernel>& kernels) {
   std::string names;
-  for (const LaunchedKernel& kernel : kernels) names += cat(names.empty() ? "" : ", ", kernel.name, " with ", kernel.sites.size(), kernel.sites.size() == 1 ? " site" : " sites");
+  for (const LaunchedKernel& kernel : kernels)
+    names += cat(names.empty() ? "" : ", ", kernel.name, " with ", kernel.sites.size(),
+                 kernel.sites.size() == 1 ? " site" : " sites");
   return names;
 }
 
-/// A site that no kernel has, or that cannot do less, would leave the kernels as they are. A run that found something may have ended before
-/// the kernel that was meant.
-void check_sites(const char* flag, const std::vector<support::SiteName>& wanted, bool weaken, const ProgramReport& report) {
+/// A site that no kernel has, or that cannot do less, would leave the kernels as they are. A run that found something
+/// may have ended before the kernel that was meant.
+void check_sites(const char* flag, const std::vector<support::SiteName>& wanted, bool weaken,
+                 const ProgramReport& report) {
   for (const support::SiteName& name : wanted) {
     const Site *found = nullptr, *weak = nullptr;
     bool launched = false;
@@ -94,9 +104,13 @@ void check_sites(const char* flag, const std::vector<support::SiteName>& wanted,
         if (site.id == name.id) (can_be_weakened(site) ? weak : found) = &site;
     }
     if (found == nullptr && weak == nullptr && (launched || report.findings.empty()))
-      support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", support::to_string(name), "'; allowed: a site of ", names_of(report.kernels), " (--list-sites)"));
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat(flag, " is '", support::to_string(name), "'; allowed: a site of ", names_of(report.kernels),
+                        " (--list-sites)"));
     if (weaken && weak == nullptr && found != nullptr)
-      support::fail(Stage::argument, Code::invalid_argument, cat(flag, " is '", support::to_string(name), "', a site of kind '", found->kind, "'; allowed: a wait for groups, an announcement, a turn"));
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat(flag, " is '", support::to_string(name), "', a site of kind '", found->kind,
+                        "'; allowed: a wait for groups, an announcement, a turn"));
   }
 }
 
@@ -120,19 +134,32 @@ ProgramReport try_program(const Program& program, const Seeds& seeds, const std:
   for (std::uint64_t i = 0; i < seeds.count; ++i) {
     const std::uint64_t seed = seeds.first + i;
     const std::string path = cat(directory.path(), "/", seed);
-    const Ended ended = run(program.words, support::environment_with({{"TJ_TARGET", program.target}, {"TJ_MODEL_SEED", cat(seed)}, {"TJ_MODEL_REPORT", path},
-                                                                       {"TJ_MODEL_DISABLE", joined(program.disabled)}, {"TJ_MODEL_WEAKEN", joined(program.weakened)}}));
+    const Ended ended = run(program.words, support::environment_with({{"TJ_TARGET", program.target},
+                                                                      {"TJ_MODEL_SEED", cat(seed)},
+                                                                      {"TJ_MODEL_REPORT", path},
+                                                                      {"TJ_MODEL_DISABLE", joined(program.disabled)},
+                                                                      {"TJ_MODEL_WEAKEN", joined(program.weakened)}}));
     Lines lines = read_lines(path);
     for (LaunchedKernel& kernel : lines.kernels)
-      if (std::none_of(report.kernels.begin(), report.kernels.end(), [&](const LaunchedKernel& each) { return each.name == kernel.name; })) report.kernels.push_back(std::move(kernel));
+      if (std::none_of(report.kernels.begin(), report.kernels.end(),
+                       [&](const LaunchedKernel& each) { return each.name == kernel.name; }))
+        report.kernels.push_back(std::move(kernel));
     if (report.kernels.empty() && ended.status == 0)
-      support::fail(Stage::argument, Code::invalid_argument,
-                    cat("the program is '", program.words.front(), "', which ended well and launched no kernel on ", program.target,
-                        "; allowed: one that leaves the target to TJ_TARGET and has its tensors in host memory"), ended.output);
+      support::fail(
+          Stage::argument, Code::invalid_argument,
+          cat("the program is '", program.words.front(), "', which ended well and launched no kernel on ",
+              program.target, "; allowed: one that leaves the target to TJ_TARGET and has its tensors in host memory"),
+          ended.output);
     const bool silent = lines.faults.empty() && ended.status != 0;
     for (Fault& fault : lines.faults) add_finding(report.findings, known, std::move(fault), seed);
     if (silent)
-      add_finding(report.findings, known, {program.words.front(), Code::model_fault, cat("ended with ", ended.status < 0 ? "signal " : "status ", std::abs(ended.status), lines.kernels.empty() ? ", before it launched a kernel on the model" : ", and the model reported nothing"), ended.output}, seed);
+      add_finding(report.findings, known,
+                  {program.words.front(), Code::model_fault,
+                   cat("ended with ", ended.status < 0 ? "signal " : "status ", std::abs(ended.status),
+                       lines.kernels.empty() ? ", before it launched a kernel on the model"
+                                             : ", and the model reported nothing"),
+                   ended.output},
+                  seed);
     if (!report.kernels.empty()) {
       check_sites("--disable-site", program.disabled, false, report);
       check_sites("--weaken-site", program.weakened, true, report);

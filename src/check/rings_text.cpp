@@ -40,14 +40,18 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 std::size_t indentation(const std::string& line) { return std::min(line.find_first_not_of(' '), line.size()); }
-bool begins(const std::string& line, std::string_view word) { return line.compare(indentation(line), word.size(), word) == 0; }
+bool begins(const std::string& line, std::string_view word) {
+  return line.compare(indentation(line), word.size(), word) == 0;
+}
 
 constexpr std::string_view kSlots = "kSlots = ";
 
 std::vector<Ring> rings_of(const std::vector<std::string>& lines) {
   std::vector<Ring> rings;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (begins(lines[i], "struct Ring")) rings.push_back({lines[i].substr(indentation(lines[i]) + 7, lines[i].find(" {") - indentation(lines[i]) - 7), 0, 0, 0});
+    if (begins(lines[i], "struct Ring"))
+      rings.push_back(
+          {lines[i].substr(indentation(lines[i]) + 7, lines[i].find(" {") - indentation(lines[i]) - 7), 0, 0, 0});
     if (rings.empty() || rings.back().end != 0) continue;
     if (const std::size_t at = lines[i].find(kSlots); at != std::string::npos) {
       rings.back().slots = std::stoi(lines[i].substr(at + kSlots.size()));
@@ -60,7 +64,8 @@ std::vector<Ring> rings_of(const std::vector<std::string>& lines) {
 
 std::vector<std::string> names_of(const std::string& comment) {
   std::vector<std::string> names;
-  for (std::size_t begin = comment.find("role") + (comment.find("// roles ") != std::string::npos ? 6 : 5); begin < comment.size();) {
+  for (std::size_t begin = comment.find("role") + (comment.find("// roles ") != std::string::npos ? 6 : 5);
+       begin < comment.size();) {
     const std::size_t end = std::min(comment.find(", ", begin), comment.size());
     names.push_back(comment.substr(begin, end - begin));
     begin = end + 2;
@@ -68,7 +73,8 @@ std::vector<std::string> names_of(const std::string& comment) {
   return names;
 }
 
-/// Behind a comment that names roles, up to where the text is less indented. Small roles beside each other have a branch each.
+/// Behind a comment that names roles, up to where the text is less indented. Small roles beside each other have a
+/// branch each.
 std::vector<Section> sections_of(const std::vector<std::string>& lines) {
   std::vector<Section> sections;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -80,11 +86,14 @@ std::vector<Section> sections_of(const std::vector<std::string>& lines) {
     std::vector<Section> branches;
     for (std::size_t k = i + 1; k < end; ++k) {
       if (indentation(lines[k]) != depth) continue;
-      if (begins(lines[k], "if (warp ") && lines[k].back() == '{') branches.push_back({"", k, end});
-      else if (begins(lines[k], "}") && !branches.empty() && branches.back().end == end) branches.back().end = k + 1;
+      if (begins(lines[k], "if (warp ") && lines[k].back() == '{')
+        branches.push_back({"", k, end});
+      else if (begins(lines[k], "}") && !branches.empty() && branches.back().end == end)
+        branches.back().end = k + 1;
     }
     if (names.size() > 1 && branches.size() == names.size()) {
-      for (std::size_t b = 0; b < branches.size(); ++b) sections.push_back({names[b], branches[b].begin, branches[b].end});
+      for (std::size_t b = 0; b < branches.size(); ++b)
+        sections.push_back({names[b], branches[b].begin, branches[b].end});
     } else {
       std::string all;
       for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
@@ -100,7 +109,8 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 bool replace_word(std::string& line, const std::string& word, const std::string& other) {
   bool found = false;
   for (std::size_t at = 0; (at = line.find(word, at)) != std::string::npos;) {
-    const bool whole = (at == 0 || !is_word(line[at - 1])) && (at + word.size() == line.size() || !is_word(line[at + word.size()]));
+    const bool whole =
+        (at == 0 || !is_word(line[at - 1])) && (at + word.size() == line.size() || !is_word(line[at + word.size()]));
     if (whole) line.replace(at, word.size(), other);
     found = found || whole;
     at += whole ? other.size() : word.size();
@@ -123,15 +133,22 @@ std::vector<RingText> ring_mutants(const std::string& unit, const std::vector<st
         const std::string other = ring.name + "OtherDepth";
         std::vector<std::string> text = lines;
         bool used = false;
-        for (std::size_t i = section.begin; i < section.end; ++i) used = replace_word(text[i], ring.name, other) || used;
+        for (std::size_t i = section.begin; i < section.end; ++i)
+          used = replace_word(text[i], ring.name, other) || used;
         if (!used) continue;
-        text.insert(text.begin() + static_cast<std::ptrdiff_t>(ring.end) + 1, cat("  struct ", other, " : ", ring.name, " { static constexpr unsigned kSlots = ", slots, "; };"));
-        mutants.push_back({ring.name, cat("ring ", ring.name, " of ", ring.slots, " slots counted as ", slots, " by ", section.names), joined(text)});
+        text.insert(text.begin() + static_cast<std::ptrdiff_t>(ring.end) + 1,
+                    cat("  struct ", other, " : ", ring.name, " { static constexpr unsigned kSlots = ", slots, "; };"));
+        mutants.push_back(
+            {ring.name, cat("ring ", ring.name, " of ", ring.slots, " slots counted as ", slots, " by ", section.names),
+             joined(text)});
       }
     std::vector<std::string> text = lines;
     const std::string was = cat(kSlots, ring.slots), now = cat(kSlots, ring.slots + 1);
     text[ring.line].replace(text[ring.line].find(was), was.size(), now);
-    mutants.push_back({ring.name, cat("ring ", ring.name, " of ", ring.slots, " slots used with ", ring.slots + 1, " in the same layout"), joined(text)});
+    mutants.push_back(
+        {ring.name,
+         cat("ring ", ring.name, " of ", ring.slots, " slots used with ", ring.slots + 1, " in the same layout"),
+         joined(text)});
   }
   return mutants;
 }

@@ -26,8 +26,8 @@ void with_args(const ops::Trial& trial, const std::function<void(const void*)>& 
   trial.with_args(kHost, places, use);
 }
 
-/// "NaN", "infinite", or nothing: of the element's bits. Minus infinity is the logarithm of an empty sum; bytes that nobody has written are no
-/// result.
+/// "NaN", "infinite", or nothing: of the element's bits. Minus infinity is the logarithm of an empty sum; bytes that
+/// nobody has written are no result.
 const char* no_number_of(DType dtype, const std::byte* element) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, element, static_cast<std::size_t>(size_of(dtype)));
@@ -36,11 +36,16 @@ const char* no_number_of(DType dtype, const std::byte* element) {
     return (bits & ~sign) > infinite ? "NaN" : bits == infinite ? "infinite" : nullptr;
   };
   switch (dtype) {
-    case DType::f16: return judge(0x8000, 0x7c00);
-    case DType::bf16: return judge(0x8000, 0x7f80);
-    case DType::f32: return judge(0x80000000, 0x7f800000);
-    case DType::e4m3: return bits == 0x7f ? "NaN" : nullptr;
-    case DType::i32: return nullptr;
+    case DType::f16:
+      return judge(0x8000, 0x7c00);
+    case DType::bf16:
+      return judge(0x8000, 0x7f80);
+    case DType::f32:
+      return judge(0x80000000, 0x7f800000);
+    case DType::e4m3:
+      return bits == 0x7f ? "NaN" : nullptr;
+    case DType::i32:
+      return nullptr;
   }
   return nullptr;
 }
@@ -63,11 +68,13 @@ Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels) {
     op.validate(args, true);
     op.steps(args, subject.trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       const bool own = &step == &op && op.tunable() != nullptr;
-      subject.launches.push_back(&kernels.get(step, own ? op.tunable()->request_of(step_args, subject.trial.choice) : step.request_of(step_args, arch)));
+      subject.launches.push_back(&kernels.get(
+          step, own ? op.tunable()->request_of(step_args, subject.trial.choice) : step.request_of(step_args, arch)));
     });
   });
   for (const Kernel* kernel : subject.launches)
-    if (std::find(subject.kernels.begin(), subject.kernels.end(), kernel) == subject.kernels.end()) subject.kernels.push_back(kernel);
+    if (std::find(subject.kernels.begin(), subject.kernels.end(), kernel) == subject.kernels.end())
+      subject.kernels.push_back(kernel);
   return subject;
 }
 
@@ -95,7 +102,8 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
   }
 }
 
-void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed, const std::vector<Change>& changes) {
+void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
+                 const std::vector<Change>& changes) {
   launch::ModelOptions options;
   options.seed = seed;
   options.workers = 1;  // several runs go on beside each other
@@ -112,9 +120,12 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   plan.blocks_per_sm = 1;
   op.plan(args, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
-  for (std::size_t m = 0; m < plan.map_count; ++m) maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
+  for (std::size_t m = 0; m < plan.map_count; ++m)
+    maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) driver_->encode_tensor_maps(0, {maps.data(), plan.map_count});
-  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster}, plan.params.data(), plan.params_bytes, {});
+  driver_->launch(0, *loaded,
+                  {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster},
+                  plan.params.data(), plan.params_bytes, {});
 }
 
 Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {
@@ -141,8 +152,10 @@ Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) 
     outcome.fault = Fault{current->name, e.code, e.message, e.log};
     return outcome;
   }
-  if (const std::string problem = beside(); !problem.empty()) outcome.fault = Fault{current->name, Code::model_fault, problem, {}};
-  else outcome.results = results();
+  if (const std::string problem = beside(); !problem.empty())
+    outcome.fault = Fault{current->name, Code::model_fault, problem, {}};
+  else
+    outcome.results = results();
   outcome.no_number = no_number();
   return outcome;
 }
@@ -156,7 +169,9 @@ std::string Run::beside() const {
       if (memory.bytes[b] == memory.filled[b] || (inside && written)) continue;
       const std::string& name = subject_.trial.tensors[i].name;
       if (inside) return cat("byte ", b - memory.begin, " of ", name, " was written, which is only to be read");
-      return b < memory.begin ? cat("the byte ", memory.begin - b, " before ", name, " was written") : cat("the byte ", b - memory.begin - memory.size, " behind the end of ", name, " was written");
+      return b < memory.begin
+                 ? cat("the byte ", memory.begin - b, " before ", name, " was written")
+                 : cat("the byte ", b - memory.begin - memory.size, " behind the end of ", name, " was written");
     }
   }
   return {};
@@ -166,7 +181,9 @@ std::string Run::results() const {
   support::FieldHash hash;
   for (std::size_t i = 0; i < tensors_.size(); ++i)
     if (subject_.trial.tensors[i].written)
-      hash.field(subject_.trial.tensors[i].name, std::string_view(reinterpret_cast<const char*>(tensors_[i].bytes.data()) + tensors_[i].begin, tensors_[i].size));
+      hash.field(subject_.trial.tensors[i].name,
+                 std::string_view(reinterpret_cast<const char*>(tensors_[i].bytes.data()) + tensors_[i].begin,
+                                  tensors_[i].size));
   return support::to_hex(hash.finish());
 }
 

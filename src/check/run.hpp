@@ -1,8 +1,8 @@
 // One trial, run again and again on the CPU model.
 //
-// Decides how its tensors lie in memory, which values they hold, and what of a run is a fault: what the model reports, and bytes that
-// change beside tensors; and which results are no numbers. Does not decide which seeds, nor what is switched off.
-// Invariant: equal trials, data seeds, seeds and changes give equal outcomes.
+// Decides how its tensors lie in memory, which values they hold, and what of a run is a fault: what the model reports,
+// and bytes that change beside tensors; and which results are no numbers. Does not decide which seeds, nor what is
+// switched off. Invariant: equal trials, data seeds, seeds and changes give equal outcomes.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,8 @@ struct Fault {
 struct Outcome {
   std::optional<Fault> fault;
   std::string results;  ///< of all bytes that were to be written; empty after a fault
-  std::string no_number;  ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
+  std::string
+      no_number;  ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
 };
 
 /// Memory of its own and a model of its own: one for each thread.
@@ -67,7 +68,8 @@ class Run {
     void* place() { return bytes.data() + begin; }
   };
   static Memory room(std::size_t size);
-  void launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed, const std::vector<Change>& changes);
+  void launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
+              const std::vector<Change>& changes);
   /// "" or which tensor something was written beside.
   std::string beside() const;
   std::string results() const;

@@ -18,19 +18,24 @@ using support::cat;
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-bool ends_with(const std::string& text, std::string_view end) { return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0; }
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
 
 }  // namespace
 
 std::string without_numbers(const std::string& text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size();) {
-    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 && (at == 0 || (!is_word(text[at - 1]) && text[at - 1] != '.'));
+    const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
+                        (at == 0 || (!is_word(text[at - 1]) && text[at - 1] != '.'));
     std::size_t end = at + 1;
     if (begins)
       while (end < text.size() && is_word(text[end])) ++end;
-    if (begins && !ends_with(plain, "site ")) plain += '#';
-    else plain.append(text, at, end - at);
+    if (begins && !ends_with(plain, "site "))
+      plain += '#';
+    else
+      plain.append(text, at, end - at);
     at = end;
   }
   return plain;
@@ -41,7 +46,8 @@ int threads_for(int threads, std::size_t count) {
   return static_cast<int>(std::max<std::size_t>(1, std::min(count, static_cast<std::size_t>(wanted))));
 }
 
-void in_threads(int threads, std::size_t count, const std::function<void(std::size_t thread, std::size_t index)>& work) {
+void in_threads(int threads, std::size_t count,
+                const std::function<void(std::size_t thread, std::size_t index)>& work) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;
@@ -61,7 +67,8 @@ void in_threads(int threads, std::size_t count, const std::function<void(std::si
   if (error) std::rethrow_exception(error);
 }
 
-std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const std::vector<Change>& changes, const std::function<void()>& done) {
+std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const std::vector<Change>& changes,
+                               const std::function<void()>& done) {
   const int threads = threads_for(seeds.threads, seeds.count);
   std::vector<std::unique_ptr<Run>> runs(static_cast<std::size_t>(threads));
   std::vector<Outcome> outcomes(seeds.count);
@@ -71,7 +78,8 @@ std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const
     if (done) done();
   });
   std::string wanted;  // of the kernel as it is
-  const bool changed = std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.kernel != nullptr; });
+  const bool changed =
+      std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.kernel != nullptr; });
   if (changed) wanted = Run(subject, seeds.data)(seeds.first, {}).results;
   std::vector<Finding> findings;
   std::vector<std::string> known;
@@ -79,9 +87,18 @@ std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const
     Outcome& outcome = outcomes[i];
     if (!outcome.fault && wanted.empty()) wanted = outcome.results;
     if (!outcome.fault && !outcome.no_number.empty())
-      outcome.fault = Fault{subject.own().name, Code::model_fault, cat(outcome.no_number, ", of values that are all finite, and nothing was reported: a node may read or change the sums of a product before its wait"), {}};
+      outcome.fault = Fault{subject.own().name,
+                            Code::model_fault,
+                            cat(outcome.no_number,
+                                ", of values that are all finite, and nothing was reported: a node may read or change "
+                                "the sums of a product before its wait"),
+                            {}};
     if (!outcome.fault && outcome.results != wanted)
-      outcome.fault = Fault{subject.own().name, Code::model_fault, changed ? "the results differ from those with all sites on, and nothing was reported" : "the results differ from those of an earlier seed, and nothing was reported", {}};
+      outcome.fault = Fault{subject.own().name,
+                            Code::model_fault,
+                            changed ? "the results differ from those with all sites on, and nothing was reported"
+                                    : "the results differ from those of an earlier seed, and nothing was reported",
+                            {}};
     if (!outcome.fault) continue;
     const std::string plain = cat(outcome.fault->kernel, ": ", without_numbers(outcome.fault->message));
     const auto found = std::find(known.begin(), known.end(), plain);

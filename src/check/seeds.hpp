@@ -1,7 +1,7 @@
 // A trial at many seeds: what is found, each once.
 //
-// Decides which reports are the same finding, and how seeds are spread over threads. Invariant: the findings do not depend on the
-// number of threads; seeds follow each other from the first.
+// Decides which reports are the same finding, and how seeds are spread over threads. Invariant: the findings do not
+// depend on the number of threads; seeds follow each other from the first.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,16 @@ struct Seeds {
 /// The text without its numbers: those of sites, and those that are part of a name, stay.
 std::string without_numbers(const std::string& text);
 
-/// Several threads, each of which calls work(index) for one index after the other; the first exception is let through, when all have ended.
+/// Several threads, each of which calls work(index) for one index after the other; the first exception is let through,
+/// when all have ended.
 void in_threads(int threads, std::size_t count, const std::function<void(std::size_t thread, std::size_t index)>& work);
 /// threads 0: one a core; never more than there is work.
 int threads_for(int threads, std::size_t count);
 
-/// In the order of their first seeds. Results that are no numbers, that differ between seeds, or from those without the changes, are a finding too.
-/// done: called after each run, from any thread. Throws tj::Error of other stages than the model's.
-std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const std::vector<Change>& changes, const std::function<void()>& done = {});
+/// In the order of their first seeds. Results that are no numbers, that differ between seeds, or from those without the
+/// changes, are a finding too. done: called after each run, from any thread. Throws tj::Error of other stages than the
+/// model's.
+std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const std::vector<Change>& changes,
+                               const std::function<void()>& done = {});
 
 }  // namespace tj::check

@@ -20,7 +20,9 @@ using support::cat;
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 int modulo(int value, int n) { return (value % n + n) % n; }
 
-bool holds(const Arc& arc, int place, int places) { return arc.length >= places || modulo(place - arc.start - 1, places) < arc.length; }
+bool holds(const Arc& arc, int place, int places) {
+  return arc.length >= places || modulo(place - arc.start - 1, places) < arc.length;
+}
 
 /// The arcs that do not have `first`, cut open there, by their ends: each end that nothing before parts is taken.
 std::vector<bool> greedy(const std::vector<Arc>& arcs, int places, int first) {
@@ -48,7 +50,8 @@ class Placer {
  public:
   Placer(const Graph& graph, const Schedule& schedule, int role, int trip_count, Timeline& timeline)
       : graph_(graph), schedule_(schedule), role_(role), n_(trip_count), timeline_(timeline) {
-    for (const int index : schedule.roles[at(role)].nodes) (scope(index) == Scope::iteration ? loop_ : scope(index) == Scope::tile_begin ? begin_ : end_).push_back(index);
+    for (const int index : schedule.roles[at(role)].nodes)
+      (scope(index) == Scope::iteration ? loop_ : scope(index) == Scope::tile_begin ? begin_ : end_).push_back(index);
     before_loop_ = static_cast<int>(begin_.size());
     after_loop_ = before_loop_ + 1 + static_cast<int>(timeline.steps.size()) * period();
     emitted_.assign(at(after_loop_) + end_.size(), std::nullopt);
@@ -74,12 +77,15 @@ class Placer {
  private:
   Scope scope(int index) const { return graph_.nodes[at(index)].scope; }
   int period() const { return static_cast<int>(loop_.size()); }
-  int position(const std::vector<int>& list, int index) const { return static_cast<int>(std::find(list.begin(), list.end(), index) - list.begin()); }
+  int position(const std::vector<int>& list, int index) const {
+    return static_cast<int>(std::find(list.begin(), list.end(), index) - list.begin());
+  }
   const graph::Value& value(int index) const { return graph_.values[at(index)]; }
   int slots(int value) const {
     for (const sched::Ring& ring : schedule_.rings)
       if (ring.value == value) return ring.slots;
-    support::fail(Stage::codegen, Code::internal, cat("value '", graph_.values[at(value)].name, "' has no ring in the schedule"));
+    support::fail(Stage::codegen, Code::internal,
+                  cat("value '", graph_.values[at(value)].name, "' has no ring in the schedule"));
   }
   /// Places of a node counted from the begin of the loop, in iteration 0.
   int in_loop(int index) const { return role_stage(graph_, schedule_, index) * period() + position(loop_, index); }
@@ -92,7 +98,8 @@ class Placer {
 
   [[noreturn]] void refuse(const Edge& edge, const char* before, const char* after) const {
     support::fail(Stage::codegen, Code::invalid_argument,
-                  cat("role '", schedule_.roles[at(role_)].name, "' of '", graph_.name, "': '", graph_.nodes[at(edge.dst)].name, "' reads value '", value(edge.value).name, "' ", before, " '",
+                  cat("role '", schedule_.roles[at(role_)].name, "' of '", graph_.name, "': '",
+                      graph_.nodes[at(edge.dst)].name, "' reads value '", value(edge.value).name, "' ", before, " '",
                       graph_.nodes[at(edge.src)].name, "' ", after, "; verify the schedule"));
   }
 
@@ -100,7 +107,8 @@ class Placer {
   std::vector<Arc> arcs(bool of_warps) const {
     std::vector<Arc> found;
     for (const Edge& edge : graph_.edges) {
-      if (edge.value < 0 || value(edge.value).scope != Scope::iteration || value(edge.value).within_warp != of_warps) continue;
+      if (edge.value < 0 || value(edge.value).scope != Scope::iteration || value(edge.value).within_warp != of_warps)
+        continue;
       const int write = in_loop(edge.src), read = in_loop(edge.dst), again = write + slots(edge.value) * period();
       if (read <= write) refuse(edge, "before", "has written it");
       if (again <= read) refuse(edge, "after", "has filled its slot again");
@@ -110,7 +118,9 @@ class Placer {
     return found;
   }
 
-  bool may_stand(int place) const { return place <= before_loop_ || place >= after_loop_ || gaps_[at((place - before_loop_ - 1) % period())]; }
+  bool may_stand(int place) const {
+    return place <= before_loop_ || place >= after_loop_ || gaps_[at((place - before_loop_ - 1) % period())];
+  }
   int last_place(const Interval& interval) const {
     for (int place = interval.to; place > interval.from; --place)
       if (may_stand(place)) return place;
@@ -128,13 +138,17 @@ class Placer {
   }
 
   void place(bool of_warps, const std::vector<Arc>& arcs) {
-    if (graph_.persistent && std::any_of(graph_.values.begin(), graph_.values.end(), [&](const graph::Value& v) { return v.within_warp == of_warps; })) stand(0, of_warps);
+    if (graph_.persistent && std::any_of(graph_.values.begin(), graph_.values.end(),
+                                         [&](const graph::Value& v) { return v.within_warp == of_warps; }))
+      stand(0, of_warps);
     std::vector<Interval> once, loop;
     collect(of_warps, once, loop);
     for (const Interval& interval : once)
       if (!parted(interval, true)) stand(last_place(interval), of_warps);
-    // Where every arc goes round, each step has the one gap in two of them: taking the last would leave out every other step.
-    const bool all_round = std::all_of(arcs.begin(), arcs.end(), [&](const Arc& arc) { return arc.length >= period(); });
+    // Where every arc goes round, each step has the one gap in two of them: taking the last would leave out every other
+    // step.
+    const bool all_round =
+        std::all_of(arcs.begin(), arcs.end(), [&](const Arc& arc) { return arc.length >= period(); });
     for (const Interval& interval : loop) {
       if (parted(interval, false)) continue;
       int chosen = last_place(interval);
@@ -144,7 +158,9 @@ class Placer {
             chosen = place;
             break;
           }
-      if (chosen < 0) support::fail(Stage::codegen, Code::internal, cat("'", graph_.name, "': no place for a barrier; verify the schedule"));
+      if (chosen < 0)
+        support::fail(Stage::codegen, Code::internal,
+                      cat("'", graph_.name, "': no place for a barrier; verify the schedule"));
       stand(chosen, of_warps);
     }
   }
@@ -156,7 +172,8 @@ class Placer {
       if (value(edge.value).scope == Scope::iteration) {
         for (int i = 0; i < n_; ++i) {
           loop.push_back({instance_place(edge.src, i), instance_place(edge.dst, i)});
-          if (i + slots(edge.value) < n_) loop.push_back({instance_place(edge.dst, i), instance_place(edge.src, i + slots(edge.value))});
+          if (i + slots(edge.value) < n_)
+            loop.push_back({instance_place(edge.dst, i), instance_place(edge.src, i + slots(edge.value))});
         }
       } else if (scope(edge.dst) != Scope::iteration) {
         once.push_back({instance_place(edge.src, -1), instance_place(edge.dst, -1)});
@@ -167,7 +184,9 @@ class Placer {
         once.push_back({instance_place(edge.src, -1), before_loop_});
       }
     }
-    const auto by_end = [](const Interval& a, const Interval& b) { return a.to != b.to ? a.to < b.to : a.from < b.from; };
+    const auto by_end = [](const Interval& a, const Interval& b) {
+      return a.to != b.to ? a.to < b.to : a.from < b.from;
+    };
     std::sort(once.begin(), once.end(), by_end);
     std::sort(loop.begin(), loop.end(), by_end);
   }
@@ -183,13 +202,16 @@ class Placer {
     const auto into = [&](std::vector<Event>& events, const std::vector<int>& list, int first) {
       for (int p = static_cast<int>(list.size()) - 1; p >= 0; --p) {
         if (!emitted_[at(first + p)]) continue;
-        const auto next = std::find_if(events.begin(), events.end(), [&](const Event& e) { return e.kind == EventKind::call && position(list, e.node) >= p; });
+        const auto next = std::find_if(events.begin(), events.end(), [&](const Event& e) {
+          return e.kind == EventKind::call && position(list, e.node) >= p;
+        });
         events.insert(next, event(first + p, list[at(p)]));
       }
     };
     if (emitted_[at(before_loop_)]) timeline_.tile_begin.push_back(event(before_loop_, -1));
     into(timeline_.tile_begin, begin_, 0);
-    for (std::size_t step = 0; step < timeline_.steps.size(); ++step) into(timeline_.steps[step], loop_, before_loop_ + 1 + static_cast<int>(step) * period());
+    for (std::size_t step = 0; step < timeline_.steps.size(); ++step)
+      into(timeline_.steps[step], loop_, before_loop_ + 1 + static_cast<int>(step) * period());
     into(timeline_.tile_end, end_, after_loop_);
   }
 
@@ -198,8 +220,10 @@ class Placer {
   int role_, n_;
   Timeline& timeline_;
   std::vector<int> begin_, loop_, end_;
-  int before_loop_ = 0, after_loop_ = 0;  ///< places: those of the tile's begin, one before the loop, those of each step, those of the end
-  std::vector<bool> gaps_;                ///< of a step
+  int before_loop_ = 0,
+      after_loop_ =
+          0;  ///< places: those of the tile's begin, one before the loop, those of each step, those of the end
+  std::vector<bool> gaps_;  ///< of a step
   std::vector<std::optional<EventKind>> emitted_;
 };
 
@@ -207,7 +231,8 @@ class Placer {
 
 std::vector<bool> fewest_places(const std::vector<Arc>& arcs, int places) {
   if (arcs.empty()) return std::vector<bool>(at(places), false);
-  const Arc& shortest = *std::min_element(arcs.begin(), arcs.end(), [](const Arc& a, const Arc& b) { return a.length < b.length; });
+  const Arc& shortest =
+      *std::min_element(arcs.begin(), arcs.end(), [](const Arc& a, const Arc& b) { return a.length < b.length; });
   std::vector<bool> best;
   std::ptrdiff_t fewest = places + 1;
   for (int back = 0; back < std::min(shortest.length, places); ++back) {  // one of its places is in every set

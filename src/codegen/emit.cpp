@@ -2,10 +2,9 @@
 #include "codegen/emit.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
+#include "codegen/expressible.hpp"
 #include "codegen/family.hpp"
 #include "codegen/family_text.hpp"
 #include "codegen/layout.hpp"
@@ -17,121 +16,8 @@ namespace tj::codegen {
 namespace {
 
 using support::cat;
-using support::fail;
 
 constexpr const char* kSymbol = "tj_kernel";
-
-// Groups that no node of the loop waits for would pile up, one an iteration.
-void refuse_unobserved(const graph::Graph& graph, const sched::Schedule& schedule) {
-  using graph::Scope;
-  const auto in_loop = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].scope == Scope::iteration; };
-  for (const auto& role : schedule.roles) {
-    const auto matrix = std::find_if(role.nodes.begin(), role.nodes.end(), [&](int n) { return in_loop(n) && graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::matrix; });
-    if (matrix == role.nodes.end()) continue;
-    const auto here = [&](int n) { return in_loop(n) && std::find(role.nodes.begin(), role.nodes.end(), n) != role.nodes.end(); };
-    const bool waits = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
-      return edge.blocking && here(edge.src) && here(edge.dst) && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::matrix;
-    });
-    if (!waits)
-      fail(Stage::codegen, Code::unsupported,
-           cat("no node of the loop waits for '", graph.nodes[static_cast<std::size_t>(*matrix)].name, "', which runs on the matrix unit; give it a blocking edge, to itself over some iterations if nothing else needs it"));
-  }
-}
-
-// Names that the unit uses itself, or would use twice.
-void refuse_names(const graph::Graph& graph, const Layout& layout, bool recording) {
-  const std::set<std::string> own = {"base", "dev", "first_fast", "member", "n", "params", "s", "shared", "tile", "tiles", "warp"};
-  std::map<std::string, std::string> contexts;
-  for (const auto& node : graph.nodes) {
-    const std::string name = context_variable(node.context);
-    const auto [first, is_new] = contexts.emplace(name, node.context);
-    if (own.count(name) != 0 || (recording && is_recording_name(name)) || (name == "tensor" && layout.tensor_columns > 0) || (!is_new && first->second != node.context))
-      fail(Stage::codegen, Code::unsupported, cat("context '", node.context, "' of node '", node.name, "' would be a variable '", name, "', a name that ", is_new ? "the unit" : "context '" + first->second + "'", " uses; rename it"));
-  }
-  std::set<std::string> rings;
-  for (const RingPlace& ring : layout.rings)
-    if (!rings.insert(ring.type_name).second) fail(Stage::codegen, Code::unsupported, cat("two values would both be a type '", ring.type_name, "'; rename one"));
-}
-
-// A role hands a filling back once: where it reads the one of the iteration before, all its readers in the loop do, and those at the tile's end
-// have the last.
-void refuse_mixed_readers(const graph::Graph& graph, const sched::Schedule& schedule) {
-  using graph::Scope;
-  const auto scope = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].scope; };
-  for (const auto& edge : graph.edges) {
-    if (edge.value < 0 || graph.values[static_cast<std::size_t>(edge.value)].scope != Scope::iteration) continue;
-    for (const auto& other : graph.edges) {
-      if (other.value != edge.value || scope(other.dst) != Scope::iteration || schedule.role[static_cast<std::size_t>(other.dst)] != schedule.role[static_cast<std::size_t>(edge.dst)]) continue;
-      if (scope(edge.dst) == Scope::iteration ? other.distance == edge.distance : other.distance == 1) continue;
-      fail(Stage::codegen, Code::unsupported, cat("value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' is read by '", graph.nodes[static_cast<std::size_t>(edge.dst)].name, "' and, another iteration's, by '",
-           graph.nodes[static_cast<std::size_t>(other.dst)].name, "' in one role; give all of them one distance, 1 where a node at the tile's end reads too"));
-    }
-    if (scope(edge.dst) == Scope::iteration) continue;
-    const bool also = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const auto& other) {
-      return other.value == edge.value && scope(other.dst) == Scope::iteration && schedule.role[static_cast<std::size_t>(other.dst)] == schedule.role[static_cast<std::size_t>(edge.dst)];
-    });
-    if (!also)
-      fail(Stage::codegen, Code::unsupported, cat("value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' is filled in every iteration and read by '", graph.nodes[static_cast<std::size_t>(edge.dst)].name,
-           "' at the tile's end, in a role that does not read it in the loop; hand over what is left in a value of the tile's end"));
-  }
-}
-
-/// Whoever fills a slot again waits for its readers: does that keep the order that an edge without a value asks for?
-bool kept_by_a_ring(const graph::Graph& graph, const sched::Schedule& schedule, const graph::Edge& order) {
-  return std::any_of(schedule.rings.begin(), schedule.rings.end(), [&](const sched::Ring& ring) {
-    if (graph.values[static_cast<std::size_t>(ring.value)].scope != graph::Scope::iteration) return false;
-    const auto fills = [&](const graph::Edge& edge) { return edge.value == ring.value && edge.src == order.dst; };
-    const auto reads = [&](const graph::Edge& edge) { return edge.value == ring.value && edge.dst == order.src && ring.slots - edge.distance <= order.distance; };
-    return std::any_of(graph.edges.begin(), graph.edges.end(), fills) && std::any_of(graph.edges.begin(), graph.edges.end(), reads);
-  });
-}
-
-// What the text could not express.
-void refuse_inexpressible(const graph::Graph& graph, const sched::Schedule& schedule) {
-  for (const auto& edge : graph.edges) {
-    const auto& source = graph.nodes[static_cast<std::size_t>(edge.src)];
-    const auto& sink = graph.nodes[static_cast<std::size_t>(edge.dst)];
-    const bool crosses = schedule.role[static_cast<std::size_t>(edge.src)] != schedule.role[static_cast<std::size_t>(edge.dst)];
-    if (edge.same_role && crosses)
-      fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' and '", sink.name, "' share registers and must share a role"));
-    if (crosses && edge.value < 0 && !kept_by_a_ring(graph, schedule, edge))
-      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' crosses roles without a value in shared memory"));
-    const auto is_ring = [&](const sched::Ring& ring) { return ring.value == edge.value; };
-    if (edge.value >= 0 && std::none_of(schedule.rings.begin(), schedule.rings.end(), is_ring))
-      fail(Stage::codegen, Code::unsupported, cat("'", source.name, "' hands value '", graph.values[static_cast<std::size_t>(edge.value)].name, "' to '", sink.name,
-           "' inside one role; allowed are values with a reader in another role, and registers of one context, which need no value"));
-    if (edge.value >= 0 && edge.distance > 1)
-      fail(Stage::codegen, Code::unsupported, cat("edge '", source.name, "' -> '", sink.name, "' carries a ring's value over ", edge.distance, " iterations; allowed are 0 and 1"));
-  }
-  refuse_mixed_readers(graph, schedule);
-}
-
-// One block of a pair asks for the products of both: its thread does nothing else that both blocks need.
-void refuse_mixed_products(const graph::Graph& graph, const sched::Schedule& schedule) {
-  if (!graph.pairs) return;
-  for (const auto& role : schedule.roles) {
-    const auto product = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].async == graph::Async::unit; };
-    const auto one = std::find_if(role.nodes.begin(), role.nodes.end(), product), other = std::find_if_not(role.nodes.begin(), role.nodes.end(), product);
-    if (one != role.nodes.end() && other != role.nodes.end())
-      fail(Stage::codegen, Code::unsupported, cat("role '", role.name, "' runs '", graph.nodes[static_cast<std::size_t>(*one)].name, "', a product of a pair of blocks, and '",
-           graph.nodes[static_cast<std::size_t>(*other)].name, "', which is none; allowed are products in a role of their own"));
-  }
-}
-
-// Without barriers in shared memory only the whole block can meet, and nobody learns when hardware is done.
-void refuse_without_barriers(const graph::Graph& graph, const sched::Schedule& schedule) {
-  if (graph.machine.shared_barriers) return;
-  const auto refuse = [&](const auto&... what) {
-    fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' on ", graph.machine.name, ", whose blocks have no barriers in shared memory: ", what...));
-  };
-  if (schedule.roles.size() != 1) refuse("there are ", schedule.roles.size(), " roles; allowed is one of all its warps");
-  const int warps = schedule.roles[0].warps;
-  if (warps % graph.machine.warps_per_group != 0) refuse("its role has ", warps, " warps; allowed are multiples of ", graph.machine.warps_per_group);
-  for (const auto& node : graph.nodes) {
-    if (node.async != graph::Async::none) refuse("node '", node.name, "' is asynchronous; allowed are those that are done when their call returns");
-    if (node.warps != warps) refuse("node '", node.name, "' is written for ", node.warps, " warps; allowed are the ", warps, " of the role");
-  }
-}
 
 void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule) {
   w.line("// ", graph.name, ": generated from its schedule. To change it, change a node body or the schedule.");
@@ -144,12 +30,16 @@ void write_banner(Writer& w, const graph::Graph& graph, const sched::Schedule& s
 }
 
 void write_ring_barriers(Writer& w, const RingPlace& ring, const graph::Value& value) {
-  w.line("static constexpr unsigned ", ring.slot_columns > 0 ? "" : cat("kData = ", ring.data, ", "), "kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
-  w.line("static constexpr unsigned kSharers = ", value.shared_by, value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
-  w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals, ";");
+  w.line("static constexpr unsigned ", ring.slot_columns > 0 ? "" : cat("kData = ", ring.data, ", "),
+         "kFull = ", ring.full, ", kEmpty = ", ring.empty, ";");
+  w.line("static constexpr unsigned kSharers = ", value.shared_by,
+         value.shared_by > 1 ? cat(", kSharerStride = ", value.shared_stride) : "", ";");
+  w.line("static constexpr unsigned kFullArrivals = ", ring.full_arrivals, ", kEmptyArrivals = ", ring.empty_arrivals,
+         ";");
 }
 
-void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, bool recording) {
+void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
+                 bool recording) {
   w.open("namespace");
   w.line("namespace dev = tj::dev;");
   w.line("using namespace ", graph.namespace_name, ";");
@@ -162,17 +52,21 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
     const auto& value = graph.values[static_cast<std::size_t>(schedule.rings[r].value)];
     w.open("struct ", ring.type_name);
     if (ring.slot_columns > 0) {
-      w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kColumn = ", ring.column, ", kSlotColumns = ", ring.slot_columns, ", kMemberColumns = ", ring.member_columns, ";");
+      w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kColumn = ", ring.column,
+             ", kSlotColumns = ", ring.slot_columns, ", kMemberColumns = ", ring.member_columns, ";");
       write_ring_barriers(w, ring, value);
       w.close(";");
       continue;
     }
     const bool copied = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
-      return edge.value == schedule.rings[r].value && graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::copy;
+      return edge.value == schedule.rings[r].value &&
+             graph.nodes[static_cast<std::size_t>(edge.src)].async == graph::Async::copy;
     });
     const std::int64_t own = value.copied_bytes > 0 ? value.copied_bytes : value.slot_bytes;
-    const std::string bytes = copied ? cat(", kCopiedBytes = ", of_pair(graph, schedule.rings[r].value) == OfPair::read ? 2 * own : own) : "";
-    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, bytes, ";");
+    const std::string bytes =
+        copied ? cat(", kCopiedBytes = ", of_pair(graph, schedule.rings[r].value) == OfPair::read ? 2 * own : own) : "";
+    w.line("static constexpr unsigned kSlots = ", schedule.rings[r].slots, ", kSlotBytes = ", value.slot_bytes, bytes,
+           ";");
     if (!graph.machine.shared_barriers) {
       w.line("static constexpr unsigned kData = ", ring.data, ";");
       w.close(";");
@@ -192,40 +86,56 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
 }
 
 // Roles give registers back for others to take: where none wants more than a launch gives, none has to.
-void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::vector<int>& roles, const std::string& names) {
+void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::vector<int>& roles,
+                     const std::string& names) {
   if (group.registers == 0 || group.registers == layout.entry_registers) return;
-  if (std::none_of(layout.groups.begin(), layout.groups.end(), [&](const Group& other) { return other.registers > layout.entry_registers; })) return;
+  if (std::none_of(layout.groups.begin(), layout.groups.end(),
+                   [&](const Group& other) { return other.registers > layout.entry_registers; }))
+    return;
   const bool shrink = group.registers < layout.entry_registers;
-  w.line("dev::registers_", shrink ? "shrink" : "grow", "<", sites.add(Site{0, SiteKind::registers, cat("registers of ", names), roles, -1, -1}), ", ", group.registers, ">();");
+  w.line("dev::registers_", shrink ? "shrink" : "grow", "<",
+         sites.add(Site{0, SiteKind::registers, cat("registers of ", names), roles, -1, -1}), ", ", group.registers,
+         ">();");
 }
 
 // Groups whose one role each form a family: [begin, end) of Layout::groups.
-std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin) {
+std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
+                       std::size_t begin) {
   std::size_t end = begin + 1;
   const auto whole = [&](std::size_t g) {
-    return layout.groups[g].roles.size() == 1 && schedule.roles[static_cast<std::size_t>(layout.groups[g].roles[0])].warps == graph.machine.warps_per_group;
+    return layout.groups[g].roles.size() == 1 &&
+           schedule.roles[static_cast<std::size_t>(layout.groups[g].roles[0])].warps == graph.machine.warps_per_group;
   };
   // One text finds the rings of all members by one distance.
-  const auto spaced = [&](std::size_t r) { return r + 1 >= layout.rings.size() || layout.rings[r].slot_columns == 0 || layout.rings[r + 1].slot_columns == 0 || layout.rings[r].member_columns == layout.rings[r + 1].member_columns; };
+  const auto spaced = [&](std::size_t r) {
+    return r + 1 >= layout.rings.size() || layout.rings[r].slot_columns == 0 || layout.rings[r + 1].slot_columns == 0 ||
+           layout.rings[r].member_columns == layout.rings[r + 1].member_columns;
+  };
   bool evenly = true;
   for (std::size_t r = 0; r < layout.rings.size(); ++r) evenly = evenly && spaced(r);
-  while (whole(begin) && end < layout.groups.size() && (evenly || end == begin + 1) && whole(end) && congruent(graph, schedule, layout.groups[end - 1].roles[0], layout.groups[end].roles[0])) ++end;
+  while (whole(begin) && end < layout.groups.size() && (evenly || end == begin + 1) && whole(end) &&
+         congruent(graph, schedule, layout.groups[end - 1].roles[0], layout.groups[end].roles[0]))
+    ++end;
   return end;
 }
 
 // Groups [begin, end), of which each is a role of one family, may have a ring each: the first's is where they lie.
-void mark_own_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout, std::size_t begin, std::size_t end) {
+void mark_own_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout, std::size_t begin,
+                    std::size_t end) {
   std::vector<int> family;
   for (std::size_t g = begin; g < end; ++g) family.push_back(layout.groups[g].roles[0]);
   for (std::size_t r = 0; r < layout.rings.size(); ++r)
-    if (own_ring(graph, schedule, family, static_cast<int>(r))) layout.rings[r].members = static_cast<int>(family.size());
+    if (own_ring(graph, schedule, family, static_cast<int>(r)))
+      layout.rings[r].members = static_cast<int>(family.size());
 }
 
 // What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
-void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, std::size_t begin, std::size_t end) {
+void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
+                  const Layout& layout, std::size_t begin, std::size_t end) {
   const Group& group = layout.groups[begin];
   std::vector<int> roles;
-  for (std::size_t g = begin; g < end; ++g) roles.insert(roles.end(), layout.groups[g].roles.begin(), layout.groups[g].roles.end());
+  for (std::size_t g = begin; g < end; ++g)
+    roles.insert(roles.end(), layout.groups[g].roles.begin(), layout.groups[g].roles.end());
   std::string names;
   for (int role : roles) names += (names.empty() ? "" : ", ") + schedule.roles[static_cast<std::size_t>(role)].name;
   w.line("// ", roles.size() == 1 ? "role " : "roles ", names);
@@ -237,10 +147,15 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   for (int role : group.roles) {
     const auto& place = layout.roles[static_cast<std::size_t>(role)];
     const int warps = schedule.roles[static_cast<std::size_t>(role)].warps;
-    const bool of_first = graph.pairs && graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async == graph::Async::unit;
+    const bool of_first =
+        graph.pairs &&
+        graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async ==
+            graph::Async::unit;
     std::string guard;  // of a whole group none
     const auto also = [&](const std::string& condition) { guard += cat(guard.empty() ? "" : " && ", condition); };
-    if (warps < graph.machine.warps_per_group) also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp, warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps)));
+    if (warps < graph.machine.warps_per_group)
+      also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp,
+               warps == 1 ? "" : cat(" && warp < ", place.first_warp + warps)));
     if (of_first) also("dev::first_of_pair()");
     if (place.single_thread) also("dev::elect_one()");
     if (!guard.empty()) w.open("if (", guard, ")");
@@ -252,21 +167,38 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
 /// As a template argument behind others.
 const char* blocks_of(const graph::Graph& graph) { return graph.pairs ? ", 2" : ""; }
 
-// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without rings has none.
+// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without
+// rings has none.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
-  const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy || node.async == graph::Async::unit; });
+  const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    return node.async == graph::Async::copy || node.async == graph::Async::unit;
+  });
   w.line("const unsigned warp = dev::warp_index();");
   if (layout.rings.empty() && graph.cluster == 1) return;
-  if (layout.tensor_columns > 0) w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, blocks_of(graph), ">(shared + ", layout.tensor_address, ");");
+  if (layout.tensor_columns > 0)
+    w.line("if (warp == 0) dev::tensor_begin<", layout.tensor_columns, blocks_of(graph), ">(shared + ",
+           layout.tensor_address, ");");
   w.open("if (dev::thread_index() == 0)");
   for (const auto& ring : layout.rings) w.line("dev::ring_init<", ring.type_name, ">(shared);");
-  if (copies || graph.cluster > 1) w.line("dev::mbarrier_init_done<", sites.add(Site{0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}), ">();");
+  if (copies || graph.cluster > 1)
+    w.line("dev::mbarrier_init_done<",
+           sites.add(Site{
+               0, SiteKind::fence, "begin: fence, the copy engine and other blocks may use the barriers", {}, -1, -1}),
+           ">();");
   w.close();
-  if (graph.cluster == 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, barriers are initialised", {}, -1, -1}), ">();");
-  else w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}), ">();");
+  if (graph.cluster == 1)
+    w.line("dev::block_sync<",
+           sites.add(Site{0, SiteKind::sync, "begin: block sync, barriers are initialised", {}, -1, -1}), ">();");
+  else
+    w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}),
+           ">();");
   // That meeting of a cluster orders barriers alone.
-  if (layout.tensor_columns > 0 && graph.cluster > 1) w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "begin: block sync, the columns are there", {}, -1, -1}), ">();");
-  if (layout.tensor_columns > 0) w.line("const unsigned tensor = dev::load_shared<unsigned>(shared + ", layout.tensor_address, ");  // where the columns begin");
+  if (layout.tensor_columns > 0 && graph.cluster > 1)
+    w.line("dev::block_sync<",
+           sites.add(Site{0, SiteKind::sync, "begin: block sync, the columns are there", {}, -1, -1}), ">();");
+  if (layout.tensor_columns > 0)
+    w.line("const unsigned tensor = dev::load_shared<unsigned>(shared + ", layout.tensor_address,
+           ");  // where the columns begin");
 }
 
 // The columns go back once all roles are done with them.
@@ -274,18 +206,22 @@ void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout&
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");
   // Of a pair neither may free while the other still uses its own.
-  if (graph.pairs) w.line("dev::cluster_sync_all<", sites.add(Site{0, SiteKind::cluster, "end: cluster sync, tensor memory of both blocks is used no more", {}, -1, -1}), ">();");
-  else w.line("dev::block_sync<", sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
+  if (graph.pairs)
+    w.line("dev::cluster_sync_all<",
+           sites.add(Site{
+               0, SiteKind::cluster, "end: cluster sync, tensor memory of both blocks is used no more", {}, -1, -1}),
+           ">();");
+  else
+    w.line("dev::block_sync<",
+           sites.add(Site{0, SiteKind::sync, "end: block sync, tensor memory is used no more", {}, -1, -1}), ">();");
   w.line("if (warp == 0) dev::tensor_free", graph.pairs ? "<2>" : "", "(tensor, ", layout.tensor_columns, ");");
 }
 
 }  // namespace
 
-Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives, const EmitOptions& options) {
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives,
+          const EmitOptions& options) {
   refuse_inexpressible(graph, schedule);
-  refuse_unobserved(graph, schedule);
-  refuse_without_barriers(graph, schedule);
-  refuse_mixed_products(graph, schedule);
   Layout layout = make_layout(graph, schedule);
   refuse_names(graph, layout, options.record);
   Writer w;
@@ -299,14 +235,17 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   w.blank();
   write_types(w, graph, schedule, layout, options.record);
   const std::string params = options.record ? "RecordedParams, recorded" : graph.params_type + ", params";
-  if (graph.blocks_per_sm == 1) w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
-  else w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
+  if (graph.blocks_per_sm == 1)
+    w.open("TJ_KERNEL(", kSymbol, ", ", layout.threads, ", ", params, ")");
+  else
+    w.open("TJ_KERNEL_BESIDE(", kSymbol, ", ", layout.threads, ", ", graph.blocks_per_sm, ", ", params, ")");
   if (options.record) w.line("const auto& params = recorded.params;");
   w.line("const unsigned shared = dev::shared_base();");
   if (graph.machine.shared_barriers) write_barriers(w, sites, graph, layout);
   if (graph.machine.overlapped_launch) {
     w.line("dev::next_grid_may_start();");
-    w.line("dev::wait_for_grids_before<", sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
+    w.line("dev::wait_for_grids_before<",
+           sites.add(Site{0, SiteKind::grids, "begin: the grids before are done", {}, -1, -1}), ">();");
   }
   bool branched = false;
   for (std::size_t g = 0; g < layout.groups.size();) {
@@ -314,9 +253,12 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
     if (end - g > 1) mark_own_rings(graph, schedule, layout, g, end);
     const bool last = end == layout.groups.size();
     if (!(g == 0 && last)) {
-      const std::string condition = last ? "else" : cat(g == 0 ? "if" : "else if", " (warp < ", layout.groups[end].first_warp, ")");
-      if (g == 0) w.open(condition);
-      else w.next(condition);
+      const std::string condition =
+          last ? "else" : cat(g == 0 ? "if" : "else if", " (warp < ", layout.groups[end].first_warp, ")");
+      if (g == 0)
+        w.open(condition);
+      else
+        w.next(condition);
       branched = true;
     }
     write_groups(w, sites, graph, schedule, layout, g, end);
@@ -328,7 +270,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
   std::vector<int> first_warps;
   for (const RolePlace& place : layout.roles) first_warps.push_back(place.first_warp);
-  return {w.text(), kSymbol, layout.threads, graph.cluster, graph.blocks_per_sm, layout.smem_bytes, sites.list(), sites.calls(), sites.marks(), std::move(first_warps), std::move(notes)};
+  return {w.text(),     kSymbol,       layout.threads, graph.cluster,          graph.blocks_per_sm, layout.smem_bytes,
+          sites.list(), sites.calls(), sites.marks(),  std::move(first_warps), std::move(notes)};
 }
 
 }  // namespace tj::codegen

@@ -15,26 +15,29 @@ namespace tj::codegen {
 
 struct Unit {
   std::string text;
-  std::string symbol;        ///< entry point
-  int threads = 0;           ///< a block
-  int cluster = 1;           ///< blocks that run together
-  int blocks_per_sm = 1;     ///< blocks that are to run side by side on an SM
+  std::string symbol;     ///< entry point
+  int threads = 0;        ///< a block
+  int cluster = 1;        ///< blocks that run together
+  int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM
   std::int64_t smem_bytes = 0;
   std::vector<Site> sites;
   std::vector<Call> calls;
-  std::vector<Mark> marks;   ///< of a unit that records, else none
-  std::vector<int> first_warps;  ///< of each role of the schedule: in a unit that records, its first warp's thread writes the records
-  std::string notes;         ///< what the text's end says of the unit, as JSON
+  std::vector<Mark> marks;       ///< of a unit that records, else none
+  std::vector<int> first_warps;  ///< of each role of the schedule: in a unit that records, its first warp's thread
+                                 ///< writes the records
+  std::string notes;             ///< what the text's end says of the unit, as JSON
 };
 
 struct EmitOptions {
-  /// When roles come to their nodes and waits is written to memory: RecordsParam stands behind the kernel's parameter (record.hpp). Lines are
-  /// added; without them the text is what it is with this off, but for the name of the parameter.
+  /// When roles come to their nodes and waits is written to memory: RecordsParam stands behind the kernel's parameter
+  /// (record.hpp). Lines are added; without them the text is what it is with this off, but for the name of the
+  /// parameter.
   bool record = false;
 };
 
-/// `primitives` names the file of kernel_templates/arch/ without its suffix. Throws tj::Error(codegen) when the schedule
-/// cannot be expressed, naming node and reason.
-Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives, const EmitOptions& options = {});
+/// `primitives` names the file of kernel_templates/arch/ without its suffix. Throws tj::Error(codegen) when the
+/// schedule cannot be expressed, naming node and reason.
+Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives,
+          const EmitOptions& options = {});
 
 }  // namespace tj::codegen

@@ -1,7 +1,7 @@
 // Marks around the events of a unit that records; see event_text.hpp and record.hpp.
 //
-// Decides which events are marked and what a mark says. Invariant: the begin of a node or wait is followed by its end with no other mark of the
-// role between them; no event's text differs from that of a unit without marks.
+// Decides which events are marked and what a mark says. Invariant: the begin of a node or wait is followed by its end
+// with no other mark of the role between them; no event's text differs from that of a unit without marks.
 #include "codegen/event_text.hpp"
 
 #include "support/fail.hpp"
@@ -16,19 +16,31 @@ using support::cat;
 std::vector<std::string> EventWriter::waited_for(const Event& event, const Section& section) const {
   const auto all = [&](const std::string& what) { return std::vector<std::string>(family_.family.size(), what); };
   const auto of_ring = [&](const char* state) {
-    const bool own = own_ring(family_.graph, family_.schedule, family_.family, event.ring);  // those lie one behind the other
+    const bool own =
+        own_ring(family_.graph, family_.schedule, family_.family, event.ring);  // those lie one behind the other
     std::vector<std::string> what;
-    for (int member = 0; member < static_cast<int>(family_.family.size()); ++member) what.push_back(family_.value_of_ring(event.ring + (own ? member : 0)).name + state);
+    for (int member = 0; member < static_cast<int>(family_.family.size()); ++member)
+      what.push_back(family_.value_of_ring(event.ring + (own ? member : 0)).name + state);
     return what;
   };
   switch (event.kind) {
-    case EventKind::wait_full: return of_ring(" full");
-    case EventKind::wait_empty: return never_filled(event, section) ? std::vector<std::string>() : of_ring(" empty");
-    case EventKind::order_wait: return all(cat("turn on ", family_.graph.machine.units[static_cast<std::size_t>(family_.schedule.order_barriers[static_cast<std::size_t>(event.order)].unit)].name));
-    case EventKind::matrix_wait: return all("products");
-    case EventKind::store_wait: return all("stores have read");
-    case EventKind::block_sync: return all("the block");
-    default: return {};
+    case EventKind::wait_full:
+      return of_ring(" full");
+    case EventKind::wait_empty:
+      return never_filled(event, section) ? std::vector<std::string>() : of_ring(" empty");
+    case EventKind::order_wait:
+      return all(cat("turn on ", family_.graph.machine
+                                     .units[static_cast<std::size_t>(
+                                         family_.schedule.order_barriers[static_cast<std::size_t>(event.order)].unit)]
+                                     .name));
+    case EventKind::matrix_wait:
+      return all("products");
+    case EventKind::store_wait:
+      return all("stores have read");
+    case EventKind::block_sync:
+      return all("the block");
+    default:
+      return {};
   }
 }
 
@@ -36,23 +48,30 @@ bool EventWriter::of_iteration(const Event& event, const Section& section) const
   if (section.absolute() && event.iteration < 0) return false;
   switch (event.kind) {
     case EventKind::wait_full:
-    case EventKind::wait_empty: return family_.value_of_ring(event.ring).scope == Scope::iteration && !left_behind(event, section);
+    case EventKind::wait_empty:
+      return family_.value_of_ring(event.ring).scope == Scope::iteration && !left_behind(event, section);
     case EventKind::call:
     case EventKind::matrix_fence:
     case EventKind::matrix_commit:
-    case EventKind::done: return family_.node(event.node).scope == Scope::iteration;
-    default: return false;
+    case EventKind::done:
+      return family_.node(event.node).scope == Scope::iteration;
+    default:
+      return false;
   }
 }
 
-void EventWriter::mark(MarkKind kind, const Event& event, const Section& section, const std::vector<std::string>& what) {
+void EventWriter::mark(MarkKind kind, const Event& event, const Section& section,
+                       const std::vector<std::string>& what) {
   const bool iterates = of_iteration(event, section);
-  const int id = sites_.add(Mark{0, kind, family_.family, event.node < 0 ? std::vector<int>() : family_.copies_of(event.node), what, iterates});
-  line_of(cat("dev::record<", id, ">(recorded.records, next_record, ", iterates ? section.iteration(event.iteration) : "0", ");"));
+  const int id = sites_.add(Mark{0, kind, family_.family,
+                                 event.node < 0 ? std::vector<int>() : family_.copies_of(event.node), what, iterates});
+  line_of(cat("dev::record<", id, ">(recorded.records, next_record, ",
+              iterates ? section.iteration(event.iteration) : "0", ");"));
 }
 
 void EventWriter::write_marked(const Event& event, const Section& section) {
-  const bool opens = event.kind == EventKind::wait_empty && fills_alone(event.node);  // a branch of one thread, which waits, too
+  const bool opens =
+      event.kind == EventKind::wait_empty && fills_alone(event.node);  // a branch of one thread, which waits, too
   const bool starts = opens || event.kind == EventKind::matrix_fence || event.kind == EventKind::call;
   if (starts && !node_marked_) {
     Event begins = event;

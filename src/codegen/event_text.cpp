@@ -22,14 +22,16 @@ std::string Section::iteration(int value) const {
 
 std::string EventWriter::sequence(int ring, const Event& event, const Section& section) const {
   if (family_.value_of_ring(ring).scope != Scope::iteration) return "tiles";
-  if (section.absolute() && event.iteration < 0) return left_behind(event, section) ? "base + static_cast<unsigned>(n) - 1u" : "base - 1u";
+  if (section.absolute() && event.iteration < 0)
+    return left_behind(event, section) ? "base + static_cast<unsigned>(n) - 1u" : "base - 1u";
   const std::string iteration = section.iteration(event.iteration);
   if (iteration == "0") return "base";
   return cat("base + ", iteration);
 }
 
 int EventWriter::site(SiteKind kind, const Section& section, const std::string& what, const Event& event) {
-  return sites_.add(Site{0, kind, cat("role ", family_.names(), ", ", section.name, ": ", what), family_.family, event.ring, event.node});
+  return sites_.add(Site{0, kind, cat("role ", family_.names(), ", ", section.name, ": ", what), family_.family,
+                         event.ring, event.node});
 }
 
 template <class... Parts>
@@ -51,63 +53,83 @@ void EventWriter::line_of(const std::string& text) { line(text); }
 
 void EventWriter::write(const Event& event, const Section& section, const Event* next) {
   next_ = next;
-  if (sites_.recording()) write_marked(event, section);
-  else write_event(event, section);
+  if (sites_.recording())
+    write_marked(event, section);
+  else
+    write_event(event, section);
 }
 
 void EventWriter::write_event(const Event& event, const Section& section) {
   const auto at = [&](SiteKind kind, const std::string& what) { return site(kind, section, what, event); };
   const std::string& name = event.node >= 0 ? family_.node(event.node).name : family_.role().name;
   switch (event.kind) {
-    case EventKind::call: return write_call(event, section);
-    case EventKind::matrix_fence: return w_.line("dev::matrix_fence<", at(SiteKind::fence, "fence before " + name), ">();");
-    case EventKind::matrix_commit: return w_.line("dev::matrix_commit<", at(SiteKind::commit, "commit " + name), ">();");
-    case EventKind::store_commit: return w_.line(for_one(), "dev::store_commit<", at(SiteKind::commit, "commit stores of " + name), ">();");
-    case EventKind::store_wait: return w_.line(for_one(), "dev::store_wait<", at(SiteKind::group_wait, "wait for stores"), ", ", event.pending, ">();");
-    case EventKind::matrix_wait: return w_.line("dev::matrix_wait<", at(SiteKind::group_wait, "group wait"), ", ", event.pending, ">();");
-    case EventKind::done: return w_.line(family_.node(event.node).body, "_done(", family_.variable(family_.node(event.node)), ");");
+    case EventKind::call:
+      return write_call(event, section);
+    case EventKind::matrix_fence:
+      return w_.line("dev::matrix_fence<", at(SiteKind::fence, "fence before " + name), ">();");
+    case EventKind::matrix_commit:
+      return w_.line("dev::matrix_commit<", at(SiteKind::commit, "commit " + name), ">();");
+    case EventKind::store_commit:
+      return w_.line(for_one(), "dev::store_commit<", at(SiteKind::commit, "commit stores of " + name), ">();");
+    case EventKind::store_wait:
+      return w_.line(for_one(), "dev::store_wait<", at(SiteKind::group_wait, "wait for stores"), ", ", event.pending,
+                     ">();");
+    case EventKind::matrix_wait:
+      return w_.line("dev::matrix_wait<", at(SiteKind::group_wait, "group wait"), ", ", event.pending, ">();");
+    case EventKind::done:
+      return w_.line(family_.node(event.node).body, "_done(", family_.variable(family_.node(event.node)), ");");
     case EventKind::order_wait:
-      return w_.line("dev::named_sync<", at(SiteKind::turn_wait, "turn before " + name), ">(", family_.order_arguments(static_cast<std::size_t>(event.order), 0), ");");
+      return w_.line("dev::named_sync<", at(SiteKind::turn_wait, "turn before " + name), ">(",
+                     family_.order_arguments(static_cast<std::size_t>(event.order), 0), ");");
     case EventKind::order_arrive:
-      return w_.line("dev::named_arrive<", at(SiteKind::turn_arrive, "turn after " + name), ">(", family_.order_arguments(static_cast<std::size_t>(event.order), 1), ");");
+      return w_.line("dev::named_arrive<", at(SiteKind::turn_arrive, "turn after " + name), ">(",
+                     family_.order_arguments(static_cast<std::size_t>(event.order), 1), ");");
     case EventKind::block_sync:
     case EventKind::warp_sync: {
       const char* whose = event.kind == EventKind::block_sync ? "block" : "warp";
-      return w_.line("dev::", whose, "_sync<", at(SiteKind::sync, cat(whose, " sync before ", event.node >= 0 ? name : "the loop")), ">();");
+      return w_.line("dev::", whose, "_sync<",
+                     at(SiteKind::sync, cat(whose, " sync before ", event.node >= 0 ? name : "the loop")), ">();");
     }
     case EventKind::proxy_fence:
       if (fenced_at_ == w_.text().size()) return;
       w_.line("dev::proxy_fence<", at(SiteKind::fence, "proxy fence after " + name), ">();");
       fenced_at_ = w_.text().size();
       return;
-    default: return write_ring_event(event, section);
+    default:
+      return write_ring_event(event, section);
   }
 }
 
-// ---- rings --------------------------------------------------------------------------------------------------------------
+// ---- rings
+// --------------------------------------------------------------------------------------------------------------
 /// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
 bool EventWriter::read_by_threads(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
     const Async source = family_.node(edge.src).async;
-    return edge.value == value && (source == Async::copy || source == Async::threads) && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
+    return edge.value == value && (source == Async::copy || source == Async::threads) &&
+           family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
            family_.node(edge.dst).async == Async::none;
   });
 }
 
-OfPair EventWriter::pair_of(int ring) const { return of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(ring)].value); }
+OfPair EventWriter::pair_of(int ring) const {
+  return of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(ring)].value);
+}
 
-/// Only products that one thread asks for read it in this role: the unit hands it back, whoever else of the role has not looked yet, so that
-/// nobody else may look at all.
+/// Only products that one thread asks for read it in this role: the unit hands it back, whoever else of the role has
+/// not looked yet, so that nobody else may look at all.
 bool EventWriter::read_by_unit(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::none_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
-    return edge.value == value && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first && family_.node(edge.dst).async != Async::unit;
+    return edge.value == value && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first &&
+           family_.node(edge.dst).async != Async::unit;
   });
 }
 
-/// May a lane be ahead of others that still wait for the filling, or read it? What the matrix unit reads is behind for all lanes of a warp at
-/// once, as they wait for it together; but what is there once a tile may have no reader in a tile without iterations.
+/// May a lane be ahead of others that still wait for the filling, or read it? What the matrix unit reads is behind for
+/// all lanes of a warp at once, as they wait for it together; but what is there once a tile may have no reader in a
+/// tile without iterations.
 bool EventWriter::lanes_apart(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   bool sure = family_.value_of_ring(ring).scope == Scope::iteration;
@@ -124,14 +146,17 @@ bool EventWriter::filled_again(const Event& event, const Section& section) const
   if (family_.graph.persistent || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
   if (left_behind(event, section)) return false;  // by the only tile
   const int next = event.iteration + family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
-  return section.absolute() ? section.trip_count < 0 || next < section.trip_count : section.variable != std::string("n") || next < 0;
+  return section.absolute() ? section.trip_count < 0 || next < section.trip_count
+                            : section.variable != std::string("n") || next < 0;
 }
 
-/// Is this the slot's first filling, whatever the step? A tile follows others' fillings only where blocks do tile after tile.
+/// Is this the slot's first filling, whatever the step? A tile follows others' fillings only where blocks do tile after
+/// tile.
 bool EventWriter::filled_first(const Event& event, const Section& section) const {
   const int slots = family_.schedule.rings[static_cast<std::size_t>(event.ring)].slots;
   if (family_.graph.persistent) return false;
-  return section.absolute() ? event.iteration < slots : section.variable == std::string("s") && section.steps <= slots - event.iteration;
+  return section.absolute() ? event.iteration < slots
+                            : section.variable == std::string("s") && section.steps <= slots - event.iteration;
 }
 
 /// Of this role, in its order; -1 where it reads nothing of the ring.
@@ -146,30 +171,42 @@ int EventWriter::last_reader(int ring) const {
 
 /// At the tile's end, of a ring of iterations: there is nothing of a tile without any.
 bool EventWriter::left_behind(const Event& event, const Section& section) const {
-  return section.absolute() && event.iteration < 0 && family_.value_of_ring(event.ring).scope == Scope::iteration && (event.node < 0 || family_.node(event.node).scope != Scope::iteration);
+  return section.absolute() && event.iteration < 0 && family_.value_of_ring(event.ring).scope == Scope::iteration &&
+         (event.node < 0 || family_.node(event.node).scope != Scope::iteration);
 }
 
 void EventWriter::write_ring_event(const Event& event, const Section& section) {
   const std::string& value = family_.value_of_ring(event.ring).name;
-  const std::string arguments = cat(family_.ring_type(event.ring), ">(", family_.shared_for("barriers", event.ring), ", ", sequence(event.ring, event, section), ");");
+  const std::string arguments = cat(family_.ring_type(event.ring), ">(", family_.shared_for("barriers", event.ring),
+                                    ", ", sequence(event.ring, event, section), ");");
   const bool guarded = left_behind(event, section);
   if (guarded) w_.open("if (n > 0)");
   write_ring_event(event, section, value, arguments);
   if (guarded) w_.close();
 }
 
-void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments) {
+void EventWriter::write_ring_event(const Event& event, const Section& section, const std::string& value,
+                                   const std::string& arguments) {
   switch (event.kind) {
     case EventKind::wait_full:
-      w_.line(read_by_unit(event.ring) ? for_one() : "", "dev::wait_full<", site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
+      w_.line(read_by_unit(event.ring) ? for_one() : "", "dev::wait_full<",
+              site(SiteKind::wait, section, cat("wait ring ", value, " full"), event), ", ", arguments);
       return follow_sync(event, section);
     case EventKind::unit_publish:
-    case EventKind::unit_release: return write_unit_event(event, section, arguments);
-    case EventKind::publish_copies: return w_.line("dev::publish_copies<", site(SiteKind::arrive, section, cat("copies publish ring ", value), event), ", ", arguments);
-    case EventKind::publish: return write_publish(event, section, arguments);
-    case EventKind::release: return write_release(event, section, arguments);
-    case EventKind::wait_empty: return write_wait_empty(event, section, arguments);
-    default: return w_.line(pair_of(event.ring) == OfPair::read ? "if (dev::first_of_pair()) " : "", "dev::expect_full<", site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
+    case EventKind::unit_release:
+      return write_unit_event(event, section, arguments);
+    case EventKind::publish_copies:
+      return w_.line("dev::publish_copies<", site(SiteKind::arrive, section, cat("copies publish ring ", value), event),
+                     ", ", arguments);
+    case EventKind::publish:
+      return write_publish(event, section, arguments);
+    case EventKind::release:
+      return write_release(event, section, arguments);
+    case EventKind::wait_empty:
+      return write_wait_empty(event, section, arguments);
+    default:
+      return w_.line(pair_of(event.ring) == OfPair::read ? "if (dev::first_of_pair()) " : "", "dev::expect_full<",
+                     site(SiteKind::expect, section, cat("expect bytes of ring ", value), event), ", ", arguments);
   }
 }
 
@@ -188,10 +225,12 @@ void EventWriter::end_reads(const Event& of, const Section& section) {
   const graph::Value& value = family_.value_of_ring(of.ring);
   if (filled_once(family_.graph, value) || !filled_again(event, section)) return;
   if (read_by_threads(event.ring) && arrived_at_ != w_.text().size()) {
-    w_.line("dev::reads_arrived<", site(SiteKind::fence, section, cat("reads of ring ", value.name, " have arrived"), event), ">();");
+    w_.line("dev::reads_arrived<",
+            site(SiteKind::fence, section, cat("reads of ring ", value.name, " have arrived"), event), ">();");
     arrived_at_ = w_.text().size();
   }
-  if (in_tensor(event.ring)) settle(event, section, updated(event.ring, left_behind(of, section) ? Scope::tile_end : Scope::iteration));
+  if (in_tensor(event.ring))
+    settle(event, section, updated(event.ring, left_behind(of, section) ? Scope::tile_end : Scope::iteration));
 }
 
 void EventWriter::write_release(const Event& of, const Section& section, const std::string& arguments) {
@@ -202,7 +241,10 @@ void EventWriter::write_release(const Event& of, const Section& section, const s
   end_reads(event, section);
   const bool again = filled_again(event, section);
   if (again && !family_.single_thread() && lanes_apart(event.ring)) meet(event, section, "release of " + what);
-  line(pair_of(event.ring) == OfPair::filled ? "dev::release_to_first<" : family_.single_thread() ? "dev::release_alone<" : "dev::release<", site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
+  line(pair_of(event.ring) == OfPair::filled ? "dev::release_to_first<"
+       : family_.single_thread()             ? "dev::release_alone<"
+                                             : "dev::release<",
+       site(SiteKind::arrive, section, "release " + what, event), ", ", arguments);
 }
 
 void EventWriter::write_wait_empty(const Event& event, const Section& section, const std::string& arguments) {
@@ -210,32 +252,42 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
   leader_only_ = fills_alone(event.node);
   const graph::Value& value = family_.value_of_ring(event.ring);
   if (never_filled(event, section)) return;
-  w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ", arguments);
+  w_.line("dev::wait_empty<", site(SiteKind::wait, section, cat("wait ring ", value.name, " empty"), event), ", ",
+          arguments);
   follow_sync(event, section);
 }
 
-// ---- tensor memory ----------------------------------------------------------------------------------------------------------
+// ---- tensor memory
+// ----------------------------------------------------------------------------------------------------------
 /// The matrix unit arrives when all that its thread has asked for is done.
 void EventWriter::write_unit_event(const Event& event, const Section& section, const std::string& arguments) {
   const bool publishes = event.kind == EventKind::unit_publish;
   if (!publishes && filled_once(family_.graph, family_.value_of_ring(event.ring))) return;
   Event of = event;
   if (!publishes) of.node = last_reader(event.ring);
-  const std::string what = cat("products ", publishes ? "publish" : "release", " ring ", family_.value_of_ring(event.ring).name);
+  const std::string what =
+      cat("products ", publishes ? "publish" : "release", " ring ", family_.value_of_ring(event.ring).name);
   const char* whom = family_.graph.pairs ? "_to_pair<" : "<";
-  line(for_one(), publishes ? "dev::publish_products" : "dev::release_products", whom, site(SiteKind::arrive, section, what, of), ", ", arguments);
+  line(for_one(), publishes ? "dev::publish_products" : "dev::release_products", whom,
+       site(SiteKind::arrive, section, what, of), ", ", arguments);
 }
 
 /// Then the fence behind that wait is for both: it is written, and not under a condition.
 bool EventWriter::waits_in_tensor(const Event* event, const Section& section) const {
   if (event == nullptr || event->ring < 0 || !in_tensor(event->ring)) return false;
-  return event->kind == EventKind::wait_full || (event->kind == EventKind::wait_empty && !never_filled(*event, section));
+  return event->kind == EventKind::wait_full ||
+         (event->kind == EventKind::wait_empty && !never_filled(*event, section));
 }
 
 /// What others did to the columns before they arrived comes before what this thread does to them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
-  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() || (waits_in_tensor(next_, section) && (!left_behind(*next_, section) || left_behind(event, section)))) return;
-  line("dev::tensor_after_sync<", site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name), event), ">();");
+  if (!in_tensor(event.ring) || followed_at_ == w_.text().size() ||
+      (waits_in_tensor(next_, section) && (!left_behind(*next_, section) || left_behind(event, section))))
+    return;
+  line("dev::tensor_after_sync<",
+       site(SiteKind::fence, section, cat("fence after the wait for ring ", family_.value_of_ring(event.ring).name),
+            event),
+       ">();");
   followed_at_ = w_.text().size();
 }
 
@@ -243,12 +295,14 @@ void EventWriter::follow_sync(const Event& event, const Section& section) {
 void EventWriter::settle(const Event& event, const Section& section, bool stores) {
   const std::string ring = family_.value_of_ring(event.ring).name;
   if (stores && stored_at_ != w_.text().size()) {
-    line("dev::tensor_store_wait<", site(SiteKind::tensor_wait, section, "stores into ring " + ring + " are done", event), ">();");
+    line("dev::tensor_store_wait<",
+         site(SiteKind::tensor_wait, section, "stores into ring " + ring + " are done", event), ">();");
     stored_at_ = w_.text().size();
     settled_at_ = met_at_ = kNever;
   }
   if (settled_at_ == w_.text().size()) return;
-  line("dev::tensor_before_sync<", site(SiteKind::fence, section, "fence before the arrival for ring " + ring, event), ">();");
+  line("dev::tensor_before_sync<", site(SiteKind::fence, section, "fence before the arrival for ring " + ring, event),
+       ">();");
   settled_at_ = w_.text().size();
   met_at_ = kNever;  // a lane's fence is before the meeting
 }
@@ -257,16 +311,21 @@ void EventWriter::settle(const Event& event, const Section& section, bool stores
 bool EventWriter::updated(int ring, Scope scope) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
-    return edge.value == value && edge.updates && family_.node(edge.dst).scope == scope && family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first;
+    return edge.value == value && edge.updates && family_.node(edge.dst).scope == scope &&
+           family_.schedule.role[static_cast<std::size_t>(edge.dst)] == family_.first;
   });
 }
 
-// ---- calls ----------------------------------------------------------------------------------------------------------------
-// A copy in a role of several threads is issued by one of them.
-bool EventWriter::fills_alone(int index) const { return family_.node(index).async == Async::copy && !family_.single_thread(); }
+// ---- calls
+// ---------------------------------------------------------------------------------------------------------------- A
+// copy in a role of several threads is issued by one of them.
+bool EventWriter::fills_alone(int index) const {
+  return family_.node(index).async == Async::copy && !family_.single_thread();
+}
 
-// Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others, who would wait for it.
-// Where one thread asks for products, the others wait for none of the fillings, and would be ahead of their turns: that thread copies, too.
+// Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others,
+// who would wait for it. Where one thread asks for products, the others wait for none of the fillings, and would be
+// ahead of their turns: that thread copies, too.
 void EventWriter::open_for_filler(const Event& event, const Section& section) {
   const std::string first = cat(family_.place().first_warp), turn = sequence(event.ring, event, section);
   const auto& nodes = family_.role().nodes;
@@ -275,7 +334,8 @@ void EventWriter::open_for_filler(const Event& event, const Section& section) {
     w_.open("if (dev::elect_one())");
     return;
   }
-  w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "", ") % ", family_.role().warps, ")");
+  w_.open("if (warp == ", first == "0" ? "" : first + " + ", "(", turn, event.ring > 0 ? cat(" + ", event.ring) : "",
+          ") % ", family_.role().warps, ")");
   w_.open("if (dev::elect_one())");
 }
 
@@ -289,27 +349,35 @@ int EventWriter::number_call(const Event& event, const Section& section) {
   for (const Edge& edge : family_.graph.edges) {
     if (edge.value < 0 || (edge.src != event.node && edge.dst != event.node)) continue;
     std::vector<int>& rings = edge.dst == event.node ? call.reads : call.writes;
-    if (std::find(rings.begin(), rings.end(), family_.ring_of(edge.value)) == rings.end()) rings.push_back(family_.ring_of(edge.value));
+    if (std::find(rings.begin(), rings.end(), family_.ring_of(edge.value)) == rings.end())
+      rings.push_back(family_.ring_of(edge.value));
   }
   return sites_.add(std::move(call));
 }
 
 std::string EventWriter::call_of(const Event& event, const Section& section) const {
   const graph::Node& n = family_.node(event.node);
-  std::string text = cat(n.async == Async::store || n.async == Async::unit ? for_one() : "", n.body, "(", family_.variable(n), ", tile");
+  std::string text = cat(n.async == Async::store || n.async == Async::unit ? for_one() : "", n.body, "(",
+                         family_.variable(n), ", tile");
   if (n.scope == Scope::iteration) text += ", " + section.iteration(event.iteration);
   std::set<int> seen;
   for (const Edge& edge : family_.graph.edges) {
-    if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second) continue;
+    if (edge.value < 0 || (edge.dst != event.node && edge.src != event.node) || !seen.insert(edge.value).second)
+      continue;
     const int ring = family_.ring_of(edge.value);
     if (ring < 0) continue;
     Event filling = event;
     filling.ring = ring;
     filling.iteration -= edge.dst == event.node && n.scope == Scope::iteration ? edge.distance : 0;
-    const auto place = [&](const char* what) { return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, filling, section), ")"); };
-    text += in_tensor(ring) ? cat(", dev::slot_columns<", place("columns")) : cat(", dev::slot_address<", place("slots"));
+    const auto place = [&](const char* what) {
+      return cat(family_.ring_type(ring), ">(", family_.shared_for(what, ring), ", ", sequence(ring, filling, section),
+                 ")");
+    };
+    text +=
+        in_tensor(ring) ? cat(", dev::slot_columns<", place("columns")) : cat(", dev::slot_address<", place("slots"));
     if (edge.src == event.node && n.async == Async::copy) text += cat(", dev::full_barrier<", place("barriers"));
-    if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1) text += cat(", dev::share<", family_.ring_type(ring), ">()");
+    if (edge.src == event.node && family_.value_of_ring(ring).shared_by > 1)
+      text += cat(", dev::share<", family_.ring_type(ring), ">()");
   }
   if (n.has_fast_variant) text += section.fast ? ", dev::Fast{}" : ", dev::General{}";
   text += ");";
@@ -318,8 +386,8 @@ std::string EventWriter::call_of(const Event& event, const Section& section) con
 }
 
 void EventWriter::write_call(const Event& event, const Section& section) {
-  const bool in_loop = family_.node(event.node).scope == Scope::iteration;
-  w_.line("dev::at_node<", number_call(event, section), ">(", in_loop ? section.iteration(event.iteration) : "tiles", ");");
+  const char* tiles = family_.node(event.node).scope == Scope::iteration ? nullptr : "tiles";
+  w_.line("dev::at_node<", number_call(event, section), ">(", tiles ? tiles : section.iteration(event.iteration), ");");
   w_.line(call_of(event, section));
   if (leader_only_) {
     w_.close();

@@ -1,7 +1,8 @@
 // One event of a role's timeline as lines of text: a node's call, or what waits, signals and orders around it.
 //
-// Decides which primitive an event becomes, its site, and that what the line before has done is not done again. Does not decide where
-// events stand. Invariant: every line that a checker can switch off has a site of its own; none is written that no thread needs.
+// Decides which primitive an event becomes, its site, and that what the line before has done is not done again. Does
+// not decide where events stand. Invariant: every line that a checker can switch off has a site of its own; none is
+// written that no thread needs.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ class EventWriter {
   std::string call_of(const Event& event, const Section& section) const;
   int number_call(const Event& event, const Section& section);
   void write_ring_event(const Event& event, const Section& section);
-  void write_ring_event(const Event& event, const Section& section, const std::string& value, const std::string& arguments);
+  void write_ring_event(const Event& event, const Section& section, const std::string& value,
+                        const std::string& arguments);
   void write_publish(const Event& event, const Section& section, const std::string& arguments);
   void end_reads(const Event& event, const Section& section);
   void write_release(const Event& event, const Section& section, const std::string& arguments);
@@ -57,7 +59,9 @@ class EventWriter {
   void write_unit_event(const Event& event, const Section& section, const std::string& arguments);
   void follow_sync(const Event& event, const Section& section);
   bool waits_in_tensor(const Event* event, const Section& section) const;
-  bool never_filled(const Event& event, const Section& section) const { return filled_once(family_.graph, family_.value_of_ring(event.ring)) || filled_first(event, section); }
+  bool never_filled(const Event& event, const Section& section) const {
+    return filled_once(family_.graph, family_.value_of_ring(event.ring)) || filled_first(event, section);
+  }
   void settle(const Event& event, const Section& section, bool stores);
   bool in_tensor(int ring) const { return family_.layout.rings[static_cast<std::size_t>(ring)].slot_columns > 0; }
   bool updated(int ring, graph::Scope scope) const;
@@ -86,10 +90,12 @@ class EventWriter {
   const Event* next_ = nullptr;
   bool node_marked_ = false;  ///< that it begins, in a unit that records
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
-  // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends there now.
+  // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends
+  // there now.
   static constexpr std::size_t kNever = ~std::size_t{0};
   std::size_t met_at_ = kNever, fenced_at_ = kNever, arrived_at_ = kNever;
-  std::size_t followed_at_ = kNever, stored_at_ = kNever, settled_at_ = kNever;  // the same of tensor memory: after a sync, stores waited for, before one
+  std::size_t followed_at_ = kNever, stored_at_ = kNever,
+              settled_at_ = kNever;  // the same of tensor memory: after a sync, stores waited for, before one
 };
 
 }  // namespace tj::codegen

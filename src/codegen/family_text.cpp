@@ -21,7 +21,8 @@ bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const 
   const bool fills = std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
     return edge.value == value && schedule.role[static_cast<std::size_t>(edge.src)] == family.front();
   });
-  return family.size() > 1 && (fills || (role_reads(graph, schedule, family[0], value) && !role_reads(graph, schedule, family[1], value)));
+  return family.size() > 1 &&
+         (fills || (role_reads(graph, schedule, family[0], value) && !role_reads(graph, schedule, family[1], value)));
 }
 
 int FamilyText::ring_of(int value) const {
@@ -32,13 +33,16 @@ int FamilyText::ring_of(int value) const {
 
 std::string FamilyText::names() const {
   std::string names;
-  for (int member : family) names += cat(names.empty() ? "" : "/", schedule.roles[static_cast<std::size_t>(member)].name);
+  for (int member : family)
+    names += cat(names.empty() ? "" : "/", schedule.roles[static_cast<std::size_t>(member)].name);
   return names;
 }
 
 std::string FamilyText::shared_for(const char* what, int ring) const {
   const std::string base = what == std::string("columns") ? "tensor" : "shared";
-  return own_ring(graph, schedule, family, ring) ? cat("dev::", what, "_of<", ring_type(ring), ">(", base, ", static_cast<unsigned>(member))") : base;
+  return own_ring(graph, schedule, family, ring)
+             ? cat("dev::", what, "_of<", ring_type(ring), ">(", base, ", static_cast<unsigned>(member))")
+             : base;
 }
 
 std::string FamilyText::variable(const graph::Node& node) const {
@@ -50,14 +54,16 @@ std::vector<int> FamilyText::copies_of(int index) const {
   const auto& nodes = role().nodes;
   const auto place = std::find(nodes.begin(), nodes.end(), index) - nodes.begin();
   std::vector<int> copies;
-  for (int member : family) copies.push_back(schedule.roles[static_cast<std::size_t>(member)].nodes[static_cast<std::size_t>(place)]);
+  for (int member : family)
+    copies.push_back(schedule.roles[static_cast<std::size_t>(member)].nodes[static_cast<std::size_t>(place)]);
   return copies;
 }
 
 std::string FamilyText::placed(int index) const {
   std::string text;
   for (int same : copies_of(index))
-    text += cat(text.empty() ? "" : "; ", node(same).name, ": cycle ", schedule.cycle[static_cast<std::size_t>(same)], ", stage ", schedule.stage(same));
+    text += cat(text.empty() ? "" : "; ", node(same).name, ": cycle ", schedule.cycle[static_cast<std::size_t>(same)],
+                ", stage ", schedule.stage(same));
   return text;
 }
 
@@ -70,7 +76,9 @@ int FamilyText::position_in(std::size_t order) const {
 std::string FamilyText::order_arguments(std::size_t order, int ahead) const {
   const auto& roles = schedule.order_barriers[order].roles;
   const auto count = static_cast<int>(roles.size());
-  const auto warps = [&](int p) { return schedule.roles[static_cast<std::size_t>(roles[static_cast<std::size_t>((p + count) % count)])].warps; };
+  const auto warps = [&](int p) {
+    return schedule.roles[static_cast<std::size_t>(roles[static_cast<std::size_t>((p + count) % count)])].warps;
+  };
   const int barrier = layout.first_barrier_id[order], position = position_in(order);
   const int owner = (position + ahead) % count;
   const int threads = (warps(owner) + warps(owner - 1)) * graph.machine.warp_size;

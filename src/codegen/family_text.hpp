@@ -1,7 +1,7 @@
 // How the text of a family of roles names what it uses: its nodes' contexts, its rings, the barriers of its turns.
 //
-// Decides expressions, not where they stand. Invariant: in a family of several the text has an int `member`, and everything that differs
-// between members is an expression of it.
+// Decides expressions, not where they stand. Invariant: in a family of several the text has an int `member`, and
+// everything that differs between members is an expression of it.
 #pragma once
 
 #include <string>
@@ -22,13 +22,16 @@ bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const 
 
 class FamilyText {
  public:
-  FamilyText(const graph::Graph& of_graph, const sched::Schedule& of_schedule, const Layout& in_layout, std::vector<int> roles)
+  FamilyText(const graph::Graph& of_graph, const sched::Schedule& of_schedule, const Layout& in_layout,
+             std::vector<int> roles)
       : graph(of_graph), schedule(of_schedule), layout(in_layout), family(std::move(roles)), first(family.front()) {}
 
   const graph::Node& node(int index) const { return graph.nodes[static_cast<std::size_t>(index)]; }
   const sched::Role& role() const { return schedule.roles[static_cast<std::size_t>(first)]; }
   const RolePlace& place() const { return layout.roles[static_cast<std::size_t>(first)]; }
-  const graph::Value& value_of_ring(int ring) const { return graph.values[static_cast<std::size_t>(schedule.rings[static_cast<std::size_t>(ring)].value)]; }
+  const graph::Value& value_of_ring(int ring) const {
+    return graph.values[static_cast<std::size_t>(schedule.rings[static_cast<std::size_t>(ring)].value)];
+  }
   const std::string& ring_type(int ring) const { return layout.rings[static_cast<std::size_t>(ring)].type_name; }
   int ring_of(int value) const;  ///< -1 where there is none
 

@@ -15,7 +15,9 @@ using support::fail;
 
 constexpr std::int64_t kBarrierBytes = 8;
 
-std::int64_t align_up(std::int64_t value, std::int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+std::int64_t align_up(std::int64_t value, std::int64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 std::string type_name(const std::string& value) {
   std::string name = "Ring";
@@ -34,36 +36,46 @@ std::string type_name(const std::string& value) {
 /// The matrix unit arrives once, whoever asks it; a role of one warp does, too.
 bool handed_back_by_unit(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
   return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
-    return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role && graph.nodes[static_cast<std::size_t>(edge.dst)].async == graph::Async::unit;
+    return edge.value == value && schedule.role[static_cast<std::size_t>(edge.dst)] == role &&
+           graph.nodes[static_cast<std::size_t>(edge.dst)].async == graph::Async::unit;
   });
 }
 
 int arrivals_of_consumers(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
   int warps = 0;
   for (std::size_t r = 0; r < schedule.roles.size(); ++r)
-    if (role_reads(graph, schedule, static_cast<int>(r), value)) warps += handed_back_by_unit(graph, schedule, static_cast<int>(r), value) ? 1 : schedule.roles[r].warps;
+    if (role_reads(graph, schedule, static_cast<int>(r), value))
+      warps += handed_back_by_unit(graph, schedule, static_cast<int>(r), value) ? 1 : schedule.roles[r].warps;
   return warps;
 }
 
 int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& schedule, int value) {
   std::vector<int> producers;
   for (const auto& edge : graph.edges)
-    if (edge.value == value && std::find(producers.begin(), producers.end(), edge.src) == producers.end()) producers.push_back(edge.src);
+    if (edge.value == value && std::find(producers.begin(), producers.end(), edge.src) == producers.end())
+      producers.push_back(edge.src);
   const std::string& name = graph.values[static_cast<std::size_t>(value)].name;
   const bool by_unit = std::all_of(producers.begin(), producers.end(), [&](int node) {
-    return graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::unit && schedule.role[static_cast<std::size_t>(node)] == schedule.role[static_cast<std::size_t>(producers.front())];
+    return graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::unit &&
+           schedule.role[static_cast<std::size_t>(node)] == schedule.role[static_cast<std::size_t>(producers.front())];
   });
   if (producers.size() > 1 && by_unit) return 1;  // the last of them, for all
   if (producers.size() != 1)
-    fail(Stage::codegen, Code::unsupported, cat("value '", name, "' is filled by ", producers.size(), " nodes; exactly one is allowed, or several of the matrix unit in one role"));
+    fail(Stage::codegen, Code::unsupported,
+         cat("value '", name, "' is filled by ", producers.size(),
+             " nodes; exactly one is allowed, or several of the matrix unit in one role"));
   const auto& node = graph.nodes[static_cast<std::size_t>(producers[0])];
   if (node.async == graph::Async::unit) return 1;
   if (node.async == graph::Async::matrix)
-    fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' fills shared memory by the matrix unit; allowed are copies and ordinary stores"));
+    fail(Stage::codegen, Code::unsupported,
+         cat("node '", node.name, "' fills shared memory by the matrix unit; allowed are copies and ordinary stores"));
   if (node.async == graph::Async::store)
-    fail(Stage::codegen, Code::unsupported, cat("node '", node.name, "' stores out of shared memory, but fills value '", name, "'; allowed are copies and ordinary stores"));
+    fail(Stage::codegen, Code::unsupported,
+         cat("node '", node.name, "' stores out of shared memory, but fills value '", name,
+             "'; allowed are copies and ordinary stores"));
   if (node.async == graph::Async::copy) return 1;
-  const int warps = schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
+  const int warps =
+      schedule.roles[static_cast<std::size_t>(schedule.role[static_cast<std::size_t>(producers[0])])].warps;
   return node.async == graph::Async::threads ? warps * graph.machine.warp_size : warps;
 }
 
@@ -71,7 +83,9 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   std::int64_t offset = 0;
   for (const auto& ring : schedule.rings) {
     const auto& value = graph.values[static_cast<std::size_t>(ring.value)];
-    if (ring.slots < 1) fail(Stage::codegen, Code::invalid_argument, cat("ring '", value.name, "' has ", ring.slots, " slots; at least 1 is needed"));
+    if (ring.slots < 1)
+      fail(Stage::codegen, Code::invalid_argument,
+           cat("ring '", value.name, "' has ", ring.slots, " slots; at least 1 is needed"));
     RingPlace place;
     place.type_name = type_name(value.name);
     if (value.space == graph::Space::tensor) {
@@ -81,10 +95,13 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
       offset += ring.slots * align_up(value.slot_bytes, value.alignment);
     }
     if (value.space == graph::Space::shared && align_up(value.slot_bytes, value.alignment) != value.slot_bytes)
-      fail(Stage::codegen, Code::invalid_argument, cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ", value.alignment));
+      fail(Stage::codegen, Code::invalid_argument,
+           cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ",
+               value.alignment));
     place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
     // Those of every block that is copied to, or whose sums one block's thread asks for.
-    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) * (of_pair(graph, ring.value) == OfPair::filled ? 2 : value.shared_by);
+    place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) *
+                           (of_pair(graph, ring.value) == OfPair::filled ? 2 : value.shared_by);
     layout.rings.push_back(place);
   }
   if (graph.machine.shared_barriers) offset = align_up(offset, kBarrierBytes);
@@ -102,7 +119,9 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   layout.smem_bytes = std::max(offset, graph.least_smem_bytes);
   const auto capacity = graph.machine.memory_bytes.find("SMEM");
   if (capacity != graph.machine.memory_bytes.end() && offset > capacity->second)
-    fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", offset, " bytes of shared memory, ", graph.machine.name, " has ", capacity->second, " a block"));
+    fail(Stage::codegen, Code::unsupported,
+         cat("'", graph.name, "' needs ", offset, " bytes of shared memory, ", graph.machine.name, " has ",
+             capacity->second, " a block"));
 }
 
 // Roles smaller than a register group share one with others of as many registers; the others have groups of their own.
@@ -115,7 +134,9 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     const auto& role = schedule.roles[r];
     if (role.warps < 1 || (role.warps > group_warps && role.warps % group_warps != 0))
-      fail(Stage::codegen, Code::invalid_argument, cat("role '", role.name, "' has ", role.warps, " warps; allowed are 1 to ", group_warps, " or a multiple of it"));
+      fail(Stage::codegen, Code::invalid_argument,
+           cat("role '", role.name, "' has ", role.warps, " warps; allowed are 1 to ", group_warps,
+               " or a multiple of it"));
     std::size_t g = 0;
     while (g < used.size() && (layout.groups[g].registers != role.registers || used[g] + role.warps > group_warps)) ++g;
     if (g == used.size()) {
@@ -125,21 +146,28 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
     }
     layout.groups[g].roles.push_back(static_cast<int>(r));
     layout.roles[r].first_warp = layout.groups[g].first_warp + used[g];
-    layout.roles[r].single_thread = role.warps == 1 && !role.nodes.empty() && std::all_of(role.nodes.begin(), role.nodes.end(), [&](int n) {
-      return graph::issued_by_one(graph.nodes[static_cast<std::size_t>(n)].async);
-    });
+    layout.roles[r].single_thread =
+        role.warps == 1 && !role.nodes.empty() && std::all_of(role.nodes.begin(), role.nodes.end(), [&](int n) {
+          return graph::issued_by_one(graph.nodes[static_cast<std::size_t>(n)].async);
+        });
     used[g] += role.warps;
   }
   layout.threads = warps * graph.machine.warp_size;
-  if (layout.threads > 1024) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", layout.threads, " threads a block; 1024 are allowed"));
+  if (layout.threads > 1024)
+    fail(Stage::codegen, Code::unsupported,
+         cat("'", graph.name, "' needs ", layout.threads, " threads a block; 1024 are allowed"));
   // A thread of a small block has no more than any thread may have: one role has that from the start.
-  const auto share = std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / layout.threads);
+  const auto share =
+      std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / layout.threads);
   layout.entry_registers = static_cast<int>(share) / graph.machine.register_step * graph.machine.register_step;
   std::int64_t wanted = 0;  // moved, registers are neither made nor lost: what no group gives another waits for ever
   for (std::size_t g = 0; g < used.size(); ++g)
-    wanted += std::int64_t{rounded(used[g])} * (layout.groups[g].registers == 0 ? layout.entry_registers : layout.groups[g].registers);
+    wanted += std::int64_t{rounded(used[g])} *
+              (layout.groups[g].registers == 0 ? layout.entry_registers : layout.groups[g].registers);
   if (wanted > std::int64_t{warps} * layout.entry_registers)
-    fail(Stage::codegen, Code::unsupported, cat("the roles of '", graph.name, "' take ", wanted, " registers a lane of all ", warps, " warps, the launch gives ", layout.entry_registers, " a thread; use fewer or smaller roles"));
+    fail(Stage::codegen, Code::unsupported,
+         cat("the roles of '", graph.name, "' take ", wanted, " registers a lane of all ", warps,
+             " warps, the launch gives ", layout.entry_registers, " a thread; use fewer or smaller roles"));
 }
 
 }  // namespace
@@ -154,7 +182,9 @@ OfPair of_pair(const graph::Graph& graph, int value) {
   return OfPair::none;
 }
 
-bool filled_once(const graph::Graph& graph, const graph::Value& value) { return !graph.persistent && value.scope != graph::Scope::iteration; }
+bool filled_once(const graph::Graph& graph, const graph::Value& value) {
+  return !graph.persistent && value.scope != graph::Scope::iteration;
+}
 
 bool role_reads(const graph::Graph& graph, const sched::Schedule& schedule, int role, int value) {
   return std::any_of(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
@@ -171,7 +201,9 @@ Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {
     layout.first_barrier_id.push_back(id);
     id += static_cast<int>(barrier.roles.size());
   }
-  if (id > 16) fail(Stage::codegen, Code::unsupported, cat("'", graph.name, "' needs ", id - 1, " named barriers; 15 are allowed"));
+  if (id > 16)
+    fail(Stage::codegen, Code::unsupported,
+         cat("'", graph.name, "' needs ", id - 1, " named barriers; 15 are allowed"));
   return layout;
 }
 

@@ -1,7 +1,7 @@
 // Where rings, roles and named barriers live: shared-memory offsets, columns of tensor memory, warps, barrier ids.
 //
-// Decides addresses and numbers only; of columns those of tensor_places.hpp. Invariant: slots are aligned as their value asks, nothing in
-// shared memory overlaps.
+// Decides addresses and numbers only; of columns those of tensor_places.hpp. Invariant: slots are aligned as their
+// value asks, nothing in shared memory overlaps.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 namespace tj::codegen {
 
 struct RingPlace {
-  std::string type_name;   ///< "RingK"
+  std::string type_name;                       ///< "RingK"
   std::int64_t data = 0, full = 0, empty = 0;  ///< byte offsets
   int column = 0, slot_columns = 0;  ///< of a ring in tensor memory, instead of data; slot_columns 0: in shared memory
   int member_columns = 0;            ///< from there to the ring of the next member of a family
   int full_arrivals = 0, empty_arrivals = 0;
-  int members = 1;  ///< of a family that has a ring each: how many lie here, one behind the other, this the first of them
+  int members =
+      1;  ///< of a family that has a ring each: how many lie here, one behind the other, this the first of them
 };
 
 struct RolePlace {
@@ -42,15 +43,16 @@ struct Layout {
   int threads = 0;
   int entry_registers = 0;
   std::int64_t smem_bytes = 0;
-  int tensor_columns = 0;             ///< of tensor memory that a block takes; 0: none
-  std::int64_t tensor_address = 0;    ///< byte offset of the word that says where they begin
+  int tensor_columns = 0;           ///< of tensor memory that a block takes; 0: none
+  std::int64_t tensor_address = 0;  ///< byte offset of the word that says where they begin
 };
 
 /// Throws tj::Error(codegen) when the schedule does not fit the machine.
 Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
 
-/// In a kernel of pairs of blocks, of which one asks for the products of both: what the unit reads says full in the first block alone, for both
-/// blocks' slots, and what it fills is handed back there by both. It arrives in both itself.
+/// In a kernel of pairs of blocks, of which one asks for the products of both: what the unit reads says full in the
+/// first block alone, for both blocks' slots, and what it fills is handed back there by both. It arrives in both
+/// itself.
 enum class OfPair { none, read, filled };
 OfPair of_pair(const graph::Graph& graph, int value);
 

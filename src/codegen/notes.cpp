@@ -18,8 +18,10 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || c == '~') result += cat("\\u00", std::string(1, kDigits[byte >> 4]), std::string(1, kDigits[byte & 15]));
-    else result += (c == '"' || c == '\\') ? std::string{'\\', c} : std::string(1, c);
+    if (byte < 0x20 || c == '~')
+      result += cat("\\u00", std::string(1, kDigits[byte >> 4]), std::string(1, kDigits[byte & 15]));
+    else
+      result += (c == '"' || c == '\\') ? std::string{'\\', c} : std::string(1, c);
   }
   return result + "\"";
 }
@@ -36,7 +38,8 @@ std::string numbers(const std::vector<int>& items) {
 
 class Notes {
  public:
-  Notes(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const Sites& sites) : graph_(graph), schedule_(schedule), layout_(layout), sites_(sites) {}
+  Notes(const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const Sites& sites)
+      : graph_(graph), schedule_(schedule), layout_(layout), sites_(sites) {}
 
   std::vector<std::string> lines() {
     lines_.push_back(cat("{\"name\": ", quoted(graph_.name), ", \"entry_registers\": ", layout_.entry_registers, ","));
@@ -44,11 +47,13 @@ class Notes {
     entries("rings", schedule_.rings.size(), [&](std::size_t r) { return ring(r); });
     entries("sites", sites_.list().size(), [&](std::size_t s) { return site(sites_.list()[s]); });
     entries("calls", sites_.calls().size(), [&](std::size_t c) { return call(sites_.calls()[c]); });
-    std::vector<const graph::Edge*> waits;  // what the matrix unit writes is in registers only once the edge has been waited for
+    std::vector<const graph::Edge*>
+        waits;  // what the matrix unit writes is in registers only once the edge has been waited for
     for (const graph::Edge& edge : graph_.edges)
       if (edge.blocking && node(edge.src).async == graph::Async::matrix) waits.push_back(&edge);
     entries("waits", waits.size(), [&](std::size_t w) {
-      return cat("{\"src\": ", quoted(node(waits[w]->src).name), ", \"dst\": ", quoted(node(waits[w]->dst).name), ", \"distance\": ", waits[w]->distance, "}");
+      return cat("{\"src\": ", quoted(node(waits[w]->src).name), ", \"dst\": ", quoted(node(waits[w]->dst).name),
+                 ", \"distance\": ", waits[w]->distance, "}");
     });
     lines_.back().back() = '}';  // in place of the comma
     return lines_;
@@ -68,8 +73,9 @@ class Notes {
   std::string role(std::size_t r) const {
     const sched::Role& role = schedule_.roles[r];
     const RolePlace& place = layout_.roles[r];
-    return cat("{\"name\": ", quoted(role.name), ", \"first_warp\": ", place.first_warp, ", \"warps\": ", role.warps, ", \"single_thread\": ", place.single_thread ? "true" : "false",
-               ", \"registers\": ", role.registers, "}");
+    return cat("{\"name\": ", quoted(role.name), ", \"first_warp\": ", place.first_warp, ", \"warps\": ", role.warps,
+               ", \"single_thread\": ", place.single_thread ? "true" : "false", ", \"registers\": ", role.registers,
+               "}");
   }
 
   /// Names of the roles that fill the value, or read it.
@@ -90,21 +96,29 @@ class Notes {
     const sched::Ring& ring = schedule_.rings[r];
     const RingPlace& place = layout_.rings[r];
     const graph::Value& value = graph_.values[static_cast<std::size_t>(ring.value)];
-    const std::string barriers = graph_.machine.shared_barriers ? cat(", \"full\": ", place.full, ", \"empty\": ", place.empty) : "";
-    const std::string columns = place.slot_columns > 0 ? cat(", \"column\": ", place.column, ", \"slot_columns\": ", place.slot_columns, ", \"member_columns\": ", place.member_columns) : "";
-    return cat("{\"value\": ", quoted(value.name), ", \"slots\": ", ring.slots, ", \"slot_bytes\": ", place.slot_columns > 0 ? 0 : value.slot_bytes, ", \"data\": ", place.data, barriers, columns,
-               ", \"filled_once\": ", filled_once(graph_, value) ? "true" : "false", ", \"producers\": ", roles_of(ring.value, true), ", \"consumers\": ", roles_of(ring.value, false),
+    const std::string barriers =
+        graph_.machine.shared_barriers ? cat(", \"full\": ", place.full, ", \"empty\": ", place.empty) : "";
+    const std::string columns = place.slot_columns > 0
+                                    ? cat(", \"column\": ", place.column, ", \"slot_columns\": ", place.slot_columns,
+                                          ", \"member_columns\": ", place.member_columns)
+                                    : "";
+    return cat("{\"value\": ", quoted(value.name), ", \"slots\": ", ring.slots,
+               ", \"slot_bytes\": ", place.slot_columns > 0 ? 0 : value.slot_bytes, ", \"data\": ", place.data,
+               barriers, columns, ", \"filled_once\": ", filled_once(graph_, value) ? "true" : "false",
+               ", \"producers\": ", roles_of(ring.value, true), ", \"consumers\": ", roles_of(ring.value, false),
                ", \"shared_by\": ", value.shared_by, pair_text(ring.value), ", \"members\": ", place.members, "}");
   }
 
   static std::string site(const Site& site, const std::string& node_name) {
-    return cat("{\"id\": ", site.id, ", \"kind\": \"", name_of(site.kind), "\", \"text\": ", quoted(site.what), ", \"role\": ", numbers(site.roles),
-               site.ring < 0 ? "" : cat(", \"ring\": ", site.ring), site.node < 0 ? "" : ", \"node\": " + quoted(node_name), "}");
+    return cat("{\"id\": ", site.id, ", \"kind\": \"", name_of(site.kind), "\", \"text\": ", quoted(site.what),
+               ", \"role\": ", numbers(site.roles), site.ring < 0 ? "" : cat(", \"ring\": ", site.ring),
+               site.node < 0 ? "" : ", \"node\": " + quoted(node_name), "}");
   }
   std::string site(const Site& each) const { return site(each, each.node < 0 ? "" : node(each.node).name); }
 
   std::string call(const Call& call) const {
-    return cat("{\"id\": ", call.id, ", \"nodes\": ", list(call.nodes, [&](int n) { return quoted(node(n).name); }), ", \"role\": ", numbers(call.roles), ", \"section\": ", quoted(call.section),
+    return cat("{\"id\": ", call.id, ", \"nodes\": ", list(call.nodes, [&](int n) { return quoted(node(n).name); }),
+               ", \"role\": ", numbers(call.roles), ", \"section\": ", quoted(call.section),
                ", \"reads\": ", numbers(call.reads), ", \"writes\": ", numbers(call.writes), "}");
   }
 
@@ -117,7 +131,8 @@ class Notes {
 
 }  // namespace
 
-std::string write_notes(Writer& writer, const char* symbol, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const Sites& sites) {
+std::string write_notes(Writer& writer, const char* symbol, const graph::Graph& graph, const sched::Schedule& schedule,
+                        const Layout& layout, const Sites& sites) {
   std::string json;
   const std::vector<std::string> lines = Notes(graph, schedule, layout, sites).lines();
   writer.line("TJ_NOTES(", symbol, ",");

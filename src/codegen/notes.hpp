@@ -1,7 +1,8 @@
-// What the model's reports need to know of a unit: its roles, rings, calls and sites, as one JSON text at the unit's end.
+// What the model's reports need to know of a unit: its roles, rings, calls and sites, as one JSON text at the unit's
+// end.
 //
-// Decides that text; its fields are described in kernel_templates/README.md. Devices see nothing of it. Invariant: one line of the
-// unit's text for each entry, and their concatenation is the JSON.
+// Decides that text; its fields are described in kernel_templates/README.md. Devices see nothing of it. Invariant: one
+// line of the unit's text for each entry, and their concatenation is the JSON.
 #pragma once
 
 #include <string>
@@ -15,6 +16,7 @@
 namespace tj::codegen {
 
 /// Writes TJ_NOTES(symbol, ...) and returns the JSON.
-std::string write_notes(Writer& writer, const char* symbol, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const Sites& sites);
+std::string write_notes(Writer& writer, const char* symbol, const graph::Graph& graph, const sched::Schedule& schedule,
+                        const Layout& layout, const Sites& sites);
 
 }  // namespace tj::codegen

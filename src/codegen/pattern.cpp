@@ -1,6 +1,7 @@
 // The repeating step of a role (see timeline.hpp).
 //
-// Decides how many steps are peeled before and after it: the fewest with which what repeats gives the simulated events of every trip count.
+// Decides how many steps are peeled before and after it: the fewest with which what repeats gives the simulated events
+// of every trip count.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -57,8 +58,10 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
       last_stage = std::max(last_stage, role_stage(graph, schedule, node));
   int last_distance = 0;  // waits reach back so far, which the first steps cannot
   for (const Edge& edge : graph.edges)
-    if ((edge.blocking || edge.value >= 0) && schedule.role[static_cast<std::size_t>(edge.dst)] == role) last_distance = std::max(last_distance, edge.distance);
-  for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)  // a group of stores is waited for behind the next
+    if ((edge.blocking || edge.value >= 0) && schedule.role[static_cast<std::size_t>(edge.dst)] == role)
+      last_distance = std::max(last_distance, edge.distance);
+  for (int node :
+       schedule.roles[static_cast<std::size_t>(role)].nodes)  // a group of stores is waited for behind the next
     if (graph.nodes[static_cast<std::size_t>(node)].async == Async::store) last_distance = std::max(last_distance, 1);
   for (const sched::Ring& ring : schedule.rings)  // and so do those for the role's own reads
     if (ring.producer_role == role) last_distance = std::max(last_distance, ring.slots);
@@ -70,12 +73,16 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
     pattern.tile_begin = sample.tile_begin;
     pattern.prologue.assign(sample.steps.begin(), sample.steps.begin() + peel);
     if (!sample.steps.empty()) pattern.steady = relative(sample.steps[static_cast<std::size_t>(n) - 1], n - 1);
-    for (std::size_t s = static_cast<std::size_t>(n); s < sample.steps.size(); ++s) pattern.drain.push_back(relative(sample.steps[s], n));
+    for (std::size_t s = static_cast<std::size_t>(n); s < sample.steps.size(); ++s)
+      pattern.drain.push_back(relative(sample.steps[s], n));
     std::tie(pattern.drain_end, pattern.tile_end) = split_end(sample.tile_end, n);
     bool right = true;
-    for (int trial = peel; right && trial <= n + 2; ++trial) right = trial == 0 ? peel > 0 || last_stage == 0 : matches(pattern, simulate(graph, schedule, role, trial), trial);
+    for (int trial = peel; right && trial <= n + 2; ++trial)
+      right =
+          trial == 0 ? peel > 0 || last_stage == 0 : matches(pattern, simulate(graph, schedule, role, trial), trial);
     if (!right) continue;
-    for (int shorter = 0; shorter < peel; ++shorter) pattern.shorter.push_back(simulate(graph, schedule, role, shorter));
+    for (int shorter = 0; shorter < peel; ++shorter)
+      pattern.shorter.push_back(simulate(graph, schedule, role, shorter));
     return pattern;
   }
   support::fail(Stage::codegen, Code::internal,

@@ -20,10 +20,16 @@ constexpr int kLongIteration = 512;  // cycles: the tests of a loop of shared st
 
 class RoleWriter {
  public:
-  RoleWriter(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout,
-             const std::vector<int>& family)
-      : w_(writer), sites_(sites), graph_(graph), schedule_(schedule), family_(graph, schedule, layout, family), events_(writer, sites, family_),
-        pattern_(find_pattern(graph, schedule, family.front())), variants_(last_variants(graph, schedule, family.front())) {}
+  RoleWriter(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
+             const Layout& layout, const std::vector<int>& family)
+      : w_(writer),
+        sites_(sites),
+        graph_(graph),
+        schedule_(schedule),
+        family_(graph, schedule, layout, family),
+        events_(writer, sites, family_),
+        pattern_(find_pattern(graph, schedule, family.front())),
+        variants_(last_variants(graph, schedule, family.front())) {}
 
   void write() {
     declare_contexts();
@@ -63,7 +69,12 @@ class RoleWriter {
     std::set<std::pair<std::string, int>> seen;
     for (int index : role().nodes) {
       const auto& n = node(index);
-      if (seen.insert({n.context, n.copy}).second) w_.line(n.context, "<Config> ", family_.variable(n), "(params, ", alone() ? cat(n.copy) : n.copy == 0 ? "member" : cat(n.copy, " + member"), ");");
+      if (seen.insert({n.context, n.copy}).second)
+        w_.line(n.context, "<Config> ", family_.variable(n), "(params, ",
+                alone()       ? cat(n.copy)
+                : n.copy == 0 ? "member"
+                              : cat(n.copy, " + member"),
+                ");");
     }
   }
 
@@ -75,46 +86,82 @@ class RoleWriter {
       w_.line("unsigned next_record = dev::record_begin(recorded.records, 0, dev::thread_index() == 0);");
       return mark(MarkKind::role_begin, "static_cast<int>(dev::processor_index())");
     }
-    const std::string first = cat(family_.place().first_warp, alone() ? "" : cat(" + static_cast<unsigned>(member) * ", graph_.machine.warps_per_group));
-    w_.line("unsigned next_record = dev::record_begin(recorded.records, warp, ", family_.single_thread() ? "true" : cat("warp == ", first, " && dev::lane_index() == 0"), ");");
+    const std::string first =
+        cat(family_.place().first_warp,
+            alone() ? "" : cat(" + static_cast<unsigned>(member) * ", graph_.machine.warps_per_group));
+    w_.line("unsigned next_record = dev::record_begin(recorded.records, warp, ",
+            family_.single_thread() ? "true" : cat("warp == ", first, " && dev::lane_index() == 0"), ");");
     mark(MarkKind::role_begin, "static_cast<int>(dev::processor_index())");
   }
   void mark(MarkKind kind, const char* number = "0", const char* what = "") {
-    if (sites_.recording()) w_.line("dev::record<", sites_.add(Mark{0, kind, family_.family, {}, what[0] == '\0' ? std::vector<std::string>() : std::vector<std::string>(family_.family.size(), what), false}), ">(recorded.records, next_record, ", number, ");");
+    if (sites_.recording())
+      w_.line("dev::record<",
+              sites_.add(Mark{
+                  0,
+                  kind,
+                  family_.family,
+                  {},
+                  what[0] == '\0' ? std::vector<std::string>() : std::vector<std::string>(family_.family.size(), what),
+                  false}),
+              ">(recorded.records, next_record, ", number, ");");
   }
 
   // ---- before and after all tiles -----------------------------------------------------------------------------------
-  int site(SiteKind kind, const std::string& what, int ring = -1) { return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), family_.family, ring, -1}); }
+  int site(SiteKind kind, const std::string& what, int ring = -1) {
+    return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), family_.family, ring, -1});
+  }
   // Of one member of the family alone.
   int turn(SiteKind kind, const std::string& what, int member) {
-    return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), {family_.family[static_cast<std::size_t>(member)]}, -1, -1});
+    return sites_.add(Site{0,
+                           kind,
+                           cat("role ", family_.names(), ": ", what),
+                           {family_.family[static_cast<std::size_t>(member)]},
+                           -1,
+                           -1});
   }
 
   void prime_orders() {
     for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b) {
-      const int count = static_cast<int>(schedule_.order_barriers[b].roles.size()), member = count - 1 - family_.position_in(b);
+      const int count = static_cast<int>(schedule_.order_barriers[b].roles.size()),
+                member = count - 1 - family_.position_in(b);
       if (family_.position_in(b) < 0 || member >= static_cast<int>(family_.family.size())) continue;
-      w_.line(alone() ? "" : cat("if (member == ", member, ") "), "dev::named_arrive<", turn(SiteKind::turn_arrive, "first turn to the first role", member), ">(", family_.order_arguments(b, 1), ");");
+      w_.line(alone() ? "" : cat("if (member == ", member, ") "), "dev::named_arrive<",
+              turn(SiteKind::turn_arrive, "first turn to the first role", member), ">(", family_.order_arguments(b, 1),
+              ");");
     }
   }
   void drain_orders() {
     for (std::size_t b = 0; b < schedule_.order_barriers.size(); ++b)
       if (family_.position_in(b) == 0)
-        w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<", turn(SiteKind::turn_wait, "takes back the last turn", 0), ">(", family_.order_arguments(b, 0), ");");
+        w_.line(alone() ? "" : "if (member == 0) ", "dev::named_sync<",
+                turn(SiteKind::turn_wait, "takes back the last turn", 0), ">(", family_.order_arguments(b, 0), ");");
   }
 
-  // A block stays as long as others may arrive at its barriers, other blocks or the matrix unit; of what is filled once, nobody does. What the
-  // unit hands back in the loop is done when its products are, which others wait for; after the loop, that is the last it is asked for.
+  // A block stays as long as others may arrive at its barriers, other blocks or the matrix unit; of what is filled
+  // once, nobody does. What the unit hands back in the loop is done when its products are, which others wait for; after
+  // the loop, that is the last it is asked for.
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
       const graph::Value& of = family_.value_of_ring(ring);
-      const auto fills = [&](const graph::Edge& edge) { return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == family_.first; };
-      const auto by_unit = [&](const graph::Edge& edge) { return edge.value == value && of.scope == Scope::tile_begin && node(edge.dst).async == graph::Async::unit; };
-      const bool unit = std::any_of(graph_.edges.begin(), graph_.edges.end(), by_unit), pair = of_pair(graph_, value) == OfPair::read;
-      if (!filled_once(graph_, of) && (of.shared_by > 1 || unit || pair) && std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
-        w_.line("dev::wait_drained<", site(SiteKind::wait, cat("ring ", of.name, unit ? " empty, as the matrix unit says" : pair ? " empty, as the matrix unit of the pair says" : " empty in all blocks that fill it"), ring), ", ",
-                family_.ring_type(ring), ">(shared, ", of.scope == Scope::iteration ? "base" : "tiles", ");");
+      const auto fills = [&](const graph::Edge& edge) {
+        return edge.value == value && schedule_.role[static_cast<std::size_t>(edge.src)] == family_.first;
+      };
+      const auto by_unit = [&](const graph::Edge& edge) {
+        return edge.value == value && of.scope == Scope::tile_begin && node(edge.dst).async == graph::Async::unit;
+      };
+      const bool unit = std::any_of(graph_.edges.begin(), graph_.edges.end(), by_unit),
+                 pair = of_pair(graph_, value) == OfPair::read;
+      if (!filled_once(graph_, of) && (of.shared_by > 1 || unit || pair) &&
+          std::any_of(graph_.edges.begin(), graph_.edges.end(), fills))
+        w_.line("dev::wait_drained<",
+                site(SiteKind::wait,
+                     cat("ring ", of.name,
+                         unit   ? " empty, as the matrix unit says"
+                         : pair ? " empty, as the matrix unit of the pair says"
+                                : " empty in all blocks that fill it"),
+                     ring),
+                ", ", family_.ring_type(ring), ">(shared, ", of.scope == Scope::iteration ? "base" : "tiles", ");");
     }
   }
 
@@ -124,10 +171,12 @@ class RoleWriter {
       if (node(index).async != graph::Async::threads) return false;
       bool all = true, any = false;
       for (const graph::Edge& edge : graph_.edges)
-        if (edge.src == index && edge.value >= 0) all = all && role_reads(graph_, schedule_, family_.first, edge.value), any = true;
+        if (edge.src == index && edge.value >= 0)
+          all = all && role_reads(graph_, schedule_, family_.first, edge.value), any = true;
       return !any || !all;
     };
-    if (std::any_of(role().nodes.begin(), role().nodes.end(), not_waited_for)) w_.line("dev::copy_async_drain<", site(SiteKind::copies_wait, "its threads' copies are done"), ">();");
+    if (std::any_of(role().nodes.begin(), role().nodes.end(), not_waited_for))
+      w_.line("dev::copy_async_drain<", site(SiteKind::copies_wait, "its threads' copies are done"), ">();");
   }
 
   // ---- sections -----------------------------------------------------------------------------------------------------
@@ -137,7 +186,8 @@ class RoleWriter {
     if (!any) return;
     if (graph_.most_iterations > 0 && graph_.most_iterations <= full) return write_few();
     const auto& nodes = role().nodes;
-    const bool variants = std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
+    const bool variants =
+        std::any_of(nodes.begin(), nodes.end(), [&](int index) { return node(index).has_fast_variant; });
     if (const auto rolled = variants ? std::nullopt : roll(pattern_)) return write_rolled(*rolled);
     if (pattern_.peel >= kManyStages && lacks_iterations_alone(pattern_)) return write_in_two();
     w_.open("if (n >= ", full, ")");
@@ -162,16 +212,19 @@ class RoleWriter {
   void write_few() {
     for (int n = 1; n <= graph_.most_iterations; ++n) {
       const std::string condition = cat(n == 1 ? "" : "else ", "if (n == ", n, ")");
-      if (n == 1) w_.open(condition);
-      else w_.next(condition);
+      if (n == 1)
+        w_.open(condition);
+      else
+        w_.next(condition);
       write_short(simulate(graph_, schedule_, family_.first, n), n);
     }
     w_.close();
   }
 
-  // One text for all steps: a copy of a step's calls for each peeled one costs the compiler more than the tests cost the loop.
-  // The compiler would make those copies itself, to do without the tests, and a product's longest tile would compile a third longer.
-  // Short iterations gain by them: 1024^3, 278 cycles each, takes 5.1 us instead of 5.4 (H200, 2026-11-21); those of 1024 do not.
+  // One text for all steps: a copy of a step's calls for each peeled one costs the compiler more than the tests cost
+  // the loop. The compiler would make those copies itself, to do without the tests, and a product's longest tile would
+  // compile a third longer. Short iterations gain by them: 1024^3, 278 cycles each, takes 5.1 us instead of 5.4 (H200,
+  // 2026-11-21); those of 1024 do not.
   void write_rolled(const Rolled& rolled) {
     if (schedule_.ii >= kLongIteration) w_.line("#pragma unroll 1");
     w_.open("for (int s = 0; s < n; ++s)");
@@ -179,8 +232,8 @@ class RoleWriter {
     w_.close();
     guarded(rolled.end, {"epilogue", "n"});
   }
-  // Of many stages: one text for steps that have all iterations, one for those at the begin and at the end, which lack some, and for
-  // short loops. Peeled, they are as many copies of an iteration as half the square of the stages.
+  // Of many stages: one text for steps that have all iterations, one for those at the begin and at the end, which lack
+  // some, and for short loops. Peeled, they are as many copies of an iteration as half the square of the stages.
   void write_in_two() {
     const bool variant = !variants_.empty();
     if (variant) write_first_fast();
@@ -193,7 +246,9 @@ class RoleWriter {
     for (const Event& event : pattern_.steady) {
       const int iteration = is_sync(event.kind) ? 1 : event.iteration;  // those are of none
       if (iteration != open && open <= 0) w_.close();
-      if (iteration != open && iteration <= 0) w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "", Section{"", "s"}.iteration(event.iteration), " < n)");
+      if (iteration != open && iteration <= 0)
+        w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "",
+                Section{"", "s"}.iteration(event.iteration), " < n)");
       open = iteration;
       events_.write(event, {"any step", "s"});
     }
@@ -204,8 +259,8 @@ class RoleWriter {
   void guarded(const std::vector<Rolled::Guarded>& list, const Section& section) {
     int open = 0;
     for (const auto& [first, event] : list) {
-      // A wait for all groups waits for nothing where none is under way; under a condition, it would leave the compiler in doubt whether
-      // the registers that they write may be touched.
+      // A wait for all groups waits for nothing where none is under way; under a condition, it would leave the compiler
+      // in doubt whether the registers that they write may be touched.
       const int from = event.kind == EventKind::matrix_wait && event.pending == 0 ? 0 : first;
       if (from != open && open > 0) w_.close();
       if (from != open && from > 0) w_.open("if (", section.variable, " >= ", from, ")");
@@ -219,7 +274,8 @@ class RoleWriter {
     const bool variant = !variants_.empty();
     int general_steps = 0;  // so many at most, with those before the steady ones, need a general variant
     for (int index : role().nodes)
-      if (node(index).has_fast_variant) general_steps = std::max(general_steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
+      if (node(index).has_fast_variant)
+        general_steps = std::max(general_steps, std::min(node(index).max_fast_begin, 1 << 29) + stage_of(node(index)));
     w_.line("int s = ", pattern_.peel, ";  // a step runs stage k of iteration s - k");
     if (general_steps > pattern_.peel) {
       write_first_fast();
@@ -227,8 +283,10 @@ class RoleWriter {
       events(pattern_.steady, {"steady", "s", false, -1, general_steps});
       w_.close();
     }
-    // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be compiled.
-    const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(), [&](int index) { return graph::issued_by_one(node(index).async); });
+    // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be
+    // compiled.
+    const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(),
+                                        [&](int index) { return graph::issued_by_one(node(index).async); });
     if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");
     w_.open("for (; s < n; ++s)");
     events(pattern_.steady, {variant ? "steady, fast variants" : "steady", "s", true});
@@ -238,13 +296,18 @@ class RoleWriter {
   int stage_of(const graph::Node& n) const { return role_stage(graph_, schedule_, graph_.node_index(n.name)); }
   // The step from which on every node with a fast variant may run it.
   void write_first_fast() {
-    const auto begin = [&](int index) { return cat("fast_begin(", family_.variable(node(index)), ", tile)", stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";"); };
+    const auto begin = [&](int index) {
+      return cat("fast_begin(", family_.variable(node(index)), ", tile)",
+                 stage_of(node(index)) > 0 ? cat(" + ", stage_of(node(index))) : "", ";");
+    };
     w_.line(variants_.size() == 1 ? "const " : "", "int first_fast = ", begin(variants_[0]));
-    for (std::size_t v = 1; v < variants_.size(); ++v) w_.line("if (const int also = ", begin(variants_[v]), " also > first_fast) first_fast = also;");
+    for (std::size_t v = 1; v < variants_.size(); ++v)
+      w_.line("if (const int also = ", begin(variants_[v]), " also > first_fast) first_fast = also;");
   }
 
   void events(const std::vector<Event>& list, const Section& section) {
-    for (std::size_t e = 0; e < list.size(); ++e) events_.write(list[e], section, e + 1 < list.size() ? &list[e + 1] : nullptr);
+    for (std::size_t e = 0; e < list.size(); ++e)
+      events_.write(list[e], section, e + 1 < list.size() ? &list[e + 1] : nullptr);
   }
 
   Writer& w_;
@@ -259,7 +322,8 @@ class RoleWriter {
 
 }  // namespace
 
-void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule, const Layout& layout, const std::vector<int>& roles) {
+void write_roles(Writer& writer, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
+                 const Layout& layout, const std::vector<int>& roles) {
   RoleWriter(writer, sites, graph, schedule, layout, roles).write();
 }
 

@@ -6,17 +6,19 @@
 namespace tj::codegen {
 namespace {
 
-// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs: those begin later than
-// `from`.
-// False where it is something else.
+// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs:
+// those begin later than `from`. False where it is something else.
 bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
   std::size_t next = 0;
   for (auto& [first, event] : whole) {
     const bool present = next < part.size() && part[next] == event;
-    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait || event.kind == EventKind::done || event.kind == EventKind::release || event.kind == EventKind::wait_full ||
-                          is_sync(event.kind);
-    if (present && first == from + 1) first = from;
-    else if (present || !may_lack) return false;  // comes and goes, or may never be left out
+    const bool may_lack = event.kind == EventKind::matrix_wait || event.kind == EventKind::store_wait ||
+                          event.kind == EventKind::done || event.kind == EventKind::release ||
+                          event.kind == EventKind::wait_full || is_sync(event.kind);
+    if (present && first == from + 1)
+      first = from;
+    else if (present || !may_lack)
+      return false;  // comes and goes, or may never be left out
     next += present;
   }
   return next == part.size();
@@ -24,11 +26,13 @@ bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled:
 
 /// What belongs to iterations. Syncs belong to none: one too many in a text that several steps share does no harm.
 std::vector<Event> without_syncs(std::vector<Event> events) {
-  events.erase(std::remove_if(events.begin(), events.end(), [](const Event& event) { return is_sync(event.kind); }), events.end());
+  events.erase(std::remove_if(events.begin(), events.end(), [](const Event& event) { return is_sync(event.kind); }),
+               events.end());
   return events;
 }
 
-/// What step `s` has of `steady`, without syncs, whose iterations are relative to it, where there are iterations 0 to n - 1; those counted from `origin`.
+/// What step `s` has of `steady`, without syncs, whose iterations are relative to it, where there are iterations 0 to n
+/// - 1; those counted from `origin`.
 std::vector<Event> present(const std::vector<Event>& steady, int s, int n, int origin) {
   std::vector<Event> events;
   for (Event event : without_syncs(steady)) {
@@ -56,8 +60,8 @@ std::optional<Rolled> roll(const Pattern& pattern) {
     const auto [before, after] = split_end(shorter.tile_end, step);
     if (after != pattern.tile_end || !without_waits(before, step, rolled.end)) return std::nullopt;
   }
-  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that the
-  // registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
+  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that
+  // the registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
   for (auto& [from, event] : rolled.end)
     if (event.kind == EventKind::matrix_wait && event.pending == 0) from = 0;
   return rolled;
@@ -67,9 +71,11 @@ bool lacks_iterations_alone(const Pattern& pattern) {
   if (pattern.drain.empty() || !pattern.drain_end.empty()) return false;
   const int drain = static_cast<int>(pattern.drain.size()), many = pattern.peel + drain;
   for (int s = 0; s < pattern.peel; ++s)
-    if (without_syncs(pattern.prologue[static_cast<std::size_t>(s)]) != present(pattern.steady, s, many, 0)) return false;
+    if (without_syncs(pattern.prologue[static_cast<std::size_t>(s)]) != present(pattern.steady, s, many, 0))
+      return false;
   for (int d = 0; d < drain; ++d)
-    if (without_syncs(pattern.drain[static_cast<std::size_t>(d)]) != present(pattern.steady, many + d, many, many)) return false;
+    if (without_syncs(pattern.drain[static_cast<std::size_t>(d)]) != present(pattern.steady, many + d, many, many))
+      return false;
   for (int n = 0; n < pattern.peel; ++n) {
     const Timeline& shorter = pattern.shorter[static_cast<std::size_t>(n)];
     for (int s = 0; s < static_cast<int>(shorter.steps.size()); ++s)

@@ -1,7 +1,8 @@
-// The names that reports give the parts of a unit: its sites, the calls of its nodes, and the marks of one that records.
+// The names that reports give the parts of a unit: its sites, the calls of its nodes, and the marks of one that
+// records.
 //
-// Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique in a unit and
-// count from 1, sites, calls and marks apart.
+// Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique
+// in a unit and count from 1, sites, calls and marks apart.
 #pragma once
 
 #include <string>
@@ -36,18 +37,20 @@ const char* name_of(SiteKind kind);
 struct Site {
   int id = 0;
   SiteKind kind = SiteKind::sync;
-  std::string what;        ///< "role load, prologue: wait ring k empty"
-  std::vector<int> roles;  ///< of the schedule, whose threads come here; empty: all threads of the block, or one for all of them
-  int ring = -1;           ///< of the schedule: what it is about; of rings that the members of a family have each, the first member's
-  int node = -1;           ///< of the graph: what it is for; of a family, the first member's
+  std::string what;  ///< "role load, prologue: wait ring k empty"
+  std::vector<int>
+      roles;  ///< of the schedule, whose threads come here; empty: all threads of the block, or one for all of them
+  int ring =
+      -1;  ///< of the schedule: what it is about; of rings that the members of a family have each, the first member's
+  int node = -1;  ///< of the graph: what it is for; of a family, the first member's
 };
 
 /// A call of a node's body in the text; in a loop it serves all iterations.
 struct Call {
   int id = 0;
-  std::vector<int> nodes;  ///< of the graph: one for each member of the family
-  std::vector<int> roles;  ///< of the schedule, in the same order
-  std::string section;     ///< "prologue"
+  std::vector<int> nodes;          ///< of the graph: one for each member of the family
+  std::vector<int> roles;          ///< of the schedule, in the same order
+  std::string section;             ///< "prologue"
   std::vector<int> reads, writes;  ///< rings, as of a site
 };
 
@@ -68,7 +71,8 @@ class Sites {
     calls_.push_back(std::move(call));
     return calls_.back().id;
   }
-  /// The id, that of an equal place where there is one. Throws tj::Error(codegen, unsupported) where there are too many.
+  /// The id, that of an equal place where there is one. Throws tj::Error(codegen, unsupported) where there are too
+  /// many.
   int add(Mark mark);
   const std::vector<Site>& list() const { return list_; }
   const std::vector<Call>& calls() const { return calls_; }

@@ -17,11 +17,14 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Placer {
  public:
-  Placer(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings) : graph_(graph), schedule_(schedule), rings_(rings) {}
+  Placer(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings)
+      : graph_(graph), schedule_(schedule), rings_(rings) {}
 
   int run() {
     const auto capacity = graph_.machine.memory_bytes.find("TMEM");
-    available_ = capacity == graph_.machine.memory_bytes.end() ? 0 : static_cast<int>(capacity->second / graph::kTensorColumnBytes);
+    available_ = capacity == graph_.machine.memory_bytes.end()
+                     ? 0
+                     : static_cast<int>(capacity->second / graph::kTensorColumnBytes);
     // The widest first: what is narrow may lie over them. Those that others lie over do not move.
     std::vector<int> order;
     for (int r = 0; r < static_cast<int>(rings_.size()); ++r)
@@ -35,7 +38,8 @@ class Placer {
     for (const int ring : order) end = std::max(end, rings_[at(ring)].column + columns(ring));
     if (end == 0) return 0;
     for (std::size_t r = 0; r + 1 < rings_.size(); ++r)
-      if (rings_[r].slot_columns > 0 && rings_[r].slot_columns == rings_[r + 1].slot_columns) rings_[r].member_columns = rings_[r + 1].column - rings_[r].column;
+      if (rings_[r].slot_columns > 0 && rings_[r].slot_columns == rings_[r + 1].slot_columns)
+        rings_[r].member_columns = rings_[r + 1].column - rings_[r].column;
     int allocated = graph::kLeastTensorColumns;
     while (allocated < end) allocated *= 2;
     return allocated;
@@ -64,21 +68,25 @@ class Placer {
         return;
       }
     support::fail(Stage::codegen, Code::unsupported,
-                  support::cat("'", graph_.name, "': no ", columns(ring), " columns of tensor memory are left for value '", value(ring).name, "'; ", graph_.machine.name, " has ", available_,
-                               ", use a smaller tile or fewer slots"));
+                  support::cat("'", graph_.name, "': no ", columns(ring),
+                               " columns of tensor memory are left for value '", value(ring).name, "'; ",
+                               graph_.machine.name, " has ", available_, ", use a smaller tile or fewer slots"));
   }
 
-  /// What is done to the one of an iteration comes before what is done to the other, and that before the next of the first.
+  /// What is done to the one of an iteration comes before what is done to the other, and that before the next of the
+  /// first.
   bool in_turn(int one, int other) {
     for (const int ring : {one, other})
       if (value(ring).scope != Scope::iteration || schedule_.rings[at(ring)].slots != 1) return false;
-    const int there = rounds(schedule_.rings[at(one)].value, schedule_.rings[at(other)].value), back = rounds(schedule_.rings[at(other)].value, schedule_.rings[at(one)].value);
+    const int there = rounds(schedule_.rings[at(one)].value, schedule_.rings[at(other)].value),
+              back = rounds(schedule_.rings[at(other)].value, schedule_.rings[at(one)].value);
     return there < kNever && back < kNever && there + back <= 1;
   }
 
   static constexpr int kNever = INT_MAX / 4;
 
-  /// How many iterations later the second value's filling waits for all that reads or fills the first; kNever where it may not wait at all.
+  /// How many iterations later the second value's filling waits for all that reads or fills the first; kNever where it
+  /// may not wait at all.
   int rounds(int first, int second) {
     int most = 0;
     for (const Edge& use : graph_.edges) {
@@ -89,13 +97,15 @@ class Placer {
     return most;
   }
 
-  /// The fewest iterations that any path of edges takes. Edges are kept by code: by the order of a role, or by a barrier.
+  /// The fewest iterations that any path of edges takes. Edges are kept by code: by the order of a role, or by a
+  /// barrier.
   int distance(int from, int to) {
     std::vector<int> least(graph_.nodes.size(), kNever);
     least[at(from)] = 0;
     for (std::size_t round = 0; round < graph_.nodes.size(); ++round)
       for (const Edge& edge : graph_.edges)
-        if (edge.delay >= 0 && least[at(edge.src)] < kNever) least[at(edge.dst)] = std::min(least[at(edge.dst)], least[at(edge.src)] + edge.distance);
+        if (edge.delay >= 0 && least[at(edge.src)] < kNever)
+          least[at(edge.dst)] = std::min(least[at(edge.dst)], least[at(edge.src)] + edge.distance);
     return least[at(to)];
   }
 
@@ -108,6 +118,8 @@ class Placer {
 
 }  // namespace
 
-int place_tensor_rings(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings) { return Placer(graph, schedule, rings).run(); }
+int place_tensor_rings(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings) {
+  return Placer(graph, schedule, rings).run();
+}
 
 }  // namespace tj::codegen

@@ -1,8 +1,9 @@
 // Which columns of tensor memory the rings there have.
 //
-// Decides that two rings may have the same columns where the graph orders all that is done to the one before all that is done to the other,
-// around the loop: weights of attention lie over the scores that they were made of. Does not decide slots. Invariant: columns that are shared
-// are never in use for both, whatever the roles' progress; slots of a ring lie one behind the other.
+// Decides that two rings may have the same columns where the graph orders all that is done to the one before all that
+// is done to the other, around the loop: weights of attention lie over the scores that they were made of. Does not
+// decide slots. Invariant: columns that are shared are never in use for both, whatever the roles' progress; slots of a
+// ring lie one behind the other.
 #pragma once
 
 #include <vector>
@@ -13,8 +14,8 @@
 
 namespace tj::codegen {
 
-/// Fills `column` and `member_columns` of the rings that have slot_columns. Returns the columns to allocate: a power of two, 0 without such rings. Throws
-/// tj::Error(codegen, unsupported) when there are not enough.
+/// Fills `column` and `member_columns` of the rings that have slot_columns. Returns the columns to allocate: a power of
+/// two, 0 without such rings. Throws tj::Error(codegen, unsupported) when there are not enough.
 int place_tensor_rings(const graph::Graph& graph, const sched::Schedule& schedule, std::vector<RingPlace>& rings);
 
 }  // namespace tj::codegen

@@ -51,8 +51,9 @@ class Simulator {
   int ring_of(int value) const {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r)
       if (schedule_.rings[r].value == value) return static_cast<int>(r);
-    support::fail(Stage::codegen, Code::internal,
-                  support::cat("value '", graph_.values[static_cast<std::size_t>(value)].name, "' has no ring in the schedule"));
+    support::fail(
+        Stage::codegen, Code::internal,
+        support::cat("value '", graph_.values[static_cast<std::size_t>(value)].name, "' has no ring in the schedule"));
   }
 
   void push(Event event) { out_->push_back(event); }
@@ -99,10 +100,13 @@ class Simulator {
       if (const int by = sum_filler(v); by >= 0) publish(ring_of(v), by, -1);
       if (reads_behind(v)) push({.kind = EventKind::wait_full, .ring = ring_of(v)});
       // No product reads that filling; of a pair of blocks, the unit alone hands back in both.
-      if (reads_behind(v) && readers(v, Scope::tile_end).empty()) push({.kind = graph_.pairs && read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
+      if (reads_behind(v) && readers(v, Scope::tile_end).empty())
+        push({.kind = graph_.pairs && read_by_unit(v) ? EventKind::unit_release : EventKind::release,
+              .ring = ring_of(v)});
     }
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v)
-      if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() && readers(v, Scope::tile_end).empty())
+      if (graph_.machine.shared_barriers && scope_of(v) == Scope::tile_begin && !readers(v).empty() &&
+          readers(v, Scope::tile_end).empty())
         push({.kind = read_by_unit(v) ? EventKind::unit_release : EventKind::release, .ring = ring_of(v)});
     for (int index : nodes(Scope::tile_end)) run_instance(index, -1);
     if (!pending_.empty()) observe(pending_.size() - 1);
@@ -117,9 +121,9 @@ class Simulator {
 
   /// Does this role read the value an iteration later? Then what the last one left is still there after the loop.
   bool reads_behind(int value) const {
-    return scope_of(value) == Scope::iteration && std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-             return edge.value == value && in_role(edge.dst) && edge.distance > 0;
-           });
+    return scope_of(value) == Scope::iteration &&
+           std::any_of(graph_.edges.begin(), graph_.edges.end(),
+                       [&](const Edge& edge) { return edge.value == value && in_role(edge.dst) && edge.distance > 0; });
   }
 
   void run_instance(int index, int iteration, const std::vector<Instance>* step = nullptr) {
@@ -130,7 +134,8 @@ class Simulator {
     acquire_values(index, iteration);
     prepare_fills(index, iteration);
     const int order = order_of(index);
-    if (order >= 0 && step && is_edge_of_run(order, index, *step, true)) push({.kind = EventKind::order_wait, .node = index, .order = order});
+    if (order >= 0 && step && is_edge_of_run(order, index, *step, true))
+      push({.kind = EventKind::order_wait, .node = index, .order = order});
     const bool matrix = n.async == Async::matrix;
     if (matrix) push({.kind = EventKind::matrix_fence, .node = index, .iteration = iteration});
     push({.kind = EventKind::call, .node = index, .iteration = iteration});
@@ -146,22 +151,28 @@ class Simulator {
       complete(index, iteration);  // it hands back what it has read no later than it hands on what it made of it
     }
     publish_fills(index, iteration);
-    if (n.async != Async::store && n.async != Async::matrix && n.async != Async::unit) complete(index, iteration);  // last: one meeting of the warp's lanes serves both
-    if (order >= 0 && step && is_edge_of_run(order, index, *step, false)) push({.kind = EventKind::order_arrive, .node = index, .order = order});
+    if (n.async != Async::store && n.async != Async::matrix && n.async != Async::unit)
+      complete(index, iteration);  // last: one meeting of the warp's lanes serves both
+    if (order >= 0 && step && is_edge_of_run(order, index, *step, false))
+      push({.kind = EventKind::order_arrive, .node = index, .order = order});
   }
 
-  // One group behind: the slots that a group reads are handed back while the next one reads its own. A ring of one slot cannot wait
-  // for that: its next filling, without which there is no next group, needs the slot.
+  // One group behind: the slots that a group reads are handed back while the next one reads its own. A ring of one slot
+  // cannot wait for that: its next filling, without which there is no next group, needs the slot.
   std::size_t stores_under_way(int index) const {
     const auto single = [&](const Edge& edge) {
-      return edge.dst == index && edge.value >= 0 && scope_of(edge.value) == Scope::iteration && schedule_.rings[static_cast<std::size_t>(ring_of(edge.value))].slots == 1;
+      return edge.dst == index && edge.value >= 0 && scope_of(edge.value) == Scope::iteration &&
+             schedule_.rings[static_cast<std::size_t>(ring_of(edge.value))].slots == 1;
     };
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), single) ? 0 : 1;
   }
   void wait_for_stores(std::size_t pending) {
     if (stores_.size() <= pending) return;
-    push({.kind = EventKind::store_wait, .iteration = stores_[stores_.size() - pending - 1].second, .pending = static_cast<int>(pending)});
-    for (; stores_.size() > pending; stores_.erase(stores_.begin())) complete(stores_.front().first, stores_.front().second);
+    push({.kind = EventKind::store_wait,
+          .iteration = stores_[stores_.size() - pending - 1].second,
+          .pending = static_cast<int>(pending)});
+    for (; stores_.size() > pending; stores_.erase(stores_.begin()))
+      complete(stores_.front().first, stores_.front().second);
   }
 
   // A blocking edge from an asynchronous matrix node of this role: wait until its group is complete.
@@ -181,30 +192,38 @@ class Simulator {
     if (needed) observe(newest);
   }
 
-  // A slot that this role reads itself: nobody else could notice that its reads are complete, so who fills it again looks first.
+  // A slot that this role reads itself: nobody else could notice that its reads are complete, so who fills it again
+  // looks first.
   void wait_for_own_reads(int index, int iteration) {
     std::size_t observed = 0;  // of pending_
     std::size_t stored = 0;    // of stores_
     for (int ring : filled_rings(index)) {
-      const int value = schedule_.rings[static_cast<std::size_t>(ring)].value, before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
-      if (scope_of(value) != Scope::iteration || before < 0) continue;  // finish() has handed back what earlier tiles read
+      const int value = schedule_.rings[static_cast<std::size_t>(ring)].value,
+                before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
+      if (scope_of(value) != Scope::iteration || before < 0)
+        continue;  // finish() has handed back what earlier tiles read
       for (int reader : readers(value)) {
         const auto found = std::find(pending_.begin(), pending_.end(), Instance{reader, before});
         const auto put = std::find(stores_.begin(), stores_.end(), Instance{reader, before});
-        if (found != pending_.end()) observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
-        else if (put != stores_.end()) stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
-        else if (completed_.count({reader, before}) == 0) refuse_own_wait(index, iteration, value, reader, before, "fills the slot again before");
+        if (found != pending_.end())
+          observed = std::max(observed, static_cast<std::size_t>(found - pending_.begin()) + 1);
+        else if (put != stores_.end())
+          stored = std::max(stored, static_cast<std::size_t>(put - stores_.begin()) + 1);
+        else if (completed_.count({reader, before}) == 0)
+          refuse_own_wait(index, iteration, value, reader, before, "fills the slot again before");
       }
     }
     if (observed > 0) observe(observed - 1);
     if (stored > 0) wait_for_stores(stores_.size() - stored);
   }
 
-  [[noreturn]] void refuse_own_wait(int index, int iteration, int value, int other, int other_iteration, const char* order) const {
+  [[noreturn]] void refuse_own_wait(int index, int iteration, int value, int other, int other_iteration,
+                                    const char* order) const {
     support::fail(Stage::codegen, Code::invalid_argument,
-                  support::cat("role '", schedule_.roles[static_cast<std::size_t>(role_)].name, "' of '", graph_.name, "' would wait for itself: '", node(index).name, "' of iteration ",
-                               iteration, " ", order, " '", node(other).name, "' of iteration ", other_iteration, ", over value '", graph_.values[static_cast<std::size_t>(value)].name,
-                               "'; verify the schedule"));
+                  support::cat("role '", schedule_.roles[static_cast<std::size_t>(role_)].name, "' of '", graph_.name,
+                               "' would wait for itself: '", node(index).name, "' of iteration ", iteration, " ", order,
+                               " '", node(other).name, "' of iteration ", other_iteration, ", over value '",
+                               graph_.values[static_cast<std::size_t>(value)].name, "'; verify the schedule"));
   }
 
   // Waits for pending_[0..newest] and says so.
@@ -212,7 +231,8 @@ class Simulator {
     push({.kind = EventKind::matrix_wait, .pending = static_cast<int>(pending_.size() - 1 - newest)});
     const std::vector<Instance> finished(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(newest) + 1);
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(newest) + 1);
-    for (const auto& [index, iteration] : finished) push({.kind = EventKind::done, .node = index, .iteration = iteration});
+    for (const auto& [index, iteration] : finished)
+      push({.kind = EventKind::done, .node = index, .iteration = iteration});
     for (const auto& [index, iteration] : finished) complete(index, iteration);
   }
 
@@ -220,7 +240,8 @@ class Simulator {
   std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
     std::vector<int> found;
     for (const Edge& edge : graph_.edges)
-      if (edge.value == value && in_role(edge.dst) && (!scope || node(edge.dst).scope == *scope) && std::find(found.begin(), found.end(), edge.dst) == found.end())
+      if (edge.value == value && in_role(edge.dst) && (!scope || node(edge.dst).scope == *scope) &&
+          std::find(found.begin(), found.end(), edge.dst) == found.end())
         found.push_back(edge.dst);
     return found;
   }
@@ -235,25 +256,29 @@ class Simulator {
         if (scope_of(edge.value) == Scope::iteration && iteration < 0) continue;  // finish() has waited
         const int filling = scope_of(edge.value) == Scope::iteration ? iteration - edge.distance : -1;
         if (edge.distance > 0 && filling < 0) continue;  // the first iteration finds nothing of the one before
-        if (in_role(edge.src) && sum_filler(edge.value) < 0 && issued_.count({edge.src, filling}) == 0) refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
+        if (in_role(edge.src) && sum_filler(edge.value) < 0 && issued_.count({edge.src, filling}) == 0)
+          refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
         acquire(edge.value, index, filling);
       }
   }
 
-  // All readers of a slot in this role are complete: hand it back. Of what is filled once a tile, only the readers at its end
-  // can be the last; without one, finish() hands it back.
+  // All readers of a slot in this role are complete: hand it back. Of what is filled once a tile, only the readers at
+  // its end can be the last; without one, finish() hands it back.
   void complete(int index, int iteration) {
     completed_.insert({index, iteration});
     std::set<int> seen;
     for (const Edge& edge : graph_.edges) {
       if (edge.dst != index || edge.value < 0 || !seen.insert(edge.value).second) continue;
-      const bool every_iteration = scope_of(edge.value) == Scope::iteration, at_end = node(index).scope == Scope::tile_end;
+      const bool every_iteration = scope_of(edge.value) == Scope::iteration,
+                 at_end = node(index).scope == Scope::tile_end;
       if (!every_iteration && !at_end) continue;
       const int filling = every_iteration && !at_end ? iteration - edge.distance : -1;
       if (every_iteration && !at_end && filling < 0) continue;
       const auto all = readers(edge.value, at_end ? Scope::tile_end : Scope::iteration);
       if (std::all_of(all.begin(), all.end(), [&](int reader) { return completed_.count({reader, iteration}) != 0; }))
-        push({.kind = node(index).async == Async::unit ? EventKind::unit_release : EventKind::release, .ring = ring_of(edge.value), .iteration = filling});
+        push({.kind = node(index).async == Async::unit ? EventKind::unit_release : EventKind::release,
+              .ring = ring_of(edge.value),
+              .iteration = filling});
     }
   }
 
@@ -281,24 +306,34 @@ class Simulator {
   /// Several nodes of the matrix unit may add to a value: the first asks for the slot, the last hands it on.
   bool last_filler(int ring, int iteration) const {
     return std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value != schedule_.rings[static_cast<std::size_t>(ring)].value || issued_.count({edge.src, iteration}) != 0;
+      return edge.value != schedule_.rings[static_cast<std::size_t>(ring)].value ||
+             issued_.count({edge.src, iteration}) != 0;
     });
   }
   void publish(int ring, int index, int iteration) {
     const Async async = node(index).async;
     if (async == Async::copy) return;
-    const EventKind kind = async == Async::threads ? EventKind::publish_copies : async == Async::unit ? EventKind::unit_publish : EventKind::publish;
-    if (kind == EventKind::publish && in_shared(ring) && read_asynchronously(ring)) push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
+    const EventKind kind = async == Async::threads ? EventKind::publish_copies
+                           : async == Async::unit  ? EventKind::unit_publish
+                                                   : EventKind::publish;
+    if (kind == EventKind::publish && in_shared(ring) && read_asynchronously(ring))
+      push({.kind = EventKind::proxy_fence, .node = index, .ring = ring, .iteration = iteration});
     push({.kind = kind, .node = index, .ring = ring, .iteration = iteration});
   }
-  bool in_shared(int ring) const { return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space == graph::Space::shared; }
+  bool in_shared(int ring) const {
+    return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space ==
+           graph::Space::shared;
+  }
   /// Asked for before the loop and handed on after it.
-  bool is_sum(int index, int ring) const { return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index; }
+  bool is_sum(int index, int ring) const {
+    return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index;
+  }
 
   // By the matrix unit or the copy engine, in any role.
   bool read_asynchronously(int ring) const {
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
-      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value && graph::reads_by_itself(node(edge.dst).async);
+      return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value &&
+             graph::reads_by_itself(node(edge.dst).async);
     });
   }
 
@@ -321,12 +356,12 @@ class Simulator {
   int role_;
   int trip_count_;
   std::vector<Event>* out_ = nullptr;
-  std::vector<Instance> pending_;             // matrix groups in commit order
-  std::vector<Instance> stores_;              // groups of bulk stores in commit order
-  std::set<std::pair<int, int>> acquired_;    // value, iteration
+  std::vector<Instance> pending_;           // matrix groups in commit order
+  std::vector<Instance> stores_;            // groups of bulk stores in commit order
+  std::set<std::pair<int, int>> acquired_;  // value, iteration
   std::set<Instance> completed_;
   std::set<Instance> issued_;
-  std::set<std::pair<int, int>> asked_;       // ring, iteration: its slot is there
+  std::set<std::pair<int, int>> asked_;  // ring, iteration: its slot is there
 };
 
 }  // namespace
@@ -335,7 +370,8 @@ int role_stage(const Graph& graph, const Schedule& schedule, int node) {
   const int role = schedule.role[static_cast<std::size_t>(node)];
   int first = schedule.step_stage(node);
   for (int other : schedule.roles[static_cast<std::size_t>(role)].nodes)
-    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration) first = std::min(first, schedule.step_stage(other));
+    if (graph.nodes[static_cast<std::size_t>(other)].scope == Scope::iteration)
+      first = std::min(first, schedule.step_stage(other));
   return schedule.step_stage(node) - first;
 }
 

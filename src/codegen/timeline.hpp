@@ -1,7 +1,8 @@
 // What one role does, in order, for a given trip count: every call, wait, arrive, fence and release.
 //
 // Decides where synchronisation goes, by simulating the role: which groups are pending, which slots are held. Does not
-// write text. Invariant: an event list is right for exactly its trip count; patterns over trip counts are found, not assumed.
+// write text. Invariant: an event list is right for exactly its trip count; patterns over trip counts are found, not
+// assumed.
 #pragma once
 
 #include <optional>
@@ -14,36 +15,38 @@
 namespace tj::codegen {
 
 enum class EventKind {
-  wait_full,     ///< a value read by the next call has arrived
-  wait_empty,    ///< the slot that the next call fills is free
-  expect_full,   ///< announce the bytes of the next call's copies
-  matrix_fence,  ///< registers and shared memory are ready for the matrix unit
-  call,          ///< the node's body
-  matrix_commit, ///< the call's matrix instructions form a group
-  proxy_fence,   ///< ordinary stores of the call before asynchronous readers, where the value has such
-  publish,       ///< the call's stores are complete
-  publish_copies,///< each thread's copies of the call arrive for it when they are
-  unit_publish,  ///< the matrix unit arrives for it when what the role has asked for is done
-  unit_release,  ///< it hands the slot back then, as the last of this role that reads it
-  store_commit,  ///< the call's bulk stores form a group
-  store_wait,    ///< at most `pending` newest groups of stores have still to read
-  matrix_wait,   ///< at most `pending` newest groups are unfinished
-  done,          ///< a node's completion has been observed
-  release,       ///< this role reads the slot no more
-  order_wait,    ///< this role's turn on a shared unit
-  order_arrive,  ///< the next role's turn
-  block_sync,    ///< where nothing else tells: all that the block's threads did to its slots is done; `node` is what follows in a step
-  warp_sync      ///< the same of a warp
+  wait_full,       ///< a value read by the next call has arrived
+  wait_empty,      ///< the slot that the next call fills is free
+  expect_full,     ///< announce the bytes of the next call's copies
+  matrix_fence,    ///< registers and shared memory are ready for the matrix unit
+  call,            ///< the node's body
+  matrix_commit,   ///< the call's matrix instructions form a group
+  proxy_fence,     ///< ordinary stores of the call before asynchronous readers, where the value has such
+  publish,         ///< the call's stores are complete
+  publish_copies,  ///< each thread's copies of the call arrive for it when they are
+  unit_publish,    ///< the matrix unit arrives for it when what the role has asked for is done
+  unit_release,    ///< it hands the slot back then, as the last of this role that reads it
+  store_commit,    ///< the call's bulk stores form a group
+  store_wait,      ///< at most `pending` newest groups of stores have still to read
+  matrix_wait,     ///< at most `pending` newest groups are unfinished
+  done,            ///< a node's completion has been observed
+  release,         ///< this role reads the slot no more
+  order_wait,      ///< this role's turn on a shared unit
+  order_arrive,    ///< the next role's turn
+  block_sync,      ///< where nothing else tells: all that the block's threads did to its slots is done; `node` is what
+                   ///< follows in a step
+  warp_sync        ///< the same of a warp
 };
 
 struct Event {
   EventKind kind = EventKind::call;
   int node = -1;
   int ring = -1;       ///< of the schedule
-  int iteration = -1;  ///< of the instance, or of the filling of a ring; of a store_wait, of the newest group that it is for; -1 for tile scope,
-                       ///< for syncs, and at the tile's end for what the last iteration left in a ring of iterations
+  int iteration = -1;  ///< of the instance, or of the filling of a ring; of a store_wait, of the newest group that it
+                       ///< is for; -1 for tile scope, for syncs, and at the tile's end for what the last iteration left
+                       ///< in a ring of iterations
   int pending = 0;
-  int order = -1;      ///< order barrier of the schedule
+  int order = -1;  ///< order barrier of the schedule
   friend bool operator==(const Event&, const Event&) = default;
 };
 
@@ -55,16 +58,16 @@ struct Timeline {
   std::vector<Event> tile_end;
 };
 
-/// The pattern over all trip counts n: n < peel has a list of its own; n >= peel runs steps 0..peel-1, then `steady` for
-/// steps peel..n-1 (iterations relative to the step), then `drain` (iterations relative to n).
+/// The pattern over all trip counts n: n < peel has a list of its own; n >= peel runs steps 0..peel-1, then `steady`
+/// for steps peel..n-1 (iterations relative to the step), then `drain` (iterations relative to n).
 struct Pattern {
   int peel = 0;
   std::vector<Event> tile_begin;
   std::vector<std::vector<Event>> prologue;
   std::vector<Event> steady;
   std::vector<std::vector<Event>> drain;
-  std::vector<Event> drain_end;           ///< before the tile-end nodes, iterations relative to n
-  std::vector<Timeline> shorter;          ///< for n = 0 .. peel-1
+  std::vector<Event> drain_end;   ///< before the tile-end nodes, iterations relative to n
+  std::vector<Timeline> shorter;  ///< for n = 0 .. peel-1
   std::vector<Event> tile_end;
 };
 

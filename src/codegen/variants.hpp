@@ -1,6 +1,7 @@
 // Nodes with a fast variant: which of them say from which step on a role may run them all.
 //
-// Decides that alone; the text is role_text's. Invariant: a step in which the nodes given here may run fast is one for all nodes of the role.
+// Decides that alone; the text is role_text's. Invariant: a step in which the nodes given here may run fast is one for
+// all nodes of the role.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,8 @@
 // clang behind the compiler interface: HIP C++ to a code object for one architecture, in a process of its own.
 //
-// Decides what clang is told beyond what every compiler of HIP is (hip_options.hpp), and how its answer becomes Binary or
-// tj::Error. Knows no HIP header and no device library: a unit brings all it needs. Invariant: no shell, no file outside a
-// private directory, nothing left behind; the linker that is run is the one that identity() names.
+// Decides what clang is told beyond what every compiler of HIP is (hip_options.hpp), and how its answer becomes Binary
+// or tj::Error. Knows no HIP header and no device library: a unit brings all it needs. Invariant: no shell, no file
+// outside a private directory, nothing left behind; the linker that is run is the one that identity() names.
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -24,12 +24,14 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// What runtimes of ROCm 6 and 7 load alike: newer clangs make objects of version 6 unless told, which early ones of ROCm 6 do not know.
+/// What runtimes of ROCm 6 and 7 load alike: newer clangs make objects of version 6 unless told, which early ones of
+/// ROCm 6 do not know.
 constexpr const char* kObjectVersion = "-mcode-object-version=5";
 
 /// What clang says of an architecture that it does not know, in any of its versions.
 bool says_unknown_arch(const std::string& output) {
-  for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU", "No available targets are compatible"})
+  for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU",
+                            "No available targets are compatible"})
     if (output.find(words) != std::string::npos) return true;
   return false;
 }
@@ -40,7 +42,9 @@ std::string tool_folder(const PrivateDirectory& directory, const std::string& ll
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
   std::filesystem::create_symlink(lld, folder + "/ld.lld", failed);
-  if (failed) fail(Stage::compile, Code::io, cat("cannot make ", folder, "/ld.lld: ", failed.message(), "; set TMPDIR to a directory that can hold links"));
+  if (failed)
+    fail(Stage::compile, Code::io,
+         cat("cannot make ", folder, "/ld.lld: ", failed.message(), "; set TMPDIR to a directory that can hold links"));
   return folder;
 }
 
@@ -77,7 +81,9 @@ class Clang final : public Compiler {
     const std::string unit = directory.write("unit/" + job.name, job.text), object = directory.path() + "/unit.co";
     const std::string tools = tool_folder(directory, found.lld);
 
-    std::vector<std::string> argv = {found.clang, "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", kObjectVersion, "-B", tools};
+    std::vector<std::string> argv = {
+        found.clang,    "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc",
+        kObjectVersion, "-B", tools};
     for (std::string& option : hip_options(job.arch)) argv.push_back(std::move(option));
     argv.insert(argv.end(), job.options.begin(), job.options.end());
     argv.insert(argv.end(), {"-I", directory.path() + "/include", unit});
@@ -90,7 +96,9 @@ class Clang final : public Compiler {
     if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(found, job, result);
     read_code_object_use(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (job.time_phases) binary.phases = phases_by_shorter_runs(argv, shorter_runs(directory), directory, tools, binary.milliseconds, "code generation and linker");
+    if (job.time_phases)
+      binary.phases = phases_by_shorter_runs(argv, shorter_runs(directory), directory, tools, binary.milliseconds,
+                                             "code generation and linker");
     return binary;
   }
 
@@ -102,19 +110,23 @@ class Clang final : public Compiler {
     std::string why;
     for (const std::string& reason : rejected) why += "; " + reason;
     fail(Stage::compile, Code::not_found,
-         cat("no clang for ", arch_.empty() ? "AMD GPUs" : arch_, " was found; searched ", describe_clang_search(), why, "; install ", clang_advice(arch_), ", or a ROCm with hiprtc"));
+         cat("no clang for ", arch_.empty() ? "AMD GPUs" : arch_, " was found; searched ", describe_clang_search(), why,
+             "; install ", clang_advice(arch_), ", or a ROCm with hiprtc"));
   }
 
   [[noreturn]] static void refuse(const HipClang& found, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
     if (says_unknown_arch(result.output)) {
       fail(Stage::compile, Code::unsupported,
-           cat("target \"", job.arch, "\" is not one that ", found.clang, " compiles for: ", first, "; install ", first_clang(job.arch) > 0 ? clang_advice(job.arch) : "a newer clang with its lld",
+           cat("target \"", job.arch, "\" is not one that ", found.clang, " compiles for: ", first, "; install ",
+               first_clang(job.arch) > 0 ? clang_advice(job.arch) : "a newer clang with its lld",
                ", or choose another target"),
            result.output);
     }
     const std::string how = result.how(cat("refused ", job.name, " for ", job.arch));
-    fail(Stage::compile, Code::compile_failed, cat(found.clang, " ", how, first.empty() ? "" : ": " + first, "; the whole log is in Error::log"), result.output);
+    fail(Stage::compile, Code::compile_failed,
+         cat(found.clang, " ", how, first.empty() ? "" : ": " + first, "; the whole log is in Error::log"),
+         result.output);
   }
 
   std::string arch_;

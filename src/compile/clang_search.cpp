@@ -22,7 +22,8 @@ std::string folder_of(const std::string& path) { return path.substr(0, path.rfin
 
 /// By the number where clang has one; else beside the file behind the links, as LLVM and ROCm install them.
 std::string lld_of(const std::string& clang, int version) {
-  if (std::string numbered = version > 0 ? find_program(cat("ld.lld-", version)) : std::string(); !numbered.empty()) return numbered;
+  if (std::string numbered = version > 0 ? find_program(cat("ld.lld-", version)) : std::string(); !numbered.empty())
+    return numbered;
   std::string beside = folder_of(behind_links(clang)) + "/ld.lld";
   return is_program(beside) ? beside : std::string();
 }
@@ -56,7 +57,8 @@ std::vector<Candidate> candidates() {
   const std::vector<std::string> folders = path_folders();
   const auto add = [&](std::string path, int version) {
     const auto same = [file = behind_links(path)](const Candidate& other) { return behind_links(other.path) == file; };
-    if (is_clang(path) && std::none_of(found.begin(), found.end(), same)) found.push_back({std::move(path), version});  // /bin may be /usr/bin
+    if (is_clang(path) && std::none_of(found.begin(), found.end(), same))
+      found.push_back({std::move(path), version});  // /bin may be /usr/bin
   };
   for (int version = kNewest; version >= kOldest; --version)
     for (const std::string& folder : folders) add(cat(folder, "/clang-", version), version);
@@ -76,7 +78,8 @@ HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejecte
     if (!lld.empty() && !old) return {candidate.path, std::move(lld)};
     if (rejected == nullptr) continue;
     rejected->push_back(old ? cat(candidate.path, " is older than ", needed, ", the first for ", arch)
-                            : cat(candidate.path, " has no ld.lld of its version", candidate.version > 0 ? cat(" (Debian: lld-", candidate.version, ")") : ""));
+                            : cat(candidate.path, " has no ld.lld of its version",
+                                  candidate.version > 0 ? cat(" (Debian: lld-", candidate.version, ")") : ""));
   }
   return {};
 }
@@ -84,11 +87,13 @@ HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejecte
 std::string clang_advice(std::string_view arch) {
   constexpr int kOfDebian = 19;  // 12
   const int needed = std::max(kOldest, first_clang(arch));
-  return cat("clang ", needed, " or newer with its lld", needed <= kOfDebian ? cat(" (Debian: apt-get install clang-", kOfDebian, " lld-", kOfDebian, ")") : "");
+  return cat("clang ", needed, " or newer with its lld",
+             needed <= kOfDebian ? cat(" (Debian: apt-get install clang-", kOfDebian, " lld-", kOfDebian, ")") : "");
 }
 
 std::string describe_clang_search() {
-  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()), "; amdclang++ and clang++ below ", join(support::rocm_roots()));
+  return cat("clang-", kNewest, " to clang-", kOldest, " and clang in ", join(path_folders()),
+             "; amdclang++ and clang++ below ", join(support::rocm_roots()));
 }
 
 }  // namespace tj::compile

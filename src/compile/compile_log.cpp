@@ -37,7 +37,8 @@ bool contains(std::string_view line, std::string_view words) { return line.find(
 
 /// ptxas says with these, as mere notes, that it gave up the overlap of asynchronous matrix instructions.
 bool says_serialised(std::string_view line) {
-  return contains(line, "C7510") || contains(line, "C7512") || contains(line, "erialization") || contains(line, "erialized");
+  return contains(line, "C7510") || contains(line, "C7512") || contains(line, "erialization") ||
+         contains(line, "erialized");
 }
 
 }  // namespace
@@ -60,10 +61,13 @@ void read_code_object_use(Binary& binary) {
     binary.spill_bytes += static_cast<int>(kernel.scratch_bytes);
     std::string line = support::cat(kernel.name, " on ", object->processor, ": ", kernel.vgprs, " VGPRs");
     if (kernel.agprs > 0) line += support::cat(" (", kernel.agprs, " of them AGPRs)");
-    line += support::cat(", ", kernel.sgprs, " SGPRs, ", kernel.lds_bytes, " bytes of LDS, ", kernel.max_threads, " threads in waves of ", kernel.wave, ", ", kernel.vgpr_spills, " VGPRs and ",
-                         kernel.sgpr_spills, " SGPRs spilled, ", kernel.scratch_bytes, " bytes of scratch memory a lane", kernel.dynamic_stack ? " and a stack of unknown size" : "");
+    line += support::cat(", ", kernel.sgprs, " SGPRs, ", kernel.lds_bytes, " bytes of LDS, ", kernel.max_threads,
+                         " threads in waves of ", kernel.wave, ", ", kernel.vgpr_spills, " VGPRs and ",
+                         kernel.sgpr_spills, " SGPRs spilled, ", kernel.scratch_bytes,
+                         " bytes of scratch memory a lane", kernel.dynamic_stack ? " and a stack of unknown size" : "");
     binary.log += line + "\n";
-    if (kernel.vgpr_spills > 0 || kernel.sgpr_spills > 0 || kernel.scratch_bytes > 0 || kernel.dynamic_stack) binary.warnings.push_back(std::move(line));
+    if (kernel.vgpr_spills > 0 || kernel.sgpr_spills > 0 || kernel.scratch_bytes > 0 || kernel.dynamic_stack)
+      binary.warnings.push_back(std::move(line));
   }
 }
 
@@ -71,7 +75,8 @@ std::string first_error(std::string_view log) {
   std::string first, error;
   for_each_line(log, [&](std::string_view line) {
     if (first.empty() && line.find_first_not_of(" \t\r") != std::string_view::npos) first = line;
-    if (error.empty() && (contains(line, "error:") || contains(line, "error :") || contains(line, "fatal"))) error = line;
+    if (error.empty() && (contains(line, "error:") || contains(line, "error :") || contains(line, "fatal")))
+      error = line;
   });
   return error.empty() ? first : error;
 }

@@ -18,10 +18,10 @@ struct Header {
 };
 
 struct Job {
-  std::string name;               ///< of the unit, for messages: "fmha_f16_d128_causal.cu"
+  std::string name;  ///< of the unit, for messages: "fmha_f16_d128_causal.cu"
   std::string text;
-  std::vector<Header> headers;    ///< every include that the text can reach
-  std::string arch;               ///< "sm_90a"; the host compiler ignores it
+  std::vector<Header> headers;       ///< every include that the text can reach
+  std::string arch;                  ///< "sm_90a"; the host compiler ignores it
   std::vector<std::string> options;  ///< beyond the backend's own; part of the cache key
   bool time_phases = false;          ///< Binary::phases is wanted, which may take further runs of the compiler
 };
@@ -33,12 +33,12 @@ struct Phase {
 };
 
 struct Binary {
-  std::string bytes;   ///< cubin, code object or shared object
-  std::string log;     ///< warnings and resource use
-  double milliseconds = 0;  ///< of the one compile that made the bytes
-  std::vector<Phase> phases; ///< in order, where the job asks for them and the compiler tells them apart; else empty
-  int registers = 0;   ///< a thread; 0 when unknown
-  int spill_bytes = 0; ///< stores + loads
+  std::string bytes;          ///< cubin, code object or shared object
+  std::string log;            ///< warnings and resource use
+  double milliseconds = 0;    ///< of the one compile that made the bytes
+  std::vector<Phase> phases;  ///< in order, where the job asks for them and the compiler tells them apart; else empty
+  int registers = 0;          ///< a thread; 0 when unknown
+  int spill_bytes = 0;        ///< stores + loads
   std::vector<std::string> warnings;  ///< lines of the log that cost speed: spills, serialised matrix instructions
 };
 
@@ -71,10 +71,11 @@ class Compiler {
 struct Settings {
   std::string hip_compiler = "auto";  ///< "auto", "hiprtc", "clang"
   std::string arch;                   ///< what "auto" looks for a compiler for
-  double limit_s = 0;                 ///< that a compiler may take which is a program; 0: none. Libraries cannot be interrupted
+  double limit_s = 0;  ///< that a compiler may take which is a program; 0: none. Libraries cannot be interrupted
 };
 
-/// "nvrtc", "hiprtc" (whichever compiler of HIP the settings choose) or "host". Throws tj::Error(compile, internal) for another name.
+/// "nvrtc", "hiprtc" (whichever compiler of HIP the settings choose) or "host". Throws tj::Error(compile, internal) for
+/// another name.
 std::unique_ptr<Compiler> make_compiler(std::string_view kind, const Settings& settings);
 
 }  // namespace tj::compile

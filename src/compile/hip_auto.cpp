@@ -1,7 +1,7 @@
 // Which compiler of HIP compiles where the settings leave it open.
 //
-// Decides by stat and the names of files: hiprtc where it is there and new enough for the architecture, else clang. Knows no
-// option and no error of either. Invariant: all calls go to the one that identity() names at that time.
+// Decides by stat and the names of files: hiprtc where it is there and new enough for the architecture, else clang.
+// Knows no option and no error of either. Invariant: all calls go to the one that identity() names at that time.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,8 @@ using support::cat;
 
 class AutoHip final : public Compiler {
  public:
-  AutoHip(const Settings& settings, LibrarySearch search) : arch_(settings.arch), search_(std::move(search)), hiprtc_(make_hiprtc(search_)), clang_(make_clang(settings)) {}
+  AutoHip(const Settings& settings, LibrarySearch search)
+      : arch_(settings.arch), search_(std::move(search)), hiprtc_(make_hiprtc(search_)), clang_(make_clang(settings)) {}
 
   Identity identity() const override { return chosen().identity(); }
   std::vector<std::string> base_options(std::string_view arch) const override { return hiprtc_->base_options(arch); }
@@ -37,8 +38,9 @@ class AutoHip final : public Compiler {
     Compiler& compiler = chosen();
     if (compiler.identity().present()) return compiler;
     support::fail(Stage::compile, Code::not_found,
-                  cat("no compiler for AMD GPUs was found; searched ", describe(search_), "; and ", describe_clang_search(),
-                      "; install ROCm ", std::max(first_release(arch_).major, 6), " or newer, or ", clang_advice(arch_), unused_rocm_remark()));
+                  cat("no compiler for AMD GPUs was found; searched ", describe(search_), "; and ",
+                      describe_clang_search(), "; install ROCm ", std::max(first_release(arch_).major, 6),
+                      " or newer, or ", clang_advice(arch_), unused_rocm_remark()));
   }
 
   std::string arch_;

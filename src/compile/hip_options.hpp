@@ -1,6 +1,7 @@
 // What AMD's compilers are told, whichever of them compiles.
 //
-// Decides all that changes the code that comes out. Does not decide how a compiler takes text in and gives binaries out.
+// Decides all that changes the code that comes out. Does not decide how a compiler takes text in and gives binaries
+// out.
 #pragma once
 
 #include <string>

@@ -13,9 +13,9 @@ namespace {
 
 /// Of a processor: the first ROCm whose hiprtc may be asked for it, the first LLVM whose clang knows it.
 ///
-/// LLVM: the table of processors in "User Guide for AMDGPU Backend" of each release. ROCm: the release notes that list such
-/// a GPU, or the first release that is built from such an LLVM (5.5: 16, 6.0: 17, 6.2: 18, 6.4: 19, 7.0: 20, as its own
-/// `amdclang --version` says), whichever is later. That an older hiprtc ends the process was seen with
+/// LLVM: the table of processors in "User Guide for AMDGPU Backend" of each release. ROCm: the release notes that list
+/// such a GPU, or the first release that is built from such an LLVM (5.5: 16, 6.0: 17, 6.2: 18, 6.4: 19, 7.0: 20, as
+/// its own `amdclang --version` says), whichever is later. That an older hiprtc ends the process was seen with
 /// `hiprtcCompileProgram` of Debian 12's 5.2.3 for gfx1100, gfx942 and a name that does not exist.
 struct Processor {
   std::string_view name;
@@ -23,29 +23,31 @@ struct Processor {
   int clang;
 };
 constexpr Processor kProcessors[] = {
-    {"gfx900", {}, 0},         {"gfx906", {}, 0},         {"gfx908", {}, 0},         {"gfx90a", {}, 0},
-    {"gfx1010", {}, 0},        {"gfx1011", {}, 0},        {"gfx1012", {}, 0},        {"gfx1030", {}, 0},
-    {"gfx1031", {}, 0},        {"gfx1032", {}, 0},        //
-    {"gfx1100", {5, 5}, 15},   {"gfx1101", {5, 5}, 15},   {"gfx1102", {5, 5}, 15},   {"gfx1103", {5, 5}, 15},
-    {"gfx942", {6, 0}, 17},                               // release notes of 6.0: MI300A, MI300X
-    {"gfx1150", {6, 2}, 17},   {"gfx1151", {6, 2}, 17},   // 6.2's is the first that programs were published with
-    {"gfx1152", {7, 0}, 19},   {"gfx1153", {7, 0}, 20},   //
-    {"gfx1200", {6, 4}, 18},   {"gfx1201", {6, 4}, 18},   // release notes of 6.4.1: RX 9060 XT, RX 9070
-    {"gfx950", {7, 0}, 20},                               // release notes of 7.0: MI350X, MI355X
+    {"gfx900", {}, 0},       {"gfx906", {}, 0},       {"gfx908", {}, 0},       {"gfx90a", {}, 0},
+    {"gfx1010", {}, 0},      {"gfx1011", {}, 0},      {"gfx1012", {}, 0},      {"gfx1030", {}, 0},
+    {"gfx1031", {}, 0},      {"gfx1032", {}, 0},  //
+    {"gfx1100", {5, 5}, 15}, {"gfx1101", {5, 5}, 15}, {"gfx1102", {5, 5}, 15}, {"gfx1103", {5, 5}, 15},
+    {"gfx942", {6, 0}, 17},                            // release notes of 6.0: MI300A, MI300X
+    {"gfx1150", {6, 2}, 17}, {"gfx1151", {6, 2}, 17},  // 6.2's is the first that programs were published with
+    {"gfx1152", {7, 0}, 19}, {"gfx1153", {7, 0}, 20},  //
+    {"gfx1200", {6, 4}, 18}, {"gfx1201", {6, 4}, 18},  // release notes of 6.4.1: RX 9060 XT, RX 9070
+    {"gfx950", {7, 0}, 20},                            // release notes of 7.0: MI350X, MI355X
 };
 /// Of any other name, which is of a GPU before those (a newer ROCm has it) or after them.
 constexpr Processor kUnlisted{"", {7, 0}, 0};
 
 const Processor& processor(std::string_view arch) {
   const std::string_view name = arch.substr(0, arch.find(':'));
-  const auto* found = std::find_if(std::begin(kProcessors), std::end(kProcessors), [&](const Processor& each) { return each.name == name; });
+  const auto* found = std::find_if(std::begin(kProcessors), std::end(kProcessors),
+                                   [&](const Processor& each) { return each.name == name; });
   return found != std::end(kProcessors) ? *found : kUnlisted;
 }
 
 /// The digits at `at`, which moves behind them; -1 when there are none.
 int digits(const std::string& text, std::size_t& at) {
   int value = -1;
-  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && value < 1'000'000; ++at) value = std::max(value, 0) * 10 + (text[at] - '0');
+  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && value < 1'000'000; ++at)
+    value = std::max(value, 0) * 10 + (text[at] - '0');
   return value;
 }
 
@@ -57,10 +59,12 @@ int first_clang(std::string_view arch) { return processor(arch).clang; }
 void refuse_aborting_arch(HipVersion version, std::string_view arch, std::string_view path) {
   const HipVersion first = first_release(arch);
   if (version >= first) return;
-  support::fail(Stage::compile, Code::unsupported,
-                support::cat("target \"", arch, "\" needs hiprtc ", first.major, ".", first.minor, " or newer, and ", path,
-                             " is ", version.major, ".", version.minor, ", which would end the process; install ROCm ",
-                             first.major, ".", first.minor, " or newer, or ", clang_advice(arch), " and leave TJ_HIP_COMPILER at auto", unused_rocm_remark()));
+  support::fail(
+      Stage::compile, Code::unsupported,
+      support::cat("target \"", arch, "\" needs hiprtc ", first.major, ".", first.minor, " or newer, and ", path,
+                   " is ", version.major, ".", version.minor, ", which would end the process; install ROCm ",
+                   first.major, ".", first.minor, " or newer, or ", clang_advice(arch),
+                   " and leave TJ_HIP_COMPILER at auto", unused_rocm_remark()));
 }
 
 HipVersion version_in_file_name(const std::string& path) {

@@ -1,7 +1,7 @@
 // Which architectures a release of AMD's compilers must not be asked for.
 //
-// Decides by version alone: an early hiprtc does not fail on an architecture that is newer than itself, it ends the whole
-// process, so that nothing can be tried. Knows no library.
+// Decides by version alone: an early hiprtc does not fail on an architecture that is newer than itself, it ends the
+// whole process, so that nothing can be tried. Knows no library.
 #pragma once
 
 #include <compare>

@@ -68,8 +68,10 @@ HipVersion read_version(const Api& api) {
 /// What to do without it: with the user's own choice where that has none, and a clang where there is one.
 std::string advice(std::string_view arch) {
   const HipClang clang = find_hip_clang(arch);
-  return cat("install ROCm 6 or newer and set ROCM_PATH to its folder, or put the folder of libhiprtc.so on LD_LIBRARY_PATH",
-             clang.present() ? cat(", or set TJ_HIP_COMPILER=auto, which takes ", clang.clang) : std::string(), unused_rocm_remark());
+  return cat(
+      "install ROCm 6 or newer and set ROCM_PATH to its folder, or put the folder of libhiprtc.so on LD_LIBRARY_PATH",
+      clang.present() ? cat(", or set TJ_HIP_COMPILER=auto, which takes ", clang.clang) : std::string(),
+      unused_rocm_remark());
 }
 
 Api open_api(const LibrarySearch& search, std::string_view arch) {
@@ -90,8 +92,8 @@ Api open_api(const LibrarySearch& search, std::string_view arch) {
   return api;
 }
 
-/// For the process, whatever runtime asks: two programs compiled at once end it or hang in Debian 12's 5.2.3, and what another
-/// release says of threads nobody has written down.
+/// For the process, whatever runtime asks: two programs compiled at once end it or hang in Debian 12's 5.2.3, and what
+/// another release says of threads nobody has written down.
 support::Turn& one_at_a_time() {
   static constinit support::Turn turn;
   return turn;
@@ -104,12 +106,11 @@ class Hiprtc final : public Compiler {
   /// hiprtc adds options of its own accord that the environment names.
   Identity identity() const override {
     const std::string added = support::environment_variable("HIPRTC_COMPILE_OPTIONS_APPEND").value_or("");
-    return identify(added.empty() ? "hiprtc" : cat("hiprtc HIPRTC_COMPILE_OPTIONS_APPEND=", added), find_library(search_));
+    return identify(added.empty() ? "hiprtc" : cat("hiprtc HIPRTC_COMPILE_OPTIONS_APPEND=", added),
+                    find_library(search_));
   }
 
-  std::vector<std::string> base_options(std::string_view arch) const override {
-    return hip_options(arch);
-  }
+  std::vector<std::string> base_options(std::string_view arch) const override { return hip_options(arch); }
 
   std::string version() override {
     const Api& api = opened();
@@ -154,6 +155,8 @@ class Hiprtc final : public Compiler {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string arch) { return std::make_unique<Hiprtc>(search, std::move(arch)); }
+std::unique_ptr<Compiler> make_hiprtc(const LibrarySearch& search, std::string arch) {
+  return std::make_unique<Hiprtc>(search, std::move(arch));
+}
 
 }  // namespace tj::compile

@@ -1,7 +1,8 @@
 // The host's C++ compiler behind the compiler interface: a generated unit to a shared object for the CPU model.
 //
-// Decides which compiler is taken, its options, and how its answer becomes Binary or tj::Error. Knows neither the model's
-// primitives nor how the object is run. Invariant: no shell, no file outside a private directory, nothing left behind.
+// Decides which compiler is taken, its options, and how its answer becomes Binary or tj::Error. Knows neither the
+// model's primitives nor how the object is run. Invariant: no shell, no file outside a private directory, nothing left
+// behind.
 #include <chrono>
 #include <vector>
 
@@ -21,8 +22,8 @@ using support::fail;
 
 constexpr const char* kNames[] = {"c++", "g++", "clang++"};
 
-/// The first name that any folder has. It is run by this name: the file behind the links may serve several (ccache, clang)
-/// and go by the one that it was called by.
+/// The first name that any folder has. It is run by this name: the file behind the links may serve several (ccache,
+/// clang) and go by the one that it was called by.
 std::string find_compiler() {
   for (const char* name : kNames)
     if (std::string path = find_program(name); !path.empty()) return path;
@@ -45,9 +46,20 @@ class HostCompiler final : public Compiler {
 
   std::vector<std::string> base_options(std::string_view) const override {
     // -O1 and no vectoriser: a unit runs for milliseconds, and its matrix work is done by the library.
-    return {"-std=c++20", "-O1",           "-march=x86-64-v3",    "-mtune=generic",   "-fPIC", "-shared",
-            "-fno-exceptions", "-fno-rtti", "-fno-math-errno",   "-ffp-contract=off", "-fvisibility=hidden",
-            "-fno-stack-protector", "-Wno-unknown-pragmas", "-Wl,--as-needed"};
+    return {"-std=c++20",
+            "-O1",
+            "-march=x86-64-v3",
+            "-mtune=generic",
+            "-fPIC",
+            "-shared",
+            "-fno-exceptions",
+            "-fno-rtti",
+            "-fno-math-errno",
+            "-ffp-contract=off",
+            "-fvisibility=hidden",
+            "-fno-stack-protector",
+            "-Wno-unknown-pragmas",
+            "-Wl,--as-needed"};
   }
 
   std::string version() override {
@@ -77,15 +89,19 @@ class HostCompiler final : public Compiler {
     if (!result.ended_well() || !read_file(object, binary.bytes)) refuse(path, job, result);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (job.time_phases)
-      binary.phases = phases_by_shorter_runs(argv, {{kFrontEnd, {"-fsyntax-only"}}, {"optimiser and code generation", {"-S", "-o", directory.path() + "/unit.s"}}}, directory, {},
-                                             binary.milliseconds, "assembler and linker");
+      binary.phases =
+          phases_by_shorter_runs(argv,
+                                 {{kFrontEnd, {"-fsyntax-only"}},
+                                  {"optimiser and code generation", {"-S", "-o", directory.path() + "/unit.s"}}},
+                                 directory, {}, binary.milliseconds, "assembler and linker");
     return binary;
   }
 
  private:
   [[noreturn]] static void refuse(const std::string& path, const Job& job, const ProcessResult& result) {
     const std::string first = first_error(result.output);
-    fail(Stage::compile, Code::compile_failed, cat(path, " ", result.how(cat("refused ", job.name)), first.empty() ? "" : ": " + first), result.output);
+    fail(Stage::compile, Code::compile_failed,
+         cat(path, " ", result.how(cat("refused ", job.name)), first.empty() ? "" : ": " + first), result.output);
   }
 
   double limit_s_;
@@ -93,6 +109,8 @@ class HostCompiler final : public Compiler {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host(const Settings& settings) { return std::make_unique<HostCompiler>(settings.limit_s); }
+std::unique_ptr<Compiler> make_host(const Settings& settings) {
+  return std::make_unique<HostCompiler>(settings.limit_s);
+}
 
 }  // namespace tj::compile

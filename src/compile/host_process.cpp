@@ -18,13 +18,15 @@ namespace {
 using support::cat;
 using support::fail;
 
-// What compilers and their linkers look at; everything else (CPATH, CXXFLAGS of wrappers) would change the result of equal jobs.
+// What compilers and their linkers look at; everything else (CPATH, CXXFLAGS of wrappers) would change the result of
+// equal jobs.
 std::vector<std::string> child_environment(const std::string& directory, const std::string& first_on_path) {
   std::vector<std::string> variables = {"LC_ALL=C", "TMPDIR=" + directory};
   for (const char* name : {"HOME", "LD_LIBRARY_PATH"})
     if (const auto value = support::environment_variable(name)) variables.push_back(cat(name, "=", *value));
   const std::string path = support::environment_variable("PATH").value_or("");
-  if (!path.empty() || !first_on_path.empty()) variables.push_back(cat("PATH=", first_on_path, !path.empty() && !first_on_path.empty() ? ":" : "", path));
+  if (!path.empty() || !first_on_path.empty())
+    variables.push_back(cat("PATH=", first_on_path, !path.empty() && !first_on_path.empty() ? ":" : "", path));
   return variables;
 }
 
@@ -34,20 +36,26 @@ std::string ProcessResult::how(const std::string& otherwise) const {
   return status < 0 && status != support::kUnknownStatus ? cat("was ended by signal ", -status) : otherwise;
 }
 
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s, const std::string& first_on_path) {
+ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s,
+                          const std::string& first_on_path) {
   const std::string log = directory.path() + "/output.log";
   const support::FileDescriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (!output) fail(Stage::compile, Code::io, cat("cannot write ", log, ": ", support::errno_text(errno)));
   pid_t child = -1;
-  if (const int error = support::start_process(argv, child_environment(directory.path(), first_on_path), output.get(), child, support::ProcessGroup::own); error != 0)
-    fail(Stage::compile, Code::io, cat("cannot start ", argv.front(), ": ", support::errno_text(error), "; check that it can be executed"));
+  if (const int error = support::start_process(argv, child_environment(directory.path(), first_on_path), output.get(),
+                                               child, support::ProcessGroup::own);
+      error != 0)
+    fail(Stage::compile, Code::io,
+         cat("cannot start ", argv.front(), ": ", support::errno_text(error), "; check that it can be executed"));
   ProcessResult result;
   bool over = false;
   result.status = support::wait_for_process(child, limit_s, over);
   read_file(log, result.output);
   if (over)
     fail(Stage::compile, Code::compile_failed,
-         cat(argv.front(), " was ended, as it had not finished after ", limit_s, " s; if it needs longer here, raise Options::compile_limit_s or TJ_COMPILE_LIMIT (0: no limit)"), result.output);
+         cat(argv.front(), " was ended, as it had not finished after ", limit_s,
+             " s; if it needs longer here, raise Options::compile_limit_s or TJ_COMPILE_LIMIT (0: no limit)"),
+         result.output);
   return result;
 }
 

@@ -1,7 +1,8 @@
 // Running a compiler.
 //
 // Decides the environment that a compiler sees, where its output goes and how long it may take. Knows no options.
-// Invariant: no descriptor of this process leaks into the child on purpose, and the compiler does not outlive this process.
+// Invariant: no descriptor of this process leaks into the child on purpose, and the compiler does not outlive this
+// process.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace tj::compile {
 
 struct ProcessResult {
   int status = support::kUnknownStatus;  ///< as wait_for_process() gives it
-  std::string output;  ///< standard output and error together
+  std::string output;                    ///< standard output and error together
 
   /// For all that is known: the object has to be there, too.
   bool ended_well() const { return status == 0 || status == support::kUnknownStatus; }
@@ -22,10 +23,12 @@ struct ProcessResult {
   std::string how(const std::string& otherwise) const;
 };
 
-/// Runs argv[0] (a path) in `directory`'s environment: PATH, TMPDIR and little else, so that equal jobs give equal results. After limit_s
-/// seconds (0: never) it is ended, with all that it has started. `first_on_path`: a folder that goes before those of PATH.
-/// Throws tj::Error(compile, io) when it cannot be started, tj::Error(compile, compile_failed) when its time is over.
-ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s = 0, const std::string& first_on_path = {});
+/// Runs argv[0] (a path) in `directory`'s environment: PATH, TMPDIR and little else, so that equal jobs give equal
+/// results. After limit_s seconds (0: never) it is ended, with all that it has started. `first_on_path`: a folder that
+/// goes before those of PATH. Throws tj::Error(compile, io) when it cannot be started, tj::Error(compile,
+/// compile_failed) when its time is over.
+ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDirectory& directory, double limit_s = 0,
+                          const std::string& first_on_path = {});
 
 /// The whole file, or false.
 bool read_file(const std::string& path, std::string& bytes);

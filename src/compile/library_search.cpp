@@ -1,5 +1,5 @@
-// The search itself: builds the folder lists and asks the file system. Reads the loader's configuration as text, because
-// identity() may not open a library and the loader offers no way to ask without opening.
+// The search itself: builds the folder lists and asks the file system. Reads the loader's configuration as text,
+// because identity() may not open a library and the loader offers no way to ask without opening.
 #include "compile/library_search.hpp"
 
 #include <dlfcn.h>
@@ -47,7 +47,8 @@ void read_loader_configuration(const std::string& file, int depth, Folders& fold
 Folders loader_folders() {
   Folders folders;
   read_loader_configuration("/etc/ld.so.conf", 4, folders);
-  for (const char* fixed : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
+  for (const char* fixed :
+       {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
     folders.emplace_back(fixed);
   return folders;
 }
@@ -88,9 +89,13 @@ Folders hiprtc_names() {
 constexpr std::initializer_list<const char*> kToolkit = {"/lib64", "/lib", "/targets/x86_64-linux/lib"};
 /// The wheels unpack below one folder, which may be on the loader path itself or hold this library some levels down.
 constexpr std::initializer_list<const char*> kWheels = {"", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib"};
-constexpr std::initializer_list<const char*> kWheelsAbove = {
-    "", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib", "/../nvidia/cu13/lib", "/../nvidia/cuda_nvrtc/lib",
-    "/../../nvidia/cu13/lib", "/../../nvidia/cuda_nvrtc/lib"};
+constexpr std::initializer_list<const char*> kWheelsAbove = {"",
+                                                             "/nvidia/cu13/lib",
+                                                             "/nvidia/cuda_nvrtc/lib",
+                                                             "/../nvidia/cu13/lib",
+                                                             "/../nvidia/cuda_nvrtc/lib",
+                                                             "/../../nvidia/cu13/lib",
+                                                             "/../../nvidia/cuda_nvrtc/lib"};
 
 }  // namespace
 
@@ -150,7 +155,7 @@ LibrarySearch hiprtc_search() {
 }
 
 std::string find_library(const LibrarySearch& search) {
-  struct stat info {};
+  struct stat info{};
   for (const auto& folders : search.groups)
     for (const std::string& name : search.names)
       for (const std::string& folder : folders) {
@@ -178,9 +183,10 @@ Identity identify(std::string_view kind, const std::string& path) {
 }
 
 FileStamp stamp(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (path.empty() || ::stat(path.c_str(), &info) != 0) return {};
-  return {path, static_cast<std::uint64_t>(info.st_size), static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
+  return {path, static_cast<std::uint64_t>(info.st_size),
+          static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 }  // namespace tj::compile

@@ -23,8 +23,9 @@ struct LibrarySearch {
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
 /// of the CUDA toolkit; where a folder may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) those too.
 LibrarySearch nvrtc_search();
-/// The same for AMD: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH, HIP_PATH), then the newest of
-/// the loader's folders and those of /opt/rocm. The HIP runtime is opened in that order, too (launch/hip_api.cpp).
+/// The same for AMD: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH,
+/// HIP_PATH), then the newest of the loader's folders and those of /opt/rocm. The HIP runtime is opened in that order,
+/// too (launch/hip_api.cpp).
 LibrarySearch hiprtc_search();
 
 /// The first name that exists; empty when none does.

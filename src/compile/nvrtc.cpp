@@ -47,7 +47,8 @@ struct Api {
   decltype(&nvrtcGetProgramLog) log = nullptr;
 
   std::string name() const { return cat("NVRTC ", major, ".", minor); }
-  /// Whether it takes --time: those that do have an error for a time file that cannot be written, which early ones of 12 do not know.
+  /// Whether it takes --time: those that do have an error for a time file that cannot be written, which early ones of
+  /// 12 do not know.
   bool times_phases() const {
     constexpr auto kTimeFileWriteFailed = static_cast<nvrtcResult>(12);
     return std::string_view(error_string(kTimeFileWriteFailed)).find("TIME_FILE") != std::string_view::npos;
@@ -71,8 +72,9 @@ void open_builtins(const std::string& library_path) {
 }
 
 Api open_api(const LibrarySearch& search) {
-  const RuntimeLibrary library = open_found(search, "install the CUDA toolkit 12 or 13, or the wheel nvidia-cuda-nvrtc, "
-                                                    "or put the folder of libnvrtc.so on LD_LIBRARY_PATH",
+  const RuntimeLibrary library = open_found(search,
+                                            "install the CUDA toolkit 12 or 13, or the wheel nvidia-cuda-nvrtc, "
+                                            "or put the folder of libnvrtc.so on LD_LIBRARY_PATH",
                                             open_builtins);
   Api api;
   api.path = library.path;
@@ -127,7 +129,8 @@ class Nvrtc final : public Compiler {
 
   std::vector<std::string> base_options(std::string_view arch) const override {
     // -default-device: functions without an attribute are device functions. The verbose assembler reports registers.
-    return {cat("--gpu-architecture=", arch), "--std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v"};
+    return {cat("--gpu-architecture=", arch), "--std=c++17", "--device-as-default-execution-space",
+            "--ptxas-options=-v"};
   }
 
   std::string version() override {
@@ -153,8 +156,10 @@ class Nvrtc final : public Compiler {
     if (result != NVRTC_SUCCESS) refuse(api, job, result, binary.log);
     binary.bytes = program.code();
     if (binary.bytes.empty())
-      fail(Stage::compile, Code::internal, cat(api.name(), " gave no cubin for ", job.name, " and target ", job.arch,
-                                               "; a real architecture (sm_, not compute_) is needed"), binary.log);
+      fail(Stage::compile, Code::internal,
+           cat(api.name(), " gave no cubin for ", job.name, " and target ", job.arch,
+               "; a real architecture (sm_, not compute_) is needed"),
+           binary.log);
     read_ptxas_log(binary);
     binary.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     return binary;
@@ -164,10 +169,12 @@ class Nvrtc final : public Compiler {
   [[noreturn]] static void refuse(const Api& api, const Job& job, nvrtcResult result, const std::string& log) {
     if (result == NVRTC_ERROR_OUT_OF_MEMORY) api.check(result, "CompileProgram");
     const bool option = result == NVRTC_ERROR_INVALID_OPTION;
-    fail(Stage::compile, Code::compile_failed,
-         cat(api.name(), " refused ", job.name, " for ", job.arch, " (", api.error_string(result), "): ", first_error(log),
-             option ? "; take the option out of the request, or use a newer NVRTC" : "; the whole log is in Error::log"),
-         log);
+    fail(
+        Stage::compile, Code::compile_failed,
+        cat(api.name(), " refused ", job.name, " for ", job.arch, " (", api.error_string(result),
+            "): ", first_error(log),
+            option ? "; take the option out of the request, or use a newer NVRTC" : "; the whole log is in Error::log"),
+        log);
   }
 
   const Api& opened() {

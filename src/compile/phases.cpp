@@ -57,8 +57,9 @@ void take_nvrtc_times(Binary& binary) {
   binary.log.erase(begin, at - begin);
 }
 
-std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs, const PrivateDirectory& directory,
-                                          const std::string& first_on_path, double whole_ms, const char* rest) {
+std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs,
+                                          const PrivateDirectory& directory, const std::string& first_on_path,
+                                          double whole_ms, const char* rest) {
   std::vector<Phase> phases;
   double before_ms = 0;
   for (const ShorterRun& run : runs) {
@@ -66,7 +67,8 @@ std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, 
     words.insert(words.end(), run.options.begin(), run.options.end());
     const auto start = std::chrono::steady_clock::now();
     if (!run_process(words, directory, 0, first_on_path).ended_well()) return {};
-    const double so_far_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const double so_far_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     phases.push_back({run.phase, std::max(0.0, so_far_ms - before_ms)});
     before_ms = std::max(before_ms, so_far_ms);
   }

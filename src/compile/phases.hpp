@@ -1,7 +1,8 @@
 // How long each phase of a compile took.
 //
-// Decides what phases are called, and how a compiler that is a process is asked for them: by running it again, each time a phase further.
-// Invariant: asking changes no byte of what is compiled; a phase that took no time that could be told apart is 0, never negative.
+// Decides what phases are called, and how a compiler that is a process is asked for them: by running it again, each
+// time a phase further. Invariant: asking changes no byte of what is compiled; a phase that took no time that could be
+// told apart is 0, never negative.
 #pragma once
 
 #include <string>
@@ -17,8 +18,8 @@ inline constexpr const char* kFrontEnd = "front end";
 inline constexpr const char* kOptimiser = "optimiser";
 inline constexpr const char* kAssembler = "ptxas";
 
-/// Takes the table that NVRTC's --time writes out of binary.log, and fills binary.phases from it. A phase without a common name keeps
-/// NVRTC's; a log without a table changes nothing.
+/// Takes the table that NVRTC's --time writes out of binary.log, and fills binary.phases from it. A phase without a
+/// common name keeps NVRTC's; a log without a table changes nothing.
 void take_nvrtc_times(Binary& binary);
 
 /// A compiler's run that ends early, and what is done by then beyond what the run before it did.
@@ -26,8 +27,10 @@ struct ShorterRun {
   const char* phase;
   std::vector<std::string> options;  ///< that make it end there
 };
-/// Runs argv (without an output) as each of these says, and calls what is left of whole_ms `rest`. Empty when a run fails.
-std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs, const PrivateDirectory& directory,
-                                          const std::string& first_on_path, double whole_ms, const char* rest);
+/// Runs argv (without an output) as each of these says, and calls what is left of whole_ms `rest`. Empty when a run
+/// fails.
+std::vector<Phase> phases_by_shorter_runs(const std::vector<std::string>& argv, const std::vector<ShorterRun>& runs,
+                                          const PrivateDirectory& directory, const std::string& first_on_path,
+                                          double whole_ms, const char* rest);
 
 }  // namespace tj::compile

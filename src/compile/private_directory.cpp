@@ -37,7 +37,8 @@ constexpr std::size_t kRandomLetters = 6;
 
 std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
 
-/// The mark goes last: without it, what is left would never be recognised. Compilers that were just ended may still write.
+/// The mark goes last: without it, what is left would never be recognised. Compilers that were just ended may still
+/// write.
 void remove_directory(const std::string& path) {
   constexpr int kTries = 20;
   for (int i = 0; i < kTries; ++i) {
@@ -82,12 +83,15 @@ std::string make_directory(const std::string& base) {
   std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
   const std::lock_guard lock(live().mutex);
   if (::mkdtemp(path.data()) == nullptr)
-    fail(Stage::compile, Code::io, cat("cannot make a directory in ", base, ": ", support::errno_text(errno), "; set TMPDIR to a writable directory"));
+    fail(Stage::compile, Code::io,
+         cat("cannot make a directory in ", base, ": ", support::errno_text(errno),
+             "; set TMPDIR to a writable directory"));
   live().paths.insert(path);
   return path;
 }
 
-/// The mark is written under the lock: who sees it and gets the lock knows that the owner is gone. Without locks there is no mark.
+/// The mark is written under the lock: who sees it and gets the lock knows that the owner is gone. Without locks there
+/// is no mark.
 support::LockFile claim(const std::string& directory) {
   support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
   if (!owner || owner.try_lock(0, 0) != 0) return {};
@@ -98,14 +102,15 @@ support::LockFile claim(const std::string& directory) {
 bool is_ours(const fs::path& path) {
   const std::string name = path.filename().string();
   if (name.size() != kPrefix.size() + kRandomLetters || !name.starts_with(kPrefix)) return false;
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
 }
 
 bool is_abandoned(const support::LockFile& owner) {
   if (!owner || owner.try_lock(0, 0) != 0) return false;
   std::array<char, kMark.size()> bytes{};
-  return ::pread(owner.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) && std::string_view(bytes.data(), bytes.size()) == kMark;
+  return ::pread(owner.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()) &&
+         std::string_view(bytes.data(), bytes.size()) == kMark;
 }
 
 /// Runs after the destructors of all that uses this library; threads may still be compiling.
@@ -115,7 +120,8 @@ __attribute__((destructor)) void at_normal_end() { abandon_compiles(); }
 
 void sweep_private_directories(const std::string& base) {
   std::error_code failed;
-  for (fs::directory_iterator at(base, fs::directory_options::skip_permission_denied, failed), end; !failed && at != end; at.increment(failed)) {
+  for (fs::directory_iterator at(base, fs::directory_options::skip_permission_denied, failed), end;
+       !failed && at != end; at.increment(failed)) {
     if (!is_ours(at->path())) continue;
     const support::LockFile owner(AT_FDCWD, owner_of(at->path().string()).c_str(), 0);
     if (is_abandoned(owner)) remove_directory(at->path().string());
@@ -158,7 +164,8 @@ std::string PrivateDirectory::write(const std::string& name, std::string_view te
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();
-  if (!out) fail(Stage::compile, Code::io, cat("cannot write ", path.string(), "; is ", path_, " full or not writable?"));
+  if (!out)
+    fail(Stage::compile, Code::io, cat("cannot write ", path.string(), "; is ", path_, " full or not writable?"));
   return path.string();
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string> path_folders() {
 }
 
 bool is_program(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 

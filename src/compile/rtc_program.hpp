@@ -1,6 +1,7 @@
 // One program of a run-time compiler: NVRTC's and hiprtc's calls have the same shape.
 //
-// Decides the life of the handle and how texts go in and out. Knows no options. Invariant: the handle dies with the object.
+// Decides the life of the handle and how texts go in and out. Knows no options. Invariant: the handle dies with the
+// object.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,8 @@ namespace tj::graph {
 /// Does the graph say anything about code?
 bool has_code(const Graph& graph);
 
-/// Throws tj::Error(graph, invalid_argument) naming the first node, value or member that an emitted unit could not hold.
+/// Throws tj::Error(graph, invalid_argument) naming the first node, value or member that an emitted unit could not
+/// hold.
 void check_code(const Graph& graph);
 
 /// A letter or _, then letters, digits and _.

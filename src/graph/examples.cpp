@@ -7,14 +7,15 @@
 namespace tj::graph {
 namespace {
 
-constexpr std::int64_t kTileBytes = 128 * 128 * 2;      ///< 128x128 of 16 bits
-constexpr std::int64_t kScoreBytes = 128 * 128 * 4;     ///< 128x128 of 32 bits
+constexpr std::int64_t kTileBytes = 128 * 128 * 2;   ///< 128x128 of 16 bits
+constexpr std::int64_t kScoreBytes = 128 * 128 * 4;  ///< 128x128 of 32 bits
 
 int add(Graph& graph, const char* name, const char* unit, int cycles) {
   const int index = graph.machine.unit_index(unit);
   if (index < 0)
-    support::fail(Stage::graph, Code::invalid_argument,
-                  support::cat("graph '", graph.name, "': machine '", graph.machine.name, "' has no unit '", unit, "'; add it"));
+    support::fail(
+        Stage::graph, Code::invalid_argument,
+        support::cat("graph '", graph.name, "': machine '", graph.machine.name, "' has no unit '", unit, "'; add it"));
   Node node;
   node.name = name;
   node.body = name;
@@ -144,7 +145,8 @@ Graph simple_gemm(int load_cycles, int compute_cycles, const Machine& machine) {
 
 const std::vector<std::string>& example_names() {
   static constinit support::Lasting<const std::vector<std::string>> names;
-  return names.get([] { return std::vector<std::string>{"simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm"}; });
+  return names.get(
+      [] { return std::vector<std::string>{"simplified_fa", "fa_hopper", "fa_blackwell", "simple_gemm"}; });
 }
 
 Graph example(std::string_view name) {
@@ -154,7 +156,8 @@ Graph example(std::string_view name) {
   if (name == "simple_gemm") return simple_gemm();
   std::string known;
   for (const std::string& each : example_names()) known += (known.empty() ? "" : ", ") + each;
-  support::fail(Stage::graph, Code::invalid_argument, support::cat("example graph '", name, "' is not known; use one of ", known));
+  support::fail(Stage::graph, Code::invalid_argument,
+                support::cat("example graph '", name, "' is not known; use one of ", known));
 }
 
 }  // namespace tj::graph

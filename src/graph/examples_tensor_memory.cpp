@@ -1,5 +1,5 @@
-// Attention over tensor memory (see examples.hpp): what a loop on a machine with asynchronous products outside registers looks
-// like before anybody has decided who runs what.
+// Attention over tensor memory (see examples.hpp): what a loop on a machine with asynchronous products outside
+// registers looks like before anybody has decided who runs what.
 #include <algorithm>
 
 #include "graph/examples.hpp"
@@ -29,7 +29,9 @@ class Builder {
   int unit(const char* name) const {
     const int index = graph_.machine.unit_index(name);
     if (index < 0)
-      support::fail(Stage::graph, Code::invalid_argument, cat("graph '", graph_.name, "': machine '", graph_.machine.name, "' has no unit '", name, "'; add it"));
+      support::fail(
+          Stage::graph, Code::invalid_argument,
+          cat("graph '", graph_.name, "': machine '", graph_.machine.name, "' has no unit '", name, "'; add it"));
     return index;
   }
 
@@ -86,11 +88,14 @@ class Builder {
     const int read = work("read_s", c, costs_.score_read, {{unit("TMEM"), 0, costs_.score_read, 1}});
     const int maximum = work("max", c, costs_.maximum, {{unit("ALU"), 0, costs_.maximum, 1}});
     const int run = std::max(costs_.exponential, costs_.arithmetic);
-    const int exponential = work("exp", c, run, {{unit("EXP"), 0, costs_.exponential, 1}, {unit("ALU"), 0, costs_.arithmetic, 1}});
+    const int exponential =
+        work("exp", c, run, {{unit("EXP"), 0, costs_.exponential, 1}, {unit("ALU"), 0, costs_.arithmetic, 1}});
     const int write = work("write_p", c, costs_.weight_write, {{unit("TMEM"), 0, costs_.weight_write, 1}});
     const int moved = costs_.output_read + costs_.output_scale;
     const int correct = work("correct", c, moved + costs_.output_write,
-                             {{unit("TMEM"), 0, costs_.output_read, 1}, {unit("ALU"), costs_.output_read, costs_.output_scale, 1}, {unit("TMEM"), moved, costs_.output_write, 1}});
+                             {{unit("TMEM"), 0, costs_.output_read, 1},
+                              {unit("ALU"), costs_.output_read, costs_.output_scale, 1},
+                              {unit("TMEM"), moved, costs_.output_write, 1}});
     const int o = product("o", c, costs_.output_bytes);
     node(read).registers = costs_.score_registers;
     node(maximum).registers = costs_.state_registers;
@@ -120,6 +125,8 @@ class Builder {
 
 }  // namespace
 
-Graph attention_with_tensor_memory(const TensorMemoryAttention& costs, const Machine& machine) { return Builder(costs, machine).build(); }
+Graph attention_with_tensor_memory(const TensorMemoryAttention& costs, const Machine& machine) {
+  return Builder(costs, machine).build();
+}
 
 }  // namespace tj::graph

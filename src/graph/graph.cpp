@@ -23,8 +23,10 @@ void check_machine(const Graph& graph) {
   std::set<std::string> names;
   for (const Unit& unit : graph.machine.units) {
     if (unit.name.empty()) reject(graph, "a unit of machine '", graph.machine.name, "' has no name; give it one");
-    if (!names.insert(unit.name).second) reject(graph, "unit '", unit.name, "' is given twice; unit names must be unique");
-    if (unit.capacity < 1) reject(graph, "unit '", unit.name, "' has capacity ", unit.capacity, "; it must be at least 1");
+    if (!names.insert(unit.name).second)
+      reject(graph, "unit '", unit.name, "' is given twice; unit names must be unique");
+    if (unit.capacity < 1)
+      reject(graph, "unit '", unit.name, "' has capacity ", unit.capacity, "; it must be at least 1");
   }
   for (const auto& [space, bytes] : graph.machine.memory_bytes)
     if (bytes < 0) reject(graph, "memory '", space, "' has ", bytes, " bytes; it must not be negative");
@@ -32,18 +34,26 @@ void check_machine(const Graph& graph) {
 
 void check_cluster(const Graph& graph) {
   const int most = graph.machine.max_cluster;
-  if (most < 1) reject(graph, "machine '", graph.machine.name, "' has clusters of at most ", most, " blocks; it must be at least 1");
+  if (most < 1)
+    reject(graph, "machine '", graph.machine.name, "' has clusters of at most ", most,
+           " blocks; it must be at least 1");
   if (graph.cluster < 1 || graph.cluster > most)
-    reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name, "' are 1 to ", most);
+    reject(graph, "runs in clusters of ", graph.cluster, " blocks; allowed on machine '", graph.machine.name,
+           "' are 1 to ", most);
   if (graph.pairs && (graph.cluster % 2 != 0 || graph.machine.memory_bytes.count("TMEM") == 0))
-    reject(graph, "multiplies in pairs of blocks and runs in clusters of ", graph.cluster, " on machine '", graph.machine.name, "', which has ", graph.machine.memory_bytes.count("TMEM") == 0 ? "no " : "",
+    reject(graph, "multiplies in pairs of blocks and runs in clusters of ", graph.cluster, " on machine '",
+           graph.machine.name, "', which has ", graph.machine.memory_bytes.count("TMEM") == 0 ? "no " : "",
            "tensor memory (\"TMEM\"); pairs need a cluster of 2, 4, ... blocks and tensor memory");
-  if (graph.pairs && std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.async == Async::unit; }))
-    reject(graph, "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit); allowed is no \"pairs\", or such a node");
+  if (graph.pairs &&
+      std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return node.async == Async::unit; }))
+    reject(graph,
+           "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit); allowed is no "
+           "\"pairs\", or such a node");
 }
 
 void check_launch(const Graph& graph) {
-  if (graph.most_iterations < 0) reject(graph, "has at most ", graph.most_iterations, " iterations a tile; allowed are 0 (any number) and more");
+  if (graph.most_iterations < 0)
+    reject(graph, "has at most ", graph.most_iterations, " iterations a tile; allowed are 0 (any number) and more");
   if (graph.blocks_per_sm < 1 || graph.blocks_per_sm > kMaxBlocksPerSm)
     reject(graph, "runs ", graph.blocks_per_sm, " blocks an SM; allowed are 1 to ", kMaxBlocksPerSm);
 }
@@ -51,30 +61,36 @@ void check_launch(const Graph& graph) {
 /// Every block belongs to one set of sharers, and all sets are alike.
 void check_sharing(const Graph& graph, const Value& value) {
   if (value.shared_by < 1 || value.shared_by > graph.cluster)
-    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks; allowed are 1 to ", graph.cluster, ", those of a cluster");
-  if (value.shared_stride < 1 || (value.shared_by == 1 && value.shared_stride != 1) || value.shared_stride > graph.cluster / value.shared_by ||
+    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks; allowed are 1 to ",
+           graph.cluster, ", those of a cluster");
+  if (value.shared_stride < 1 || (value.shared_by == 1 && value.shared_stride != 1) ||
+      value.shared_stride > graph.cluster / value.shared_by ||
       graph.cluster % (value.shared_by * value.shared_stride) != 0)
-    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks whose ranks are ", value.shared_stride, " apart; allowed is 1, or a distance whose product with ",
-           value.shared_by, " divides ", graph.cluster, ", the blocks of a cluster");
+    reject(graph, "value '", value.name, "' is shared by ", value.shared_by, " blocks whose ranks are ",
+           value.shared_stride, " apart; allowed is 1, or a distance whose product with ", value.shared_by, " divides ",
+           graph.cluster, ", the blocks of a cluster");
 }
 
 void check_node(const Graph& graph, const Node& node) {
   if (node.cycles < 0) reject(graph, "node '", node.name, "' has cycles ", node.cycles, "; it must be at least 0");
   if (node.latency < 0) reject(graph, "node '", node.name, "' has latency ", node.latency, "; it must be at least 0");
   if (node.warps < 1) reject(graph, "node '", node.name, "' has ", node.warps, " warps; it must be at least 1");
-  if (node.registers < 0) reject(graph, "node '", node.name, "' has ", node.registers, " registers; it must be at least 0");
+  if (node.registers < 0)
+    reject(graph, "node '", node.name, "' has ", node.registers, " registers; it must be at least 0");
   for (const auto& [space, bytes] : node.memory_bytes)
-    if (bytes < 0) reject(graph, "node '", node.name, "' takes ", bytes, " bytes of '", space, "'; it must not be negative");
+    if (bytes < 0)
+      reject(graph, "node '", node.name, "' takes ", bytes, " bytes of '", space, "'; it must not be negative");
   for (const Reservation& use : node.reservations) {
     if (use.unit < 0 || use.unit >= static_cast<int>(graph.machine.units.size()))
-      reject(graph, "node '", node.name, "' reserves unit ", use.unit, "; machine '", graph.machine.name, "' has units 0 to ",
-             static_cast<int>(graph.machine.units.size()) - 1);
+      reject(graph, "node '", node.name, "' reserves unit ", use.unit, "; machine '", graph.machine.name,
+             "' has units 0 to ", static_cast<int>(graph.machine.units.size()) - 1);
     const Unit& unit = graph.machine.units[static_cast<std::size_t>(use.unit)];
     if (use.start < 0 || use.cycles < 0)
       reject(graph, "node '", node.name, "' reserves '", unit.name, "' from cycle ", use.start, " for ", use.cycles,
              " cycles; both must be at least 0");
     if (use.count < 1 || use.count > unit.capacity)
-      reject(graph, "node '", node.name, "' reserves ", use.count, " of '", unit.name, "'; allowed are 1 to ", unit.capacity);
+      reject(graph, "node '", node.name, "' reserves ", use.count, " of '", unit.name, "'; allowed are 1 to ",
+             unit.capacity);
   }
 }
 
@@ -84,25 +100,30 @@ void check_own_use(const Graph& graph, const Node& node) {
     if (first.cycles == 0) continue;
     int held = 0;
     for (const Reservation& other : node.reservations)
-      if (other.unit == first.unit && other.start <= first.start && first.start < other.start + other.cycles) held += other.count;
+      if (other.unit == first.unit && other.start <= first.start && first.start < other.start + other.cycles)
+        held += other.count;
     const Unit& unit = graph.machine.units[static_cast<std::size_t>(first.unit)];
     if (held > unit.capacity)
-      reject(graph, "node '", node.name, "' holds ", held, " of '", unit.name, "' in its cycle ", first.start, "; there are ", unit.capacity);
+      reject(graph, "node '", node.name, "' holds ", held, " of '", unit.name, "' in its cycle ", first.start,
+             "; there are ", unit.capacity);
   }
 }
 
 void check_nodes(const Graph& graph) {
   if (graph.nodes.empty()) reject(graph, "has no nodes; give at least one");
-  if (graph.nodes.size() > kMaxNodes) reject(graph, "has ", graph.nodes.size(), " nodes; at most ", kMaxNodes, " are allowed");
+  if (graph.nodes.size() > kMaxNodes)
+    reject(graph, "has ", graph.nodes.size(), " nodes; at most ", kMaxNodes, " are allowed");
   std::set<std::string> names;
   for (const Node& node : graph.nodes) {
     if (node.name.empty()) reject(graph, "a node has no name; give every node one");
-    if (!names.insert(node.name).second) reject(graph, "node '", node.name, "' is given twice; node names must be unique");
+    if (!names.insert(node.name).second)
+      reject(graph, "node '", node.name, "' is given twice; node names must be unique");
     check_node(graph, node);
     if (node.drains && node.scope != Scope::tile_end)
       reject(graph, "node '", node.name, "' drains shared memory in the loop; allowed is the tile's end");
     if (node.async == Async::store && node.scope == Scope::tile_begin)
-      reject(graph, "node '", node.name, "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
+      reject(graph, "node '", node.name,
+             "' stores out of shared memory at the tile's begin; allowed are the loop and the tile's end");
     check_own_use(graph, node);
   }
 }
@@ -113,14 +134,16 @@ std::string edge_text(const Graph& graph, const Edge& edge) {
 }
 
 void check_edges(const Graph& graph) {
-  if (graph.edges.size() > kMaxEdges) reject(graph, "has ", graph.edges.size(), " edges; at most ", kMaxEdges, " are allowed");
+  if (graph.edges.size() > kMaxEdges)
+    reject(graph, "has ", graph.edges.size(), " edges; at most ", kMaxEdges, " are allowed");
   const int nodes = static_cast<int>(graph.nodes.size());
   for (std::size_t e = 0; e < graph.edges.size(); ++e) {
     const Edge& edge = graph.edges[e];
     if (edge.src < 0 || edge.src >= nodes || edge.dst < 0 || edge.dst >= nodes)
       reject(graph, "edge ", e, " joins nodes ", edge.src, " and ", edge.dst, "; nodes are 0 to ", nodes - 1);
     if (edge.distance < 0 || edge.distance > kMaxDistance)
-      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; allowed are 0 to ", kMaxDistance);
+      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; allowed are 0 to ",
+             kMaxDistance);
     if (edge.spill_cycles < 0)
       reject(graph, "edge ", edge_text(graph, edge), " has spill cost ", edge.spill_cycles, "; it must be at least 0");
     if (edge.value < -1 || edge.value >= static_cast<int>(graph.values.size()))
@@ -128,10 +151,13 @@ void check_edges(const Graph& graph) {
              static_cast<int>(graph.values.size()) - 1, ", or -1");
     const Scope from = graph.nodes[static_cast<std::size_t>(edge.src)].scope;
     const Scope to = graph.nodes[static_cast<std::size_t>(edge.dst)].scope;
-    if (from > to) reject(graph, "edge ", edge_text(graph, edge), " goes back to an earlier scope of the tile; turn it round");
-    if (edge.updates && edge.value < 0) reject(graph, "edge ", edge_text(graph, edge), " updates a value and carries none; name the value");
+    if (from > to)
+      reject(graph, "edge ", edge_text(graph, edge), " goes back to an earlier scope of the tile; turn it round");
+    if (edge.updates && edge.value < 0)
+      reject(graph, "edge ", edge_text(graph, edge), " updates a value and carries none; name the value");
     if (edge.distance > 0 && (from != Scope::iteration || to != Scope::iteration))
-      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance, "; only edges between iteration nodes may");
+      reject(graph, "edge ", edge_text(graph, edge), " has distance ", edge.distance,
+             "; only edges between iteration nodes may");
   }
 }
 
@@ -139,13 +165,18 @@ void check_values(const Graph& graph) {
   std::set<std::string> names;
   for (const Value& value : graph.values) {
     if (value.name.empty()) reject(graph, "a value has no name; give every value one");
-    if (!names.insert(value.name).second) reject(graph, "value '", value.name, "' is given twice; value names must be unique");
-    if (value.slot_bytes < 0) reject(graph, "value '", value.name, "' has ", value.slot_bytes, " bytes; it must not be negative");
+    if (!names.insert(value.name).second)
+      reject(graph, "value '", value.name, "' is given twice; value names must be unique");
+    if (value.slot_bytes < 0)
+      reject(graph, "value '", value.name, "' has ", value.slot_bytes, " bytes; it must not be negative");
     if (value.copied_bytes < 0 || value.copied_bytes > value.slot_bytes)
-      reject(graph, "value '", value.name, "' has ", value.copied_bytes, " copied bytes; allowed are 0 (all) to ", value.slot_bytes, ", those of a slot");
+      reject(graph, "value '", value.name, "' has ", value.copied_bytes, " copied bytes; allowed are 0 (all) to ",
+             value.slot_bytes, ", those of a slot");
     check_sharing(graph, value);
-    if (value.space == Space::tensor && (value.slot_bytes == 0 || value.slot_bytes % kTensorColumnBytes != 0 || value.copied_bytes != 0 || value.shared_by != 1))
-      reject(graph, "value '", value.name, "' is in tensor memory and has ", value.slot_bytes, " bytes a slot, of which ", value.copied_bytes, " are copied, shared by ", value.shared_by,
+    if (value.space == Space::tensor && (value.slot_bytes == 0 || value.slot_bytes % kTensorColumnBytes != 0 ||
+                                         value.copied_bytes != 0 || value.shared_by != 1))
+      reject(graph, "value '", value.name, "' is in tensor memory and has ", value.slot_bytes,
+             " bytes a slot, of which ", value.copied_bytes, " are copied, shared by ", value.shared_by,
              " blocks; allowed are multiples of ", kTensorColumnBytes, " bytes, no copies and one block");
     if (value.alignment < 1 || (value.alignment & (value.alignment - 1)) != 0)
       reject(graph, "value '", value.name, "' has alignment ", value.alignment, "; it must be a power of two");
@@ -180,7 +211,8 @@ void check_cycles(const Graph& graph) {
     path += support::cat("'", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> ");
     delay += edge.delay;
   }
-  path += support::cat("'", graph.nodes[static_cast<std::size_t>(same_iteration[static_cast<std::size_t>(cycle[0])].src)].name, "'");
+  path += support::cat(
+      "'", graph.nodes[static_cast<std::size_t>(same_iteration[static_cast<std::size_t>(cycle[0])].src)].name, "'");
   reject(graph, "cycle ", path, " has distance 0 and delay ", delay,
          ", so its nodes wait for each other; give one of its edges a distance");
 }
@@ -210,7 +242,8 @@ Machine share_of(const Machine& machine, int blocks_per_sm) {
       continue;
     }
     const std::int64_t all = std::max(bytes, machine.smem_per_sm_bytes);
-    bytes = std::min(bytes, std::max<std::int64_t>(0, all / blocks_per_sm - machine.smem_reserved_bytes) / kSmemStep * kSmemStep);
+    bytes = std::min(
+        bytes, std::max<std::int64_t>(0, all / blocks_per_sm - machine.smem_reserved_bytes) / kSmemStep * kSmemStep);
   }
   return share;
 }

@@ -70,7 +70,8 @@ int Fields::number(const Json& json, const std::string& place, std::int64_t low,
   return static_cast<int>(integer(json, place, low, high));
 }
 
-int Fields::number_or(const Json& object, const std::string& place, const char* key, int otherwise, std::int64_t low, std::int64_t high) const {
+int Fields::number_or(const Json& object, const std::string& place, const char* key, int otherwise, std::int64_t low,
+                      std::int64_t high) const {
   const Json* json = optional(object, key);
   return json ? number(*json, join(place, key), low, high) : otherwise;
 }
@@ -87,13 +88,15 @@ const std::string& Fields::text(const Json& json, const std::string& place) cons
 }
 
 std::string Fields::name(const std::string& given, const std::string& place) const {
-  const bool plain = std::none_of(given.begin(), given.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+  const bool plain = std::none_of(given.begin(), given.end(),
+                                  [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (given.empty() || given.size() > kMaxNameBytes || !plain)
     reject(place, " is '", shown(given), "'; a name has 1 to ", kMaxNameBytes, " bytes and no control characters");
   return given;
 }
 
-int Fields::word(const Json& object, const std::string& place, const char* key, std::initializer_list<const char*> allowed, int otherwise) const {
+int Fields::word(const Json& object, const std::string& place, const char* key,
+                 std::initializer_list<const char*> allowed, int otherwise) const {
   const Json* json = optional(object, key);
   if (!json) return otherwise;
   const auto found = std::find_if(allowed.begin(), allowed.end(), [&](const char* each) { return *json == each; });

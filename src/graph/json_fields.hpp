@@ -1,7 +1,7 @@
 // Values out of a JSON tree: each with its place, type and range, or a complaint that names all three.
 //
-// Decides what a number, name, flag or word of the format may be. Does not know which keys there are (json_reader, ...).
-// Invariant: whatever the tree holds, the outcome is a value within its range or a tj::Error.
+// Decides what a number, name, flag or word of the format may be. Does not know which keys there are (json_reader,
+// ...). Invariant: whatever the tree holds, the outcome is a value within its range or a tj::Error.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,9 @@ class Fields {
   [[noreturn]] void reject(const Parts&... parts) const {
     support::fail(Stage::graph, Code::invalid_argument, support::cat(subject_, ": ", parts...));
   }
-  static std::string join(const std::string& place, const std::string& key) { return place.empty() ? key : place + "." + key; }
+  static std::string join(const std::string& place, const std::string& key) {
+    return place.empty() ? key : place + "." + key;
+  }
 
   /// An object with no other keys.
   void keys(const Json& json, const std::string& place, std::initializer_list<const char*> allowed) const;
@@ -40,13 +42,15 @@ class Fields {
   std::int64_t integer(const Json& json, const std::string& place, std::int64_t low, std::int64_t high) const;
   int number(const Json& json, const std::string& place, std::int64_t low, std::int64_t high) const;
   /// An optional member of `object`; `otherwise` where it is absent.
-  int number_or(const Json& object, const std::string& place, const char* key, int otherwise, std::int64_t low, std::int64_t high) const;
+  int number_or(const Json& object, const std::string& place, const char* key, int otherwise, std::int64_t low,
+                std::int64_t high) const;
   bool flag(const Json& object, const std::string& place, const char* key, bool otherwise = false) const;
   const std::string& text(const Json& json, const std::string& place) const;
   /// 1 to 128 bytes without control characters.
   std::string name(const std::string& given, const std::string& place) const;
   /// The index of an optional member among the words allowed; `otherwise` where it is absent.
-  int word(const Json& object, const std::string& place, const char* key, std::initializer_list<const char*> allowed, int otherwise) const;
+  int word(const Json& object, const std::string& place, const char* key, std::initializer_list<const char*> allowed,
+           int otherwise) const;
 
  private:
   std::string subject_;

@@ -27,14 +27,17 @@ std::vector<Machine> named_machines(const std::vector<Machine>& machines) {
 }
 
 bool same(const Machine& a, const Machine& b) {
-  return a.memory_bytes == b.memory_bytes && a.warps_per_group == b.warps_per_group && a.warp_size == b.warp_size && a.registers == b.registers &&
-         a.max_registers_per_thread == b.max_registers_per_thread && a.register_step == b.register_step && a.register_roles == b.register_roles && a.shared_barriers == b.shared_barriers &&
-         a.overlapped_launch == b.overlapped_launch && a.max_cluster == b.max_cluster &&
+  return a.memory_bytes == b.memory_bytes && a.warps_per_group == b.warps_per_group && a.warp_size == b.warp_size &&
+         a.registers == b.registers && a.max_registers_per_thread == b.max_registers_per_thread &&
+         a.register_step == b.register_step && a.register_roles == b.register_roles &&
+         a.shared_barriers == b.shared_barriers && a.overlapped_launch == b.overlapped_launch &&
+         a.max_cluster == b.max_cluster &&
          std::equal(a.units.begin(), a.units.end(), b.units.begin(), b.units.end(),
                     [](const Unit& x, const Unit& y) { return x.name == y.name && x.capacity == y.capacity; });
 }
 
-Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines, const MachineFinder& find) {
+Machine find_machine(const Fields& fields, const std::string& given, const std::vector<Machine>& machines,
+                     const MachineFinder& find) {
   std::string known;
   if (given == "hopper") return normalised_hopper();
   if (given == "blackwell") return normalised_blackwell();
@@ -52,14 +55,20 @@ Machine find_machine(const Fields& fields, const std::string& given, const std::
 
 }  // namespace
 
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, const MachineFinder& find, int blocks_per_sm) {
-  if (json.is_string()) return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines, find), blocks_per_sm), true};
-  if (!json.is_object()) fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
-  fields.keys(json, "machine", {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread", "register_step", "register_roles", "shared_barriers", "overlapped_launch", "max_cluster"});
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines,
+                         const MachineFinder& find, int blocks_per_sm) {
+  if (json.is_string())
+    return {share_of(find_machine(fields, json.get_ref<const std::string&>(), machines, find), blocks_per_sm), true};
+  if (!json.is_object())
+    fields.reject("machine is ", value_text(json), "; allowed are a name, such as \"hopper\", or an object");
+  fields.keys(json, "machine",
+              {"functional_units", "memory", "warps_per_group", "warp_size", "registers", "max_registers_per_thread",
+               "register_step", "register_roles", "shared_barriers", "overlapped_launch", "max_cluster"});
   ReadMachine read;
   Machine& machine = read.machine;
   machine.name = "custom";
-  for (const auto& [unit, capacity] : fields.object(fields.required(json, "machine", "functional_units"), "machine.functional_units").items()) {
+  for (const auto& [unit, capacity] :
+       fields.object(fields.required(json, "machine", "functional_units"), "machine.functional_units").items()) {
     const std::string place = "machine.functional_units." + shown(unit);
     machine.units.push_back({fields.name(unit, place), fields.number(capacity, place, 1, kMaxCapacity)});
   }
@@ -69,11 +78,14 @@ ReadMachine read_machine(const Fields& fields, const Json& json, const std::vect
       const std::string place = "machine.memory." + shown(space);
       machine.memory_bytes[fields.name(space, place)] = fields.integer(bytes, place, 1, kMaxSpaceBytes);
     }
-  const auto number = [&](const char* key, int otherwise, std::int64_t high) { return fields.number_or(json, "machine", key, otherwise, 1, high); };
+  const auto number = [&](const char* key, int otherwise, std::int64_t high) {
+    return fields.number_or(json, "machine", key, otherwise, 1, high);
+  };
   machine.warps_per_group = number("warps_per_group", machine.warps_per_group, kMaxGroupWarps);
   machine.warp_size = number("warp_size", machine.warp_size, kMaxLanes);
   machine.registers = number("registers", static_cast<int>(machine.registers), kMaxRegisterFile);
-  machine.max_registers_per_thread = number("max_registers_per_thread", machine.max_registers_per_thread, kMaxRegisterCount);
+  machine.max_registers_per_thread =
+      number("max_registers_per_thread", machine.max_registers_per_thread, kMaxRegisterCount);
   machine.register_step = number("register_step", machine.register_step, machine.max_registers_per_thread);
   machine.register_roles = fields.flag(json, "machine", "register_roles", machine.register_roles);
   machine.shared_barriers = fields.flag(json, "machine", "shared_barriers", machine.shared_barriers);

@@ -19,7 +19,8 @@ struct ReadMachine {
 };
 
 /// Of a machine that is named, what each of `blocks_per_sm` blocks has; one that is an object says that itself.
-ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines, const MachineFinder& find, int blocks_per_sm);
+ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines,
+                         const MachineFinder& find, int blocks_per_sm);
 
 Json machine_json(const Machine& machine, const std::vector<Machine>& machines, int blocks_per_sm);
 

@@ -1,4 +1,5 @@
-// Tree -> graph (see json_reader.hpp): every field with its place, type and range; then check() for the graph as a whole.
+// Tree -> graph (see json_reader.hpp): every field with its place, type and range; then check() for the graph as a
+// whole.
 //
 // Unknown keys are refused: a misspelt optional field would otherwise change a schedule in silence.
 #include "graph/json_reader.hpp"
@@ -32,12 +33,15 @@ class Reader {
 
   Graph read(std::string_view name) {
     graph_.name = name;
-    fields_.keys(tree_, "the document", {"machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm"});
+    fields_.keys(tree_, "the document",
+                 {"machine", "instructions", "edges", "values", "code", "cluster", "pairs", "blocks_per_sm"});
     graph_.blocks_per_sm = fields_.number_or(tree_, "", "blocks_per_sm", 1, 1, kMaxBlocksPerSm);
-    ReadMachine machine = read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, find_, graph_.blocks_per_sm);
+    ReadMachine machine =
+        read_machine(fields_, fields_.required(tree_, "", "machine"), machines_, find_, graph_.blocks_per_sm);
     graph_.machine = std::move(machine.machine);
     bounded_ = machine.bounded;
-    if (const Json* cluster = Fields::optional(tree_, "cluster")) graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
+    if (const Json* cluster = Fields::optional(tree_, "cluster"))
+      graph_.cluster = fields_.number(*cluster, "cluster", 1, graph_.machine.max_cluster);
     graph_.pairs = fields_.flag(tree_, "", "pairs", false);
     const Json& instructions = fields_.list(fields_.required(tree_, "", "instructions"), "instructions", kMaxNodes);
     for (std::size_t i = 0; i < instructions.size(); ++i) read_node(instructions[i], cat("instructions[", i, "]"));
@@ -50,7 +54,8 @@ class Reader {
       has_values_ = true;
     }
     if (const Json* edges = Fields::optional(tree_, "edges"))
-      for (std::size_t e = 0; e < fields_.list(*edges, "edges", kMaxEdges).size(); ++e) read_edge((*edges)[e], cat("edges[", e, "]"));
+      for (std::size_t e = 0; e < fields_.list(*edges, "edges", kMaxEdges).size(); ++e)
+        read_edge((*edges)[e], cat("edges[", e, "]"));
     if (!has_values_) imply_values();
     tie_registers();
     check(graph_);
@@ -64,17 +69,23 @@ class Reader {
     if (index >= 0) return index;
     std::string known;
     for (const Unit& each : graph_.machine.units) known += cat(known.empty() ? "" : ", ", each.name);
-    fields_.reject(place, " names the unit '", shown(given), "'; machine '", graph_.machine.name, "' has ", known.empty() ? "none" : shown(known, 300));
+    fields_.reject(place, " names the unit '", shown(given), "'; machine '", graph_.machine.name, "' has ",
+                   known.empty() ? "none" : shown(known, 300));
   }
 
   // --- instructions ---
   void read_node(const Json& json, const std::string& place) {
-    fields_.keys(json, place, {"name", "cycles", "fu", "latency", "rrt", "issue_cycles", "variable_latency", "streaming", "memory", "registers", "body", "context", "copy", "scope",
-                               "async", "drains", "warps", "warp_cycles", "fast_variant", "max_fast_begin"});
+    fields_.keys(
+        json, place,
+        {"name",      "cycles", "fu",        "latency",     "rrt",          "issue_cycles",  "variable_latency",
+         "streaming", "memory", "registers", "body",        "context",      "copy",          "scope",
+         "async",     "drains", "warps",     "warp_cycles", "fast_variant", "max_fast_begin"});
     Node node;
     node.name = fields_.name(fields_.text(fields_.required(json, place, "name"), place + ".name"), place + ".name");
     const auto [first, is_new] = index_.emplace(node.name, static_cast<int>(graph_.nodes.size()));
-    if (!is_new) fields_.reject(place, ".name is '", node.name, "', as is instructions[", first->second, "].name; names must be unique");
+    if (!is_new)
+      fields_.reject(place, ".name is '", node.name, "', as is instructions[", first->second,
+                     "].name; names must be unique");
     read_use(json, place, node);
     node.latency = fields_.number_or(json, place, "latency", node.cycles, 0, kMaxTotalCycles);
     node.cycles = fields_.number_or(json, place, "issue_cycles", node.cycles, 0, kMaxTotalCycles);
@@ -95,10 +106,12 @@ class Reader {
     node.body = name("body", node.name);
     node.context = name("context", "");
     node.copy = fields_.number_or(json, place, "copy", 0, 0, kMaxCopies - 1);
-    node.scope = static_cast<Scope>(fields_.word(json, place, "scope", {"tile_begin", "iteration", "tile_end"}, static_cast<int>(Scope::iteration)));
+    node.scope = static_cast<Scope>(fields_.word(json, place, "scope", {"tile_begin", "iteration", "tile_end"},
+                                                 static_cast<int>(Scope::iteration)));
     // What completes by itself does so as a copy engine does it: started by one warp.
     const Async usual = node.variable_latency ? Async::copy : Async::none;
-    node.async = static_cast<Async>(fields_.word(json, place, "async", {"none", "copy", "matrix", "store", "threads", "unit"}, static_cast<int>(usual)));
+    node.async = static_cast<Async>(fields_.word(
+        json, place, "async", {"none", "copy", "matrix", "store", "threads", "unit"}, static_cast<int>(usual)));
     node.warps = fields_.number_or(json, place, "warps", issued_by_one(node.async) ? 1 : Node().warps, 1, kMaxWarps);
     node.warp_cycles = fields_.number_or(json, place, "warp_cycles", 0, 0, kMaxTotalCycles);
     node.drains = fields_.flag(json, place, "drains");
@@ -119,8 +132,8 @@ class Reader {
     }
     reservations_ += node.reservations.size();
     if (reservations_ > kMaxReservations)
-      fields_.reject(place, " brings the reservations of all instructions to ", reservations_, "; at most ", kMaxReservations,
-             " are allowed, a run of equal entries of a rrt row counting as one");
+      fields_.reject(place, " brings the reservations of all instructions to ", reservations_, "; at most ",
+                     kMaxReservations, " are allowed, a run of equal entries of a rrt row counting as one");
   }
 
   /// Each run of equal entries of a row is one reservation.
@@ -135,7 +148,8 @@ class Reader {
       int previous = 0;
       for (int c = 0; c < length; ++c) {
         const Json& entry = row[static_cast<std::size_t>(c)];
-        const bool plain = entry.is_number_unsigned() && entry.get<std::uint64_t>() <= static_cast<std::uint64_t>(capacity);
+        const bool plain =
+            entry.is_number_unsigned() && entry.get<std::uint64_t>() <= static_cast<std::uint64_t>(capacity);
         const int count = plain ? entry.get<int>() : fields_.number(entry, cat(where, "[", c, "]"), 0, capacity);
         if (count > 0 && count == previous)
           ++node.reservations.back().cycles;
@@ -153,9 +167,11 @@ class Reader {
       if (bounded_ && found == graph_.machine.memory_bytes.end()) {
         std::string known;
         for (const auto& [each, size] : graph_.machine.memory_bytes) known += cat(known.empty() ? "" : ", ", each);
-        fields_.reject(where, " is a space that machine '", graph_.machine.name, "' does not have; it has ", known.empty() ? "none" : shown(known, 300));
+        fields_.reject(where, " is a space that machine '", graph_.machine.name, "' does not have; it has ",
+                       known.empty() ? "none" : shown(known, 300));
       }
-      node.memory_bytes[fields_.name(space, where)] = fields_.integer(bytes, where, 0, bounded_ ? found->second : kMaxSpaceBytes);
+      node.memory_bytes[fields_.name(space, where)] =
+          fields_.integer(bytes, where, 0, bounded_ ? found->second : kMaxSpaceBytes);
     }
   }
 
@@ -169,17 +185,22 @@ class Reader {
   }
 
   void read_edge(const Json& json, const std::string& place) {
-    fields_.keys(json, place, {"src", "dst", "delay", "delta", "blocking", "value", "spill_cycles", "same_role", "updates"});
+    fields_.keys(json, place,
+                 {"src", "dst", "delay", "delta", "blocking", "value", "spill_cycles", "same_role", "updates"});
     Edge edge;
     edge.src = end(json, place, "src");
     edge.dst = end(json, place, "dst");
-    edge.delay = fields_.number(fields_.required(json, place, "delay"), place + ".delay", -kMaxTotalCycles, kMaxTotalCycles);
+    edge.delay =
+        fields_.number(fields_.required(json, place, "delay"), place + ".delay", -kMaxTotalCycles, kMaxTotalCycles);
     edge.distance = fields_.number_or(json, place, "delta", 0, 0, kMaxDistance);
     edge.blocking = fields_.flag(json, place, "blocking");
     if (const Json* value = Fields::optional(json, "value")) {
       const std::string& given = fields_.text(*value, place + ".value");
       const auto found = values_.find(given);
-      if (found == values_.end()) fields_.reject(place, ".value is '", shown(given), "', ", has_values_ ? "which no entry of values is called" : "but the document has no values; list them");
+      if (found == values_.end())
+        fields_.reject(
+            place, ".value is '", shown(given), "', ",
+            has_values_ ? "which no entry of values is called" : "but the document has no values; list them");
       edge.value = found->second;
     }
     edge.spill_cycles = fields_.number_or(json, place, "spill_cycles", 0, 0, kMaxTotalCycles);
@@ -216,7 +237,8 @@ class Reader {
 
 }  // namespace
 
-Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines, const MachineFinder& find) {
+Graph read_json(std::string_view text, std::string_view name, const std::vector<Machine>& machines,
+                const MachineFinder& find) {
   const std::string subject = cat("graph '", name, "'");
   const Json tree = parse_json(text, subject);
   return Reader(tree, subject, machines, find).read(name);

@@ -1,7 +1,7 @@
 // User graphs as JSON, both ways. The format is written down in README.md beside this file.
 //
-// Decides how a text becomes a graph, and what is refused. Does not decide what is scheduled from it. Invariant: a graph
-// that was read passes check(); read_json(to_json(graph)) schedules as `graph` does.
+// Decides how a text becomes a graph, and what is refused. Does not decide what is scheduled from it. Invariant: a
+// graph that was read passes check(); read_json(to_json(graph)) schedules as `graph` does.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,19 @@ namespace tj::graph {
 /// A longer text is refused.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 
-/// A machine whose name is in no list, because it says what is left of another one; nothing for other names. Throws tj::Error where such a
-/// name is not right.
+/// A machine whose name is in no list, because it says what is left of another one; nothing for other names. Throws
+/// tj::Error where such a name is not right.
 using MachineFinder = std::function<std::optional<Machine>(const std::string& name)>;
 
-/// The graph of one JSON document, under `name`. `machines` are those that "machine" may name besides the normalised ones of
-/// examples.hpp, `find` is asked about other names. Throws tj::Error(graph, invalid_argument) that names the place, such as
-/// "instructions[3].fu", for anything that is not the format or not a legal graph; nothing else, whatever the bytes are.
-Graph read_json(std::string_view text, std::string_view name = "graph", const std::vector<Machine>& machines = {}, const MachineFinder& find = {});
+/// The graph of one JSON document, under `name`. `machines` are those that "machine" may name besides the normalised
+/// ones of examples.hpp, `find` is asked about other names. Throws tj::Error(graph, invalid_argument) that names the
+/// place, such as "instructions[3].fu", for anything that is not the format or not a legal graph; nothing else,
+/// whatever the bytes are.
+Graph read_json(std::string_view text, std::string_view name = "graph", const std::vector<Machine>& machines = {},
+                const MachineFinder& find = {});
 
-/// The document of a graph, with the machine by name where `machines` has it. Left out are the numbers that only predictions
-/// use. Throws tj::Error(graph, unsupported) for a config member that the format has no field for.
+/// The document of a graph, with the machine by name where `machines` has it. Left out are the numbers that only
+/// predictions use. Throws tj::Error(graph, unsupported) for a config member that the format has no field for.
 std::string to_json(const Graph& graph, const std::vector<Machine>& machines = {});
 
 }  // namespace tj::graph

@@ -15,9 +15,9 @@ namespace {
 using support::cat;
 using support::shown;
 
-constexpr std::size_t kMaxDepth = 16;      ///< the format itself has 5 levels
-constexpr std::size_t kMaxKeys = 1024;     ///< of one object: looking a key up is linear
-constexpr std::size_t kMaxEntries = 65536; ///< of one array
+constexpr std::size_t kMaxDepth = 16;       ///< the format itself has 5 levels
+constexpr std::size_t kMaxKeys = 1024;      ///< of one object: looking a key up is linear
+constexpr std::size_t kMaxEntries = 65536;  ///< of one array
 
 /// Where the parser is, and which keys the open objects have.
 class Tracker {
@@ -35,9 +35,15 @@ class Tracker {
         frames_.back().is_array = event == Event::array_start;
         break;
       case Event::object_end:
-      case Event::array_end: frames_.pop_back(); break;
-      case Event::key: key(parsed.get_ref<const std::string&>()); break;
-      case Event::value: next_entry(); break;
+      case Event::array_end:
+        frames_.pop_back();
+        break;
+      case Event::key:
+        key(parsed.get_ref<const std::string&>());
+        break;
+      case Event::value:
+        next_entry();
+        break;
     }
     return true;
   }
@@ -99,9 +105,11 @@ Json parse_json(std::string_view text, const std::string& subject) {
                   cat(subject, ": the text has ", text.size(), " bytes; at most ", kMaxTextBytes, " are read"));
   Tracker tracker(subject);
   try {
-    return Json::parse(text.begin(), text.end(), [&](int, Json::parse_event_t event, Json& parsed) { return tracker.follow(event, parsed); });
+    return Json::parse(text.begin(), text.end(),
+                       [&](int, Json::parse_event_t event, Json& parsed) { return tracker.follow(event, parsed); });
   } catch (const Json::exception& e) {
-    support::fail(Stage::graph, Code::invalid_argument, cat(subject, ": not JSON, at or after ", tracker.place(), ": ", reason(e)));
+    support::fail(Stage::graph, Code::invalid_argument,
+                  cat(subject, ": not JSON, at or after ", tracker.place(), ": ", reason(e)));
   }
 }
 

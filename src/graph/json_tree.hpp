@@ -1,7 +1,7 @@
 // JSON text -> tree, with the limits that a text from anywhere needs.
 //
-// Decides what is well-formed here: one JSON document of bounded size, depth and width, no key twice in an object. Does not
-// know what the keys mean (json_reader). Invariant: whatever the bytes are, the outcome is a tree or a tj::Error.
+// Decides what is well-formed here: one JSON document of bounded size, depth and width, no key twice in an object. Does
+// not know what the keys mean (json_reader). Invariant: whatever the bytes are, the outcome is a tree or a tj::Error.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@ namespace tj::graph {
 
 using Json = nlohmann::ordered_json;
 
-/// Throws tj::Error(graph, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles", or
-/// line and column.
+/// Throws tj::Error(graph, invalid_argument) that starts with `subject` and names the place: "instructions[3].cycles",
+/// or line and column.
 Json parse_json(std::string_view text, const std::string& subject);
 
 }  // namespace tj::graph

@@ -40,7 +40,8 @@ void execution_json(const Node& node, Json& json) {
   if (!node.context.empty()) json["context"] = node.context;
   if (node.copy != 0) json["copy"] = node.copy;
   if (node.scope != Scope::iteration) json["scope"] = scope_word(node.scope);
-  if (node.async != (node.variable_latency ? Async::copy : Async::none)) json["async"] = kAsync[static_cast<int>(node.async)];
+  if (node.async != (node.variable_latency ? Async::copy : Async::none))
+    json["async"] = kAsync[static_cast<int>(node.async)];
   if (node.warps != (issued_by_one(node.async) ? 1 : usual.warps)) json["warps"] = node.warps;
   if (node.warp_cycles != 0) json["warp_cycles"] = node.warp_cycles;
   if (node.drains) json["drains"] = true;

@@ -8,21 +8,30 @@ namespace {
 
 const char* scope_text(Scope scope) {
   switch (scope) {
-    case Scope::tile_begin: return "tile_begin";
-    case Scope::tile_end: return "tile_end";
-    case Scope::iteration: break;
+    case Scope::tile_begin:
+      return "tile_begin";
+    case Scope::tile_end:
+      return "tile_end";
+    case Scope::iteration:
+      break;
   }
   return "iteration";
 }
 
 const char* async_text(Async async) {
   switch (async) {
-    case Async::copy: return " async-copy";
-    case Async::matrix: return " async-matrix";
-    case Async::store: return " async-store";
-    case Async::threads: return " async-threads";
-    case Async::unit: return " async-unit";
-    case Async::none: break;
+    case Async::copy:
+      return " async-copy";
+    case Async::matrix:
+      return " async-matrix";
+    case Async::store:
+      return " async-store";
+    case Async::threads:
+      return " async-threads";
+    case Async::unit:
+      return " async-unit";
+    case Async::none:
+      break;
   }
   return "";
 }
@@ -33,14 +42,16 @@ std::string name_or_index(const Graph& graph, int node) {
 }
 
 void node_line(std::ostream& out, const Machine& machine, const Node& node) {
-  out << "node " << node.name << ": " << scope_text(node.scope) << ", cycles " << node.cycles << ", latency " << node.latency;
+  out << "node " << node.name << ": " << scope_text(node.scope) << ", cycles " << node.cycles << ", latency "
+      << node.latency;
   for (const Reservation& use : node.reservations) {
     const bool known = use.unit >= 0 && use.unit < static_cast<int>(machine.units.size());
-    out << ", " << (known ? machine.units[static_cast<std::size_t>(use.unit)].name : "#" + std::to_string(use.unit)) << " [" << use.start
-        << ", " << use.start + use.cycles << ")";
+    out << ", " << (known ? machine.units[static_cast<std::size_t>(use.unit)].name : "#" + std::to_string(use.unit))
+        << " [" << use.start << ", " << use.start + use.cycles << ")";
     if (use.count != 1) out << " x" << use.count;
   }
-  out << async_text(node.async) << (node.variable_latency ? " variable-latency" : "") << (node.streaming ? " streaming" : "");
+  out << async_text(node.async) << (node.variable_latency ? " variable-latency" : "")
+      << (node.streaming ? " streaming" : "");
   for (const auto& [space, bytes] : node.memory_bytes) out << ", " << space << " " << bytes << " bytes";
   out << "\n";
 }
@@ -56,11 +67,13 @@ std::string to_text(const Graph& graph) {
   out << "\n";
   for (const Unit& unit : graph.machine.units) out << "unit " << unit.name << ": capacity " << unit.capacity << "\n";
   if (!graph.machine.shared_barriers) out << "no barriers in shared memory\n";
-  for (const auto& [space, bytes] : graph.machine.memory_bytes) out << "memory " << space << ": " << bytes << " bytes\n";
+  for (const auto& [space, bytes] : graph.machine.memory_bytes)
+    out << "memory " << space << ": " << bytes << " bytes\n";
   for (const Node& node : graph.nodes) node_line(out, graph.machine, node);
   for (const Edge& edge : graph.edges) {
-    out << "edge " << name_or_index(graph, edge.src) << " -> " << name_or_index(graph, edge.dst) << ": delay " << edge.delay
-        << ", distance " << edge.distance << (edge.blocking ? " blocking" : "") << (edge.same_role ? " same-role" : "");
+    out << "edge " << name_or_index(graph, edge.src) << " -> " << name_or_index(graph, edge.dst) << ": delay "
+        << edge.delay << ", distance " << edge.distance << (edge.blocking ? " blocking" : "")
+        << (edge.same_role ? " same-role" : "");
     if (edge.value >= 0 && edge.value < static_cast<int>(graph.values.size()))
       out << " value " << graph.values[static_cast<std::size_t>(edge.value)].name;
     if (edge.updates) out << " updates";
@@ -68,8 +81,8 @@ std::string to_text(const Graph& graph) {
     out << "\n";
   }
   for (const Value& value : graph.values) {
-    out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to " << value.max_slots
-        << " slots, " << scope_text(value.scope);
+    out << "value " << value.name << ": " << value.slot_bytes << " bytes a slot, " << value.min_slots << " to "
+        << value.max_slots << " slots, " << scope_text(value.scope);
     if (value.space == Space::tensor) out << ", in tensor memory";
     if (value.within_warp) out << ", within a warp";
     if (value.shared_by > 1) out << ", shared by " << value.shared_by << " blocks " << value.shared_stride << " apart";

@@ -19,24 +19,36 @@ void find(const support::DynamicLibrary& library, Function*& function, const cha
 
 const char* next_step(CUresult result) {
   switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY: return "free device memory or use smaller tensors";
-    case CUDA_ERROR_NO_BINARY_FOR_GPU: return "the binary is for another architecture: check TJ_TARGET against the device";
-    case CUDA_ERROR_INVALID_IMAGE: return "the binary is damaged or newer than the driver: clear the kernel cache or update the driver";
-    case CUDA_ERROR_NOT_FOUND: return "the binary lacks the symbol: clear the kernel cache";
-    case CUDA_ERROR_INVALID_VALUE: return "check the grid, the shared memory and the pointers against the device's limits";
-    case CUDA_ERROR_INVALID_CLUSTER_SIZE: return "make the grid a multiple of the cluster, and the cluster no larger than the device's";
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return "free device memory or use smaller tensors";
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+      return "the binary is for another architecture: check TJ_TARGET against the device";
+    case CUDA_ERROR_INVALID_IMAGE:
+      return "the binary is damaged or newer than the driver: clear the kernel cache or update the driver";
+    case CUDA_ERROR_NOT_FOUND:
+      return "the binary lacks the symbol: clear the kernel cache";
+    case CUDA_ERROR_INVALID_VALUE:
+      return "check the grid, the shared memory and the pointers against the device's limits";
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE:
+      return "make the grid a multiple of the cluster, and the cluster no larger than the device's";
     case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_INVALID_HANDLE: return "use a stream of the device's primary context that still exists";
-    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: return "the kernel needs more registers or shared memory than the device has";
+    case CUDA_ERROR_INVALID_HANDLE:
+      return "use a stream of the device's primary context that still exists";
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+      return "the kernel needs more registers or shared memory than the device has";
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
-      return "an earlier kernel of this process failed, and the context is lost: run it under compute-sanitizer, restart the process";
+      return "an earlier kernel of this process failed, and the context is lost: run it under compute-sanitizer, "
+             "restart the process";
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
-    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: return "a graph is being captured: make this call outside of the capture";
-    case CUDA_ERROR_DEINITIALIZED: return "the process is ending: finish GPU work before main returns";
-    default: return "check with nvidia-smi that the device works, and that the driver is 525 or newer";
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+      return "a graph is being captured: make this call outside of the capture";
+    case CUDA_ERROR_DEINITIALIZED:
+      return "the process is ending: finish GPU work before main returns";
+    default:
+      return "check with nvidia-smi that the device works, and that the driver is 525 or newer";
   }
 }
 
@@ -51,8 +63,11 @@ std::string CudaApi::explain(CUresult result) const {
 }
 
 void CudaApi::fail_call(CUresult result, const char* call, Stage stage) const {
-  const bool refused = result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_NOT_FOUND;
-  const Code code = result == CUDA_ERROR_OUT_OF_MEMORY ? Code::out_of_memory : refused ? Code::unsupported : Code::driver_error;
+  const bool refused =
+      result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_NOT_FOUND;
+  const Code code = result == CUDA_ERROR_OUT_OF_MEMORY ? Code::out_of_memory
+                    : refused                          ? Code::unsupported
+                                                       : Code::driver_error;
   support::fail(stage, code, cat(call, " failed with ", explain(result), "; ", next_step(result)));
 }
 
@@ -64,14 +79,16 @@ std::unique_ptr<CudaApi> open_cuda_api(std::string* reason) {
       {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}, &searched);
   if (!library) {
     std::replace(searched.begin(), searched.end(), '\n', ';');
-    *reason = cat("no NVIDIA driver: libcuda.so.1 does not open; install the driver or run on a machine with one; tried ", searched);
+    *reason =
+        cat("no NVIDIA driver: libcuda.so.1 does not open; install the driver or run on a machine with one; tried ",
+            searched);
     return nullptr;
   }
   auto api = std::make_unique<CudaApi>();
   api->path = library->path();
   std::string missing;
-#define TJ_CUDA_FIND(member, symbol)           \
-  find(*library, api->member, #symbol);        \
+#define TJ_CUDA_FIND(member, symbol)    \
+  find(*library, api->member, #symbol); \
   if (api->member == nullptr) missing = #symbol;
   TJ_CUDA_REQUIRED_CALLS(TJ_CUDA_FIND)
 #undef TJ_CUDA_FIND

@@ -1,7 +1,7 @@
 // The CUDA driver's calls, found at run time, and what their failures become.
 //
-// Decides which calls are needed, which may be absent, and the text of driver errors. Knows no kernels. cuda.h gives types
-// only; nothing is linked. Invariant: every required pointer of an opened Api is set.
+// Decides which calls are needed, which may be absent, and the text of driver errors. Knows no kernels. cuda.h gives
+// types only; nothing is linked. Invariant: every required pointer of an opened Api is set.
 #pragma once
 
 #include <cuda.h>
@@ -14,51 +14,51 @@
 namespace tj::launch {
 
 /// X(member, symbol): the symbol names are the versions that the declarations of cuda.h stand for.
-#define TJ_CUDA_REQUIRED_CALLS(X)                            \
-  X(init, cuInit)                                            \
-  X(get_error_name, cuGetErrorName)                          \
-  X(get_error_string, cuGetErrorString)                      \
-  X(device_get_count, cuDeviceGetCount)                      \
-  X(device_get, cuDeviceGet)                                 \
-  X(device_get_name, cuDeviceGetName)                        \
-  X(device_get_attribute, cuDeviceGetAttribute)              \
-  X(primary_ctx_retain, cuDevicePrimaryCtxRetain)            \
-  X(primary_ctx_release, cuDevicePrimaryCtxRelease_v2)       \
-  X(ctx_get_current, cuCtxGetCurrent)                        \
-  X(ctx_push_current, cuCtxPushCurrent_v2)                   \
-  X(ctx_pop_current, cuCtxPopCurrent_v2)                     \
-  X(module_load_data, cuModuleLoadData)                      \
-  X(module_get_function, cuModuleGetFunction)                \
-  X(module_unload, cuModuleUnload)                           \
-  X(func_get_attribute, cuFuncGetAttribute)                  \
-  X(func_set_attribute, cuFuncSetAttribute)                  \
-  X(launch_kernel, cuLaunchKernelEx)                         \
-  X(stream_create, cuStreamCreate)                           \
-  X(stream_destroy, cuStreamDestroy_v2)                      \
-  X(stream_begin_capture, cuStreamBeginCapture_v2)           \
-  X(stream_end_capture, cuStreamEndCapture)                  \
-  X(graph_instantiate, cuGraphInstantiateWithFlags)          \
-  X(graph_destroy, cuGraphDestroy)                           \
-  X(graph_exec_destroy, cuGraphExecDestroy)                  \
-  X(graph_launch, cuGraphLaunch)                             \
-  X(max_active_clusters, cuOccupancyMaxActiveClusters)       \
-  X(stream_is_capturing, cuStreamIsCapturing)                \
-  X(stream_synchronize, cuStreamSynchronize)                 \
+#define TJ_CUDA_REQUIRED_CALLS(X)                             \
+  X(init, cuInit)                                             \
+  X(get_error_name, cuGetErrorName)                           \
+  X(get_error_string, cuGetErrorString)                       \
+  X(device_get_count, cuDeviceGetCount)                       \
+  X(device_get, cuDeviceGet)                                  \
+  X(device_get_name, cuDeviceGetName)                         \
+  X(device_get_attribute, cuDeviceGetAttribute)               \
+  X(primary_ctx_retain, cuDevicePrimaryCtxRetain)             \
+  X(primary_ctx_release, cuDevicePrimaryCtxRelease_v2)        \
+  X(ctx_get_current, cuCtxGetCurrent)                         \
+  X(ctx_push_current, cuCtxPushCurrent_v2)                    \
+  X(ctx_pop_current, cuCtxPopCurrent_v2)                      \
+  X(module_load_data, cuModuleLoadData)                       \
+  X(module_get_function, cuModuleGetFunction)                 \
+  X(module_unload, cuModuleUnload)                            \
+  X(func_get_attribute, cuFuncGetAttribute)                   \
+  X(func_set_attribute, cuFuncSetAttribute)                   \
+  X(launch_kernel, cuLaunchKernelEx)                          \
+  X(stream_create, cuStreamCreate)                            \
+  X(stream_destroy, cuStreamDestroy_v2)                       \
+  X(stream_begin_capture, cuStreamBeginCapture_v2)            \
+  X(stream_end_capture, cuStreamEndCapture)                   \
+  X(graph_instantiate, cuGraphInstantiateWithFlags)           \
+  X(graph_destroy, cuGraphDestroy)                            \
+  X(graph_exec_destroy, cuGraphExecDestroy)                   \
+  X(graph_launch, cuGraphLaunch)                              \
+  X(max_active_clusters, cuOccupancyMaxActiveClusters)        \
+  X(stream_is_capturing, cuStreamIsCapturing)                 \
+  X(stream_synchronize, cuStreamSynchronize)                  \
   X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode) \
-  X(mem_alloc, cuMemAlloc_v2)                                \
-  X(mem_free, cuMemFree_v2)                                  \
-  X(mem_alloc_async, cuMemAllocAsync)                        \
-  X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync)      \
-  X(mem_free_async, cuMemFreeAsync)                          \
-  X(mem_pool_create, cuMemPoolCreate)                        \
-  X(mem_pool_destroy, cuMemPoolDestroy)                      \
-  X(mem_pool_set_attribute, cuMemPoolSetAttribute)           \
-  X(memcpy_h_to_d, cuMemcpyHtoD_v2)                          \
-  X(memcpy_d_to_h, cuMemcpyDtoH_v2)                          \
-  X(memcpy_d_to_d, cuMemcpyDtoD_v2)                          \
-  X(event_create, cuEventCreate)                             \
-  X(event_record, cuEventRecord)                             \
-  X(event_synchronize, cuEventSynchronize)                   \
+  X(mem_alloc, cuMemAlloc_v2)                                 \
+  X(mem_free, cuMemFree_v2)                                   \
+  X(mem_alloc_async, cuMemAllocAsync)                         \
+  X(mem_alloc_from_pool_async, cuMemAllocFromPoolAsync)       \
+  X(mem_free_async, cuMemFreeAsync)                           \
+  X(mem_pool_create, cuMemPoolCreate)                         \
+  X(mem_pool_destroy, cuMemPoolDestroy)                       \
+  X(mem_pool_set_attribute, cuMemPoolSetAttribute)            \
+  X(memcpy_h_to_d, cuMemcpyHtoD_v2)                           \
+  X(memcpy_d_to_h, cuMemcpyDtoH_v2)                           \
+  X(memcpy_d_to_d, cuMemcpyDtoD_v2)                           \
+  X(event_create, cuEventCreate)                              \
+  X(event_record, cuEventRecord)                              \
+  X(event_synchronize, cuEventSynchronize)                    \
   X(event_destroy, cuEventDestroy_v2)
 
 struct CudaApi {
@@ -68,10 +68,10 @@ struct CudaApi {
   /// Declared by hand: newer headers give the name to a second version of the call.
   CUresult (*event_elapsed_time)(float* milliseconds, CUevent start, CUevent end) = nullptr;
   /// Null before driver 12.0.
-  CUresult (*tensor_map_encode_tiled)(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void* base, const cuuint64_t* dims,
-                                      const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* element_strides,
-                                      CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-                                      CUtensorMapFloatOOBfill) = nullptr;
+  CUresult (*tensor_map_encode_tiled)(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void* base,
+                                      const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
+                                      const cuuint32_t* element_strides, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                      CUtensorMapL2promotion, CUtensorMapFloatOOBfill) = nullptr;
   /// Null before driver 12.4.
   CUresult (*func_get_param_info)(CUfunction, size_t index, size_t* offset, size_t* size) = nullptr;
   CUresult (*func_load)(CUfunction) = nullptr;

@@ -9,8 +9,8 @@
 namespace tj::launch {
 namespace {
 
-// The default pool gives all free memory back whenever somebody waits for the device, and the next call has to map it again. More
-// than the sums of any product in parts, which is what short calls take.
+// The default pool gives all free memory back whenever somebody waits for the device, and the next call has to map it
+// again. More than the sums of any product in parts, which is what short calls take.
 constexpr cuuint64_t kKeptPoolBytes = 128 * 1024 * 1024;
 
 }  // namespace
@@ -76,7 +76,8 @@ void CudaContexts::make_pool(Device& device) {
   const RelaxedCapture relaxed(*api_);
   if (api_->mem_pool_create(&pool, &properties) == CUDA_SUCCESS) {
     cuuint64_t kept = kKeptPoolBytes;
-    api_->mem_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);  // without it, it is a pool all the same
+    api_->mem_pool_set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                 &kept);  // without it, it is a pool all the same
     device.pool.store(pool);
   }
   device.pool_known.store(true, std::memory_order_release);

@@ -1,8 +1,8 @@
 // CUDA behind the driver interface.
 //
 // Decides how cubins are loaded and started through the primary context of a device. Knows neither ops nor compilers.
-// Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing here resets a
-// device or leaves a context current. The null stream is the legacy default stream.
+// Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing here
+// resets a device or leaves a context current. The null stream is the legacy default stream.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,11 +21,14 @@ namespace {
 using support::cat;
 using support::fail;
 
-CUdeviceptr device_pointer(const void* pointer) { return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer)); }
+CUdeviceptr device_pointer(const void* pointer) {
+  return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer));
+}
 
 class CudaKernel final : public Kernel {
  public:
-  CudaKernel(std::shared_ptr<CudaContexts> contexts, CUcontext context) : contexts_(std::move(contexts)), context_(context) {}
+  CudaKernel(std::shared_ptr<CudaContexts> contexts, CUcontext context)
+      : contexts_(std::move(contexts)), context_(context) {}
   ~CudaKernel() override {
     if (module_ == nullptr) return;
     const RelaxedCapture relaxed(contexts_->api());
@@ -47,7 +50,8 @@ class CudaKernel final : public Kernel {
     if (api.func_load != nullptr) api.check(api.func_load(function_), "cuFuncLoad", Stage::load);
     raise_shared_memory(smem_bytes, symbol);
     std::size_t offset = 0;
-    if (api.func_get_param_info != nullptr && api.func_get_param_info(function_, 0, &offset, &params_bytes_) != CUDA_SUCCESS)
+    if (api.func_get_param_info != nullptr &&
+        api.func_get_param_info(function_, 0, &offset, &params_bytes_) != CUDA_SUCCESS)
       params_bytes_ = 0;
   }
 
@@ -130,7 +134,8 @@ class LaunchDescription {
 
 class CudaDriver final : public Driver {
  public:
-  explicit CudaDriver(std::shared_ptr<CudaContexts> contexts) : contexts_(std::move(contexts)), api_(contexts_->api()) {}
+  explicit CudaDriver(std::shared_ptr<CudaContexts> contexts)
+      : contexts_(std::move(contexts)), api_(contexts_->api()) {}
 
   int device_count() override { return contexts_->count(); }
 
@@ -153,7 +158,8 @@ class CudaDriver final : public Driver {
     return info;
   }
 
-  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                               std::int64_t smem_bytes) override {
     check_binary(bytes, symbol);
     const CUcontext context = contexts_->context(device);
     auto kernel = std::make_shared<CudaKernel>(contexts_, context);
@@ -170,8 +176,8 @@ class CudaDriver final : public Driver {
     for (const TensorMapPlace& map : maps) launch::encode_tensor_map(api_, *map.desc, map.out);
   }
 
-  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes,
-              Stream stream) override {
+  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
+              std::size_t params_bytes, Stream stream) override {
     const auto& loaded = static_cast<const CudaKernel&>(kernel);
     if (loaded.params_bytes() != 0 && loaded.params_bytes() != params_bytes) [[unlikely]]
       fail(Stage::launch, Code::internal,
@@ -182,7 +188,8 @@ class CudaDriver final : public Driver {
     void* arguments[] = {const_cast<void*>(params)};
     const LaunchDescription description(config, stream);
     const ContextScope scope(api_, loaded.context(), Stage::launch);
-    api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
+    api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
+               Stage::launch);
   }
 
   void launch_bare(const Kernel& kernel, const LaunchConfig& config, const void* params, Stream stream, int times) {
@@ -190,7 +197,9 @@ class CudaDriver final : public Driver {
     void* arguments[] = {const_cast<void*>(params)};
     const LaunchDescription description(config, stream);
     const ContextScope scope(api_, loaded.context(), Stage::launch);
-    for (int i = 0; i < times; ++i) api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx", Stage::launch);
+    for (int i = 0; i < times; ++i)
+      api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
+                 Stage::launch);
   }
 
   unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) override {
@@ -198,7 +207,8 @@ class CudaDriver final : public Driver {
     int count = 0;
     const RelaxedCapture relaxed(api_);
     const ContextScope scope(api_, contexts_->context(device), Stage::load);
-    api_.check(api_.max_active_clusters(&count, static_cast<const CudaKernel&>(kernel).function(), description.get()), "cuOccupancyMaxActiveClusters", Stage::load);
+    api_.check(api_.max_active_clusters(&count, static_cast<const CudaKernel&>(kernel).function(), description.get()),
+               "cuOccupancyMaxActiveClusters", Stage::load);
     return static_cast<unsigned>(std::max(count, 1));
   }
 
@@ -206,7 +216,8 @@ class CudaDriver final : public Driver {
     const ContextScope scope(api_, contexts_->context(device), Stage::launch);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = api_.stream_is_capturing(static_cast<CUstream>(stream.handle), &status);
-    // Said of the default stream while another stream that synchronises with it records: work here would break that graph.
+    // Said of the default stream while another stream that synchronises with it records: work here would break that
+    // graph.
     if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
     api_.check(result, "cuStreamIsCapturing", Stage::launch);
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -236,8 +247,11 @@ class CudaDriver final : public Driver {
     CUdeviceptr memory = 0;
     {
       const ContextScope scope(api_, context, Stage::launch);
-      if (pool != nullptr) api_.check(api_.mem_alloc_from_pool_async(&memory, wanted, pool, handle), "cuMemAllocFromPoolAsync", Stage::launch);
-      else api_.check(api_.mem_alloc_async(&memory, wanted, handle), "cuMemAllocAsync", Stage::launch);
+      if (pool != nullptr)
+        api_.check(api_.mem_alloc_from_pool_async(&memory, wanted, pool, handle), "cuMemAllocFromPoolAsync",
+                   Stage::launch);
+      else
+        api_.check(api_.mem_alloc_async(&memory, wanted, handle), "cuMemAllocAsync", Stage::launch);
     }
     return {reinterpret_cast<void*>(memory), [contexts = contexts_, context, handle](void* pointer) {
               const QuietContextScope scope(contexts->api(), context);
@@ -245,7 +259,8 @@ class CudaDriver final : public Driver {
             }};
   }
 
-  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) override {
+  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
+            std::size_t bytes) override {
     if (bytes == 0) return;
     if (!dst_on_device && !src_on_device) {
       std::memcpy(dst, src, bytes);
@@ -300,8 +315,10 @@ class CudaDriver final : public Driver {
 
 }  // namespace
 
-void launch_bare(Driver& driver, int device, const Kernel& kernel, const LaunchConfig& config, std::span<const std::byte> params, Stream stream, int times) {
-  if (auto* cuda = dynamic_cast<CudaDriver*>(&driver)) return cuda->launch_bare(kernel, config, params.data(), stream, times);
+void launch_bare(Driver& driver, int device, const Kernel& kernel, const LaunchConfig& config,
+                 std::span<const std::byte> params, Stream stream, int times) {
+  if (auto* cuda = dynamic_cast<CudaDriver*>(&driver))
+    return cuda->launch_bare(kernel, config, params.data(), stream, times);
   for (int i = 0; i < times; ++i) driver.launch(device, kernel, config, params.data(), params.size(), stream);
 }
 
@@ -316,7 +333,8 @@ std::shared_ptr<Driver> open_cuda(std::string* reason) {
   };
   if (const CUresult result = api->init(0); result != CUDA_SUCCESS) return refuse("cuInit", result);
   int count = 0;
-  if (const CUresult result = api->device_get_count(&count); result != CUDA_SUCCESS) return refuse("cuDeviceGetCount", result);
+  if (const CUresult result = api->device_get_count(&count); result != CUDA_SUCCESS)
+    return refuse("cuDeviceGetCount", result);
   if (count == 0) return refuse("cuDeviceGetCount", CUDA_ERROR_NO_DEVICE);
   return std::make_shared<CudaDriver>(std::make_shared<CudaContexts>(std::move(api), count));
 }

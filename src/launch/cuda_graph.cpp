@@ -8,18 +8,23 @@ namespace {
 
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(std::shared_ptr<CudaContexts> contexts, CUcontext context) : contexts_(std::move(contexts)), context_(context) {}
+  CudaRecording(std::shared_ptr<CudaContexts> contexts, CUcontext context)
+      : contexts_(std::move(contexts)), context_(context) {}
   ~CudaRecording() override {
     if (exec_ == nullptr) return;
     const QuietContextScope scope(contexts_->api(), context_);
     if (scope.entered()) contexts_->api().graph_exec_destroy(exec_);
   }
   /// With the context current.
-  void instantiate(CUgraph graph) { contexts_->api().check(contexts_->api().graph_instantiate(&exec_, graph, 0), "cuGraphInstantiateWithFlags", Stage::launch); }
+  void instantiate(CUgraph graph) {
+    contexts_->api().check(contexts_->api().graph_instantiate(&exec_, graph, 0), "cuGraphInstantiateWithFlags",
+                           Stage::launch);
+  }
 
   void replay(Stream stream) override {
     const ContextScope scope(contexts_->api(), context_, Stage::launch);
-    contexts_->api().check(contexts_->api().graph_launch(exec_, static_cast<CUstream>(stream.handle)), "cuGraphLaunch", Stage::launch);
+    contexts_->api().check(contexts_->api().graph_launch(exec_, static_cast<CUstream>(stream.handle)), "cuGraphLaunch",
+                           Stage::launch);
   }
 
  private:
@@ -44,7 +49,8 @@ class Capture {
 
   Stream begin() {
     // Relaxed: other threads of the process may load and allocate meanwhile.
-    api_.check(api_.stream_begin_capture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture", Stage::launch);
+    api_.check(api_.stream_begin_capture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture",
+               Stage::launch);
     open_ = true;
     return {stream_};
   }
@@ -63,7 +69,8 @@ class Capture {
 
 }  // namespace
 
-std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context, const std::function<void(Stream)>& work) {
+std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context,
+                                        const std::function<void(Stream)>& work) {
   const CudaApi& api = contexts->api();
   const ContextScope scope(api, context, Stage::launch);
   Capture capture(api);

@@ -1,7 +1,7 @@
 // Launches captured into a CUDA graph: what Driver::record() gives.
 //
-// Decides how a capture begins, ends and is given up. Knows no kernels. Invariant: the stream that was captured and, when the
-// work throws, all that was captured are gone when record_graph() returns.
+// Decides how a capture begins, ends and is given up. Knows no kernels. Invariant: the stream that was captured and,
+// when the work throws, all that was captured are gone when record_graph() returns.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@
 
 namespace tj::launch {
 
-std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context, const std::function<void(Stream)>& work);
+std::shared_ptr<Recording> record_graph(std::shared_ptr<CudaContexts> contexts, CUcontext context,
+                                        const std::function<void(Stream)>& work);
 
 }  // namespace tj::launch

@@ -1,7 +1,7 @@
 // Checks and encodes tensor maps.
 //
-// The driver answers every broken rule with the same "invalid argument", so the rules are checked here by name first. They
-// are those of cuTensorMapEncodeTiled in the CUDA driver API manual, for no interleaving and element strides of 1.
+// The driver answers every broken rule with the same "invalid argument", so the rules are checked here by name first.
+// They are those of cuTensorMapEncodeTiled in the CUDA driver API manual, for no interleaving and element strides of 1.
 #include "launch/cuda_tensor_map.hpp"
 
 #include <array>
@@ -34,21 +34,30 @@ void require_dim(bool holds, const char* member, int dim, std::uint64_t value, c
 
 CUtensorMapDataType data_type(DType dtype) {
   switch (dtype) {
-    case DType::f16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    case DType::f32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    case DType::i32: return CU_TENSOR_MAP_DATA_TYPE_INT32;
-    case DType::e4m3: return CU_TENSOR_MAP_DATA_TYPE_UINT8;  // copies move bytes; zeros outside are zeros of e4m3
+    case DType::f16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::f32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::i32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::e4m3:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;  // copies move bytes; zeros outside are zeros of e4m3
   }
   support::fail(Stage::launch, Code::internal, cat("tensor map: dtype ", static_cast<int>(dtype), " is unknown"));
 }
 
 CUtensorMapSwizzle swizzle(int bytes) {
   switch (bytes) {
-    case 32: return CU_TENSOR_MAP_SWIZZLE_32B;
-    case 64: return CU_TENSOR_MAP_SWIZZLE_64B;
-    case 128: return CU_TENSOR_MAP_SWIZZLE_128B;
-    default: return CU_TENSOR_MAP_SWIZZLE_NONE;
+    case 32:
+      return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 64:
+      return CU_TENSOR_MAP_SWIZZLE_64B;
+    case 128:
+      return CU_TENSOR_MAP_SWIZZLE_128B;
+    default:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
   }
 }
 
@@ -57,7 +66,8 @@ CUtensorMapSwizzle swizzle(int bytes) {
 void check_tensor_map(const TensorMapDesc& desc, const void* out) {
   const auto address = [](const void* p) { return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(p)); };
   const auto element_bytes = static_cast<std::uint64_t>(size_of(desc.dtype));
-  require(out != nullptr && address(out) % 64 == 0, "the address of the map", address(out), "it must be a multiple of 64");
+  require(out != nullptr && address(out) % 64 == 0, "the address of the map", address(out),
+          "it must be a multiple of 64");
   require(desc.rank >= 1 && desc.rank <= 5, "rank", static_cast<std::uint64_t>(desc.rank), "it must be 1 to 5");
   require(desc.base != nullptr && address(desc.base) % 16 == 0, "base", address(desc.base),
           "it must be an address that is a multiple of 16");
@@ -80,8 +90,9 @@ void check_tensor_map(const TensorMapDesc& desc, const void* out) {
 
 void encode_tensor_map(const CudaApi& api, const TensorMapDesc& desc, void* out) {
   if (api.tensor_map_encode_tiled == nullptr)
-    support::fail(Stage::launch, Code::unsupported,
-                  cat("the NVIDIA driver at ", api.path, " has no cuTensorMapEncodeTiled; install driver 525 or newer"));
+    support::fail(
+        Stage::launch, Code::unsupported,
+        cat("the NVIDIA driver at ", api.path, " has no cuTensorMapEncodeTiled; install driver 525 or newer"));
   static constexpr std::array<cuuint32_t, 5> kElementStrides{1, 1, 1, 1, 1};
   static_assert(sizeof(CUtensorMap) == kTensorMapBytes);
   static_assert(sizeof(desc.dims[0]) == sizeof(cuuint64_t) && sizeof(desc.box[0]) == sizeof(cuuint32_t));

@@ -1,6 +1,7 @@
 // One interface over the CUDA driver, HIP and the CPU model.
 //
-// Decides how a binary is loaded and started, and how memory of its devices is handled. Knows neither ops nor compilers.
+// Decides how a binary is loaded and started, and how memory of its devices is handled. Knows neither ops nor
+// compilers.
 #pragma once
 
 #include <array>
@@ -36,9 +37,11 @@ struct LaunchConfig {
   std::array<unsigned, 3> grid{1, 1, 1};
   unsigned threads = 0;
   std::int64_t smem_bytes = 0;
-  /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still runs.
+  /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still
+  /// runs.
   bool waits_itself = false;
-  unsigned cluster = 1;  ///< consecutive blocks of the first dimension that run together and reach each other; divides grid[0]
+  unsigned cluster =
+      1;  ///< consecutive blocks of the first dimension that run together and reach each other; divides grid[0]
   std::span<const support::MemoryRange> memory = {};  ///< for a driver that checks accesses; empty: not known
 };
 
@@ -71,9 +74,10 @@ class Driver {
   virtual int device_count() = 0;
   virtual DeviceInfo device_info(int device) = 0;
 
-  /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes. Bytes that this
-  /// device cannot take are tj::Error(load, unsupported).
-  virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) = 0;
+  /// Loads bytes (cubin, shared object) and finds the symbol; raises its shared-memory limit to smem_bytes. Bytes that
+  /// this device cannot take are tj::Error(load, unsupported).
+  virtual std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                                       std::int64_t smem_bytes) = 0;
   /// Writes kTensorMapBytes to each map's out (64-byte aligned). Throws tj::Error(launch) with the driver's reason.
   virtual void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) = 0;
   void encode_tensor_map(int device, const TensorMapDesc& desc, void* out) {
@@ -81,17 +85,19 @@ class Driver {
     encode_tensor_maps(device, {&map, 1});
   }
   /// One parameter by value. Enqueues; the model runs to the end and throws tj::Error(model) on a fault or deadlock.
-  virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) = 0;
+  virtual void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
+                      std::size_t params_bytes, Stream stream) = 0;
   /// Clusters of such a launch that the device runs at once, at least 1: not all its multiprocessors need fit into one.
   virtual unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) = 0;
   /// True while the stream records a graph.
   virtual bool capturing(int device, Stream stream) = 0;
 
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
-  /// For what is enqueued on the stream until its owner lets go; a stream that records a graph records that too. On a GPU from a
-  /// pool of the library's own, which keeps up to 128 MB of it for the next call.
+  /// For what is enqueued on the stream until its owner lets go; a stream that records a graph records that too. On a
+  /// GPU from a pool of the library's own, which keeps up to 128 MB of it for the next call.
   virtual std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) = 0;
-  virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) = 0;
+  virtual void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
+                    std::size_t bytes) = 0;
   virtual void synchronize(int device, Stream stream) = 0;
   virtual double time_ms(int device, const std::function<void()>& work) = 0;
   /// What `work` launches on the stream that it is given; runs nothing. Lets through what `work` throws. Throws
@@ -101,7 +107,8 @@ class Driver {
 
 /// Opens libcuda (null and a filled reason when there is no driver or no device).
 std::shared_ptr<Driver> open_cuda(std::string* reason);
-/// The same for AMD's HIP runtime. Beside a driver, the reason says what the user should know of it; empty where that is nothing.
+/// The same for AMD's HIP runtime. Beside a driver, the reason says what the user should know of it; empty where that
+/// is nothing.
 std::shared_ptr<Driver> open_hip(std::string* reason);
 /// Always there.
 std::shared_ptr<Driver> open_model();

@@ -10,8 +10,8 @@
 namespace tj::launch {
 namespace {
 
-// A pool gives all free memory back whenever somebody waits for the device, unless told otherwise, and the next call has to map
-// it again. More than the sums of any product in parts, which is what short calls take.
+// A pool gives all free memory back whenever somebody waits for the device, unless told otherwise, and the next call
+// has to map it again. More than the sums of any product in parts, which is what short calls take.
 constexpr std::uint64_t kKeptPoolBytes = 128 * 1024 * 1024;
 constexpr int kReleaseThreshold = 4;  // hipMemPoolAttrReleaseThreshold
 
@@ -29,7 +29,8 @@ HipDevices::~HipDevices() {
 void HipDevices::check_index(int index) const {
   if (index < 0 || index >= count())
     support::fail(Stage::argument, Code::invalid_argument,
-                  support::cat("device hip:", index, " does not exist; this process sees ", count(), " HIP device(s), numbered from 0 (HIP_VISIBLE_DEVICES limits them)"));
+                  support::cat("device hip:", index, " does not exist; this process sees ", count(),
+                               " HIP device(s), numbered from 0 (HIP_VISIBLE_DEVICES limits them)"));
 }
 
 HipDevices::Device& HipDevices::device(int index) {
@@ -58,7 +59,8 @@ void* HipDevices::pool(int index) {
   const int made = api_->has_pools() ? api_->mem_pool_create(&pool, &properties) : kHipNotSupported;
   if (made == kHipSuccess) {
     std::uint64_t kept = kKeptPoolBytes;
-    hip_quietly(*api_, api_->mem_pool_set_attribute(pool, kReleaseThreshold, &kept));  // without it, it is a pool all the same
+    hip_quietly(*api_,
+                api_->mem_pool_set_attribute(pool, kReleaseThreshold, &kept));  // without it, it is a pool all the same
     device.pool.store(pool);
   } else {
     api_->forget_failure();
@@ -86,8 +88,10 @@ QuietHipDeviceScope::QuietHipDeviceScope(const HipApi& api, int device) noexcept
     return;
   }
   entered_ = current == device || api_.set_device(device) == kHipSuccess;
-  if (!entered_) api_.forget_failure();
-  else if (current != device) before_ = current;
+  if (!entered_)
+    api_.forget_failure();
+  else if (current != device)
+    before_ = current;
 }
 
 QuietHipDeviceScope::~QuietHipDeviceScope() {

@@ -1,8 +1,8 @@
 // HIP's devices, as other users of the process (PyTorch, the runtime API) share them.
 //
-// Decides when a device is made current, what is remembered of it, and how much free memory its pool keeps. HIP has one current
-// device a thread and no contexts. Invariant: no call leaves another device current than it found, nor a failure of a call that
-// was handled.
+// Decides when a device is made current, what is remembered of it, and how much free memory its pool keeps. HIP has one
+// current device a thread and no contexts. Invariant: no call leaves another device current than it found, nor a
+// failure of a call that was handled.
 #pragma once
 
 #include <atomic>
@@ -32,9 +32,14 @@ class HipDevices {
   const HipProperties& properties(int index);
   /// A memory pool of our own on the device, made at first use; null where there is none.
   void* pool(int index);
-  /// False once pools or allocations in a stream's order were refused: some devices have the calls and nothing behind them.
-  bool allocates_in_order(int index) const { return devices_[static_cast<std::size_t>(index)]->in_order.load(std::memory_order_relaxed); }
-  void no_order(int index) { devices_[static_cast<std::size_t>(index)]->in_order.store(false, std::memory_order_relaxed); }
+  /// False once pools or allocations in a stream's order were refused: some devices have the calls and nothing behind
+  /// them.
+  bool allocates_in_order(int index) const {
+    return devices_[static_cast<std::size_t>(index)]->in_order.load(std::memory_order_relaxed);
+  }
+  void no_order(int index) {
+    devices_[static_cast<std::size_t>(index)]->in_order.store(false, std::memory_order_relaxed);
+  }
 
  private:
   struct Device {

@@ -1,8 +1,8 @@
 // HIP behind the driver interface.
 //
-// Decides how code objects are started and how memory of AMD's devices is handled. Knows neither ops nor compilers. Invariant:
-// kernels and allocations keep what they need alive, so they may outlive the driver object; nothing here resets a device or
-// leaves another one current. The null stream is the device's default stream.
+// Decides how code objects are started and how memory of AMD's devices is handled. Knows neither ops nor compilers.
+// Invariant: kernels and allocations keep what they need alive, so they may outlive the driver object; nothing here
+// resets a device or leaves another one current. The null stream is the device's default stream.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +26,9 @@ enum CopyKind : int { kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3 
 /// With the device current, on the thread that made it.
 class Event {
  public:
-  explicit Event(const HipApi& api) : api_(api) { api_.check(api_.event_create(&event_), "hipEventCreate", Stage::launch); }
+  explicit Event(const HipApi& api) : api_(api) {
+    api_.check(api_.event_create(&event_), "hipEventCreate", Stage::launch);
+  }
   ~Event() { hip_quietly(api_, api_.event_destroy(event_)); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -57,7 +59,8 @@ class HipDriver final : public Driver {
     return info;
   }
 
-  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                               std::int64_t smem_bytes) override {
     devices_->check_index(device);
     auto kernel = std::make_shared<HipKernel>(devices_, device);
     kernel->load(bytes, symbol, smem_bytes);
@@ -67,29 +70,39 @@ class HipDriver final : public Driver {
   void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
     devices_->check_index(device);
     if (maps.empty()) return;
-    fail(Stage::launch, Code::unsupported, cat("tensor maps are for a copy engine that hip:", device, " (", devices_->properties(device).name, ") does not have; pass pointers and strides instead"));
+    fail(Stage::launch, Code::unsupported,
+         cat("tensor maps are for a copy engine that hip:", device, " (", devices_->properties(device).name,
+             ") does not have; pass pointers and strides instead"));
   }
 
-  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream stream) override {
+  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
+              std::size_t params_bytes, Stream stream) override {
     const auto& loaded = static_cast<const HipKernel&>(kernel);
     if (loaded.params_bytes() != 0 && loaded.params_bytes() != params_bytes) [[unlikely]]
       fail(Stage::launch, Code::internal,
-           cat("the kernel takes a parameter of ", loaded.params_bytes(), " bytes and was given ", params_bytes, "; host and device disagree on it: clear the kernel cache"));
+           cat("the kernel takes a parameter of ", loaded.params_bytes(), " bytes and was given ", params_bytes,
+               "; host and device disagree on it: clear the kernel cache"));
     if (loaded.device() != device) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on hip:", device, "; load it there"));
     if (config.cluster > 1) [[unlikely]]
       refuse_clusters(device);
     if (loaded.max_threads() != 0 && config.threads > loaded.max_threads()) [[unlikely]]
-      fail(Stage::launch, Code::internal, cat("the kernel was made for at most ", loaded.max_threads(), " threads a block and is launched with ", config.threads, "; clear the kernel cache"));
+      fail(Stage::launch, Code::internal,
+           cat("the kernel was made for at most ", loaded.max_threads(), " threads a block and is launched with ",
+               config.threads, "; clear the kernel cache"));
     // hip_runtime_api.h, hipModuleLaunchKernel: threads of a dimension are counted in 32 bits.
     if (const std::uint64_t threads = std::uint64_t{config.grid[0]} * config.threads; threads >> 32 != 0) [[unlikely]]
       fail(Stage::launch, Code::unsupported,
-           cat("the launch has ", config.grid[0], " blocks of ", config.threads, " threads, ", threads, " in all; HIP allows fewer than 2^32 (4294967296): split the call, by batch for instance"));
-    // hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END. The runtime copies the buffer before it returns.
+           cat("the launch has ", config.grid[0], " blocks of ", config.threads, " threads, ", threads,
+               " in all; HIP allows fewer than 2^32 (4294967296): split the call, by batch for instance"));
+    // hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END. The runtime copies the buffer before it
+    // returns.
     std::size_t size = params_bytes;
-    void* packed[] = {reinterpret_cast<void*>(1), const_cast<void*>(params), reinterpret_cast<void*>(2), &size, reinterpret_cast<void*>(3)};
+    void* packed[] = {reinterpret_cast<void*>(1), const_cast<void*>(params), reinterpret_cast<void*>(2), &size,
+                      reinterpret_cast<void*>(3)};
     const HipDeviceScope scope(api_, device, Stage::launch);
-    api_.check(api_.launch_kernel(loaded.function(), config.grid[0], config.grid[1], config.grid[2], config.threads, 1, 1, static_cast<unsigned>(config.smem_bytes), stream.handle, nullptr, packed),
+    api_.check(api_.launch_kernel(loaded.function(), config.grid[0], config.grid[1], config.grid[2], config.threads, 1,
+                                  1, static_cast<unsigned>(config.smem_bytes), stream.handle, nullptr, packed),
                "hipModuleLaunchKernel", Stage::launch);
   }
 
@@ -101,7 +114,8 @@ class HipDriver final : public Driver {
     const HipDeviceScope scope(api_, device, Stage::launch);
     int status = 0;
     const int result = api_.stream_is_capturing(stream.handle, &status);
-    // Said of the default stream while another stream that synchronises with it records: work here would break that graph.
+    // Said of the default stream while another stream that synchronises with it records: work here would break that
+    // graph.
     if (result == kHipStreamCaptureImplicit) {
       api_.forget_failure();
       return true;
@@ -125,7 +139,8 @@ class HipDriver final : public Driver {
     void* memory = nullptr;
     {
       const HipDeviceScope scope(api_, device, Stage::launch);
-      const int result = pool != nullptr ? api_.mem_alloc_from_pool_async(&memory, wanted, pool, stream.handle) : api_.mem_alloc_async(&memory, wanted, stream.handle);
+      const int result = pool != nullptr ? api_.mem_alloc_from_pool_async(&memory, wanted, pool, stream.handle)
+                                         : api_.mem_alloc_async(&memory, wanted, stream.handle);
       if (result == kHipNotSupported) {
         api_.forget_failure();
         devices_->no_order(device);
@@ -139,7 +154,8 @@ class HipDriver final : public Driver {
             }};
   }
 
-  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device, std::size_t bytes) override {
+  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
+            std::size_t bytes) override {
     if (bytes == 0) return;
     if (!dst_on_device && !src_on_device) {
       std::memcpy(dst, src, bytes);
@@ -179,7 +195,9 @@ class HipDriver final : public Driver {
 
  private:
   [[noreturn]] void refuse_clusters(int device) {
-    fail(Stage::launch, Code::unsupported, cat("blocks that reach each other's shared memory are asked for, which hip:", device, " (", devices_->properties(device).name, ") does not have; make the cluster 1"));
+    fail(Stage::launch, Code::unsupported,
+         cat("blocks that reach each other's shared memory are asked for, which hip:", device, " (",
+             devices_->properties(device).name, ") does not have; make the cluster 1"));
   }
 
   std::shared_ptr<void> plain_memory(int device, std::size_t bytes, Stage stage) {
@@ -199,7 +217,8 @@ class HipDriver final : public Driver {
   std::shared_ptr<void> unordered_scratch(int device, std::size_t bytes, bool recorded) {
     if (recorded)
       fail(Stage::launch, Code::unsupported,
-           cat("a stream that records a graph needs memory in its order, which hip:", device, " with the HIP runtime at ", api_.path, " does not have; run this call outside of the capture"));
+           cat("a stream that records a graph needs memory in its order, which hip:", device,
+               " with the HIP runtime at ", api_.path, " does not have; run this call outside of the capture"));
     return plain_memory(device, bytes, Stage::launch);
   }
 
@@ -217,12 +236,15 @@ std::shared_ptr<Driver> open_hip(std::string* reason) {
   const auto refuse = [&](const char* call, int result) {
     api->forget_failure();
     why = cat("the HIP runtime at ", api->path, " finds no device: ", call, " failed with ", api->explain(result),
-              "; check with rocminfo that the device is there, that the user is in the groups render and video, and HIP_VISIBLE_DEVICES", api->remark.empty() ? "" : cat("; ", api->remark));
+              "; check with rocminfo that the device is there, that the user is in the groups render and video, and "
+              "HIP_VISIBLE_DEVICES",
+              api->remark.empty() ? "" : cat("; ", api->remark));
     return nullptr;
   };
   if (const int result = api->init(0); result != kHipSuccess) return refuse("hipInit", result);
   int count = 0;
-  if (const int result = api->get_device_count(&count); result != kHipSuccess) return refuse("hipGetDeviceCount", result);
+  if (const int result = api->get_device_count(&count); result != kHipSuccess)
+    return refuse("hipGetDeviceCount", result);
   if (count <= 0) return refuse("hipGetDeviceCount", kHipNoDevice);
   why = api->remark;
   return std::make_shared<HipDriver>(std::make_shared<HipDevices>(std::move(api), count));

@@ -20,7 +20,10 @@ class HipRecording final : public Recording {
     if (scope.entered()) hip_quietly(devices_->api(), devices_->api().graph_exec_destroy(exec_));
   }
   /// With the device current.
-  void instantiate(void* graph) { devices_->api().check(devices_->api().graph_instantiate(&exec_, graph, 0), "hipGraphInstantiateWithFlags", Stage::launch); }
+  void instantiate(void* graph) {
+    devices_->api().check(devices_->api().graph_instantiate(&exec_, graph, 0), "hipGraphInstantiateWithFlags",
+                          Stage::launch);
+  }
 
   void replay(Stream stream) override {
     const HipDeviceScope scope(devices_->api(), device_, Stage::launch);
@@ -36,9 +39,12 @@ class HipRecording final : public Recording {
 /// A stream of its own while it captures, and the graph that came of it.
 class Capture {
  public:
-  explicit Capture(const HipApi& api) : api_(api) { api_.check(api_.stream_create(&stream_, kNonBlocking), "hipStreamCreateWithFlags", Stage::launch); }
+  explicit Capture(const HipApi& api) : api_(api) {
+    api_.check(api_.stream_create(&stream_, kNonBlocking), "hipStreamCreateWithFlags", Stage::launch);
+  }
   ~Capture() {
-    if (open_) hip_quietly(api_, api_.stream_end_capture(stream_, &graph_));  // the work threw: what there is of it goes
+    if (open_)
+      hip_quietly(api_, api_.stream_end_capture(stream_, &graph_));  // the work threw: what there is of it goes
     if (graph_ != nullptr) hip_quietly(api_, api_.graph_destroy(graph_));
     hip_quietly(api_, api_.stream_destroy(stream_));
   }
@@ -65,10 +71,13 @@ class Capture {
 
 }  // namespace
 
-std::shared_ptr<Recording> record_hip_graph(std::shared_ptr<HipDevices> devices, int device, const std::function<void(Stream)>& work) {
+std::shared_ptr<Recording> record_hip_graph(std::shared_ptr<HipDevices> devices, int device,
+                                            const std::function<void(Stream)>& work) {
   const HipApi& api = devices->api();
   if (!api.has_graphs())
-    support::fail(Stage::launch, Code::unsupported, support::cat("the HIP runtime at ", api.path, " has no graphs to record launches in; install ROCm 6 or newer"));
+    support::fail(
+        Stage::launch, Code::unsupported,
+        support::cat("the HIP runtime at ", api.path, " has no graphs to record launches in; install ROCm 6 or newer"));
   const HipDeviceScope scope(api, device, Stage::launch);
   Capture capture(api);
   work(capture.begin());

@@ -22,19 +22,24 @@ HipKernel::~HipKernel() {
 void HipKernel::check(std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) {
   std::string problem;
   const auto object = support::read_code_object(bytes, &problem);
-  if (!object) fail(Stage::load, Code::unsupported, cat("the binary of kernel \"", symbol, "\" is no code object: ", problem, "; clear the kernel cache"));
+  if (!object)
+    fail(Stage::load, Code::unsupported,
+         cat("the binary of kernel \"", symbol, "\" is no code object: ", problem, "; clear the kernel cache"));
   const HipProperties& device = devices_->properties(device_);
   const std::string processor = device.processor.substr(0, device.processor.find(':'));
   if (!object->processor.empty() && object->processor != processor)
     fail(Stage::load, Code::unsupported,
-         cat("the binary of kernel \"", symbol, "\" is for ", object->processor, ", and hip:", device_, " (", device.name, ") is ", device.processor, "; check TJ_TARGET against the device"));
-  const auto kernel = std::find_if(object->kernels.begin(), object->kernels.end(), [&](const support::CodeObjectKernel& each) { return each.name == symbol; });
+         cat("the binary of kernel \"", symbol, "\" is for ", object->processor, ", and hip:", device_, " (",
+             device.name, ") is ", device.processor, "; check TJ_TARGET against the device"));
+  const auto kernel = std::find_if(object->kernels.begin(), object->kernels.end(),
+                                   [&](const support::CodeObjectKernel& each) { return each.name == symbol; });
   if (kernel == object->kernels.end())
     fail(Stage::load, Code::driver_error, cat("the binary has no kernel \"", symbol, "\"; clear the kernel cache"));
   if (smem_bytes < 0 || smem_bytes > device.shared_bytes_per_block - kernel->lds_bytes)
     fail(Stage::load, Code::driver_error,
-         cat("kernel \"", symbol, "\" wants ", smem_bytes, " bytes of shared memory a block beyond ", kernel->lds_bytes, " of its own, more than the ", device.shared_bytes_per_block,
-             " that hip:", device_, " allows; choose a smaller tile"));
+         cat("kernel \"", symbol, "\" wants ", smem_bytes, " bytes of shared memory a block beyond ", kernel->lds_bytes,
+             " of its own, more than the ", device.shared_bytes_per_block, " that hip:", device_,
+             " allows; choose a smaller tile"));
   max_threads_ = static_cast<unsigned>(kernel->max_threads);
   params_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(kernel->params_bytes, 0));
 }

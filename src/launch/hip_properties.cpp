@@ -10,7 +10,8 @@
 namespace tj::launch {
 namespace {
 
-/// Bytes from the start of hipDeviceProp_t, as `offsetof` gives them for hip_runtime_api.h of ROCm 5.2.3 and of 6 and 7.
+/// Bytes from the start of hipDeviceProp_t, as `offsetof` gives them for hip_runtime_api.h of ROCm 5.2.3 and of 6
+/// and 7.
 struct Layout {
   std::size_t shared_bytes, major, minor, multiprocessors, processor;
 };
@@ -31,7 +32,9 @@ T value_at(const std::array<char, kAnswerBytes>& answer, std::size_t offset) {
   return value;
 }
 
-std::string text_at(const std::array<char, kAnswerBytes>& answer, std::size_t offset) { return {answer.data() + offset, ::strnlen(answer.data() + offset, kNameBytes)}; }
+std::string text_at(const std::array<char, kAnswerBytes>& answer, std::size_t offset) {
+  return {answer.data() + offset, ::strnlen(answer.data() + offset, kNameBytes)};
+}
 
 }  // namespace
 
@@ -47,13 +50,15 @@ HipProperties read_hip_properties(const HipApi& api, int device) {
   found.major = value_at<int>(answer, layout.major);
   found.minor = value_at<int>(answer, layout.minor);
   found.shared_bytes_per_block = static_cast<std::int64_t>(value_at<std::size_t>(answer, layout.shared_bytes));
-  if (api.device_get_attribute(&found.compute_units, kPhysicalComputeUnits, device) != kHipSuccess || found.compute_units <= 0) {
+  if (api.device_get_attribute(&found.compute_units, kPhysicalComputeUnits, device) != kHipSuccess ||
+      found.compute_units <= 0) {
     api.forget_failure();
     found.compute_units = value_at<int>(answer, layout.multiprocessors);
   }
   if (!found.processor.starts_with("gfx") || found.compute_units <= 0 || found.shared_bytes_per_block <= 0)
     support::fail(Stage::load, Code::driver_error,
-                  support::cat(call, " of ", api.path, " answers in a layout that is not known: processor \"", found.processor, "\", ", found.compute_units, " compute units, ",
+                  support::cat(call, " of ", api.path, " answers in a layout that is not known: processor \"",
+                               found.processor, "\", ", found.compute_units, " compute units, ",
                                found.shared_bytes_per_block, " bytes of shared memory; install ROCm 5, 6 or 7"));
   return found;
 }

@@ -16,12 +16,14 @@ struct ModelOptions {
   std::uint64_t seed = 1;           ///< of the order of warps and of asynchronous completions; equal seeds, equal runs
   std::vector<int> disabled_sites;  ///< site ids, from 1 on, whose wait, arrive, fence or announcement is skipped
   unsigned workers = 0;             ///< threads that run blocks, one cluster each; 0: as the machine has, at most 8
-  std::vector<int> weakened_sites;  ///< a wait for groups leaves one more under way, an announcement says half the bytes, a named sync only arrives
+  std::vector<int> weakened_sites;  ///< a wait for groups leaves one more under way, an announcement says half the
+                                    ///< bytes, a named sync only arrives
 };
 
 class ModelDriver : public Driver {
  public:
-  /// For launches that begin afterwards. Throws tj::Error(argument, invalid_argument) for a number that no site has. Thread safe.
+  /// For launches that begin afterwards. Throws tj::Error(argument, invalid_argument) for a number that no site has.
+  /// Thread safe.
   virtual void set_options(ModelOptions options) = 0;
 };
 

@@ -1,7 +1,7 @@
 // The calls of a unit: from plain C into the block of the calling thread.
 //
-// Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread is
-// left where it is, and the launch throws. Invariant: called on a fiber of the model only.
+// Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread
+// is left where it is, and the launch throws. Invariant: called on a fiber of the model only.
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -55,7 +55,9 @@ void warp_sync(int site) {
 }
 unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
 unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
-int any_in_warp(int value) { return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0)); }
+int any_in_warp(int value) {
+  return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0));
+}
 
 void named_barrier(int site, unsigned id, unsigned threads, int wait) {
   at_site(site, [=](Thread& t, Block& b) { b.named.meet(t, site, id, threads, wait != 0 && !b.launch.weak(site)); });
@@ -108,25 +110,34 @@ void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
 }
 void check_grids_before(const Thread& thread, const std::string& what) {
   if (!thread.grids_waited_for && thread.block->launch.waits_itself)
-    fault(thread, support::cat(what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
+    fault(thread,
+          support::cat(
+              what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 
-void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank); });
+void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates,
+                        int rank) {
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy"), b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank);
+  });
 }
 
 void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank, b.mbarriers); });
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank, b.mbarriers);
+  });
 }
 void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
   guarded([=](Thread& t, Block& b) {
     check_grids_before(t, "copy");
     TensorMemory::other_of_pair(t, "copy_box_for_pair");
-    b.copies.issue(t, destination, map, barrier, coordinates, rank, b.cluster.peer(t, b.rank & ~1u, "copy_box_for_pair").mbarriers);
+    b.copies.issue(t, destination, map, barrier, coordinates, rank,
+                   b.cluster.peer(t, b.rank & ~1u, "copy_box_for_pair").mbarriers);
   });
 }
 void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
-  guarded([=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
+  guarded(
+      [=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
 }
 void store_commit(int site) {
   at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
@@ -138,11 +149,16 @@ void store_wait(int site, int pending) {
 void check_global(const Thread& thread, const void* address, unsigned bytes, unsigned touched, bool write) {
   check_grids_before(thread, support::cat("access of ", bytes, " bytes"));
   const auto number = reinterpret_cast<std::uint64_t>(address);
-  if ((number & (bytes - 1u)) != 0) fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number), ", which is no multiple of ", bytes));
+  if ((number & (bytes - 1u)) != 0)
+    fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number),
+                               ", which is no multiple of ", bytes));
   const auto& memory = thread.block->launch.memory;
-  const auto allowed = [&](const support::MemoryRange& range) { return number >= range.begin && number + touched <= range.end && (range.written || !write); };
+  const auto allowed = [&](const support::MemoryRange& range) {
+    return number >= range.begin && number + touched <= range.end && (range.written || !write);
+  };
   if (touched > 0 && !memory.empty() && std::none_of(memory.begin(), memory.end(), allowed))
-    fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number), ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
+    fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number),
+                               ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
 }
 void tensor_allocate(unsigned place, unsigned columns, int blocks) {
   guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
@@ -224,14 +240,57 @@ void wave_mma(const tj_model_wave_mma* instruction) {
 }  // namespace
 
 const tj_model_api& api() {
-  static constexpr tj_model_api kApi = {
-      TJ_MODEL_ABI_VERSION, &self,          &block_sync,      &warp_sync,       &shuffle,      &shuffle_xor,  &any_in_warp, &named_barrier,
-      &mbarrier_init,       &mbarrier_init_done, &mbarrier_arrive, &mbarrier_expect, &mbarrier_wait, &proxy_fence, &registers,
-      &copy_box,            &store_box,       &store_commit,    &store_wait,      &shared_load,   &shared_store,    &matrix_fence,  &matrix_commit,   &matrix_wait,     &matrix_multiply, &global_access,
-      &cluster_sync,        &mbarrier_arrive_at, &copy_box_multicast,
-      &copy_async,          &copy_async_commit, &copy_async_wait, &copy_async_arrive, &load_warp_matrices, &mma, &wave_mma,
-      &at_node, &reads_arrived, &grids_before, &elect,
-      &tensor_allocate, &tensor_relinquish, &tensor_free, &tensor_load, &tensor_store, &tensor_wait, &tensor_fence, &tensor_multiply, &tensor_commit, &copy_box_for_pair, &clock};
+  static constexpr tj_model_api kApi = {TJ_MODEL_ABI_VERSION,
+                                        &self,
+                                        &block_sync,
+                                        &warp_sync,
+                                        &shuffle,
+                                        &shuffle_xor,
+                                        &any_in_warp,
+                                        &named_barrier,
+                                        &mbarrier_init,
+                                        &mbarrier_init_done,
+                                        &mbarrier_arrive,
+                                        &mbarrier_expect,
+                                        &mbarrier_wait,
+                                        &proxy_fence,
+                                        &registers,
+                                        &copy_box,
+                                        &store_box,
+                                        &store_commit,
+                                        &store_wait,
+                                        &shared_load,
+                                        &shared_store,
+                                        &matrix_fence,
+                                        &matrix_commit,
+                                        &matrix_wait,
+                                        &matrix_multiply,
+                                        &global_access,
+                                        &cluster_sync,
+                                        &mbarrier_arrive_at,
+                                        &copy_box_multicast,
+                                        &copy_async,
+                                        &copy_async_commit,
+                                        &copy_async_wait,
+                                        &copy_async_arrive,
+                                        &load_warp_matrices,
+                                        &mma,
+                                        &wave_mma,
+                                        &at_node,
+                                        &reads_arrived,
+                                        &grids_before,
+                                        &elect,
+                                        &tensor_allocate,
+                                        &tensor_relinquish,
+                                        &tensor_free,
+                                        &tensor_load,
+                                        &tensor_store,
+                                        &tensor_wait,
+                                        &tensor_fence,
+                                        &tensor_multiply,
+                                        &tensor_commit,
+                                        &copy_box_for_pair,
+                                        &clock};
   return kApi;
 }
 

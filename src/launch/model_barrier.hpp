@@ -27,21 +27,23 @@ struct Mbarrier {
   std::uint64_t observed = 0;  ///< phases up to the last that somebody has waited for
   std::uint64_t brought = 0;   ///< phases up to the last that bulk copies have reported to
   std::uint64_t sent = 0;      ///< phases up to the last that another block's matrix unit has arrived in
-  std::vector<std::pair<unsigned, Order::Time>> from_outside;  ///< arrivals of other blocks' threads that nobody has waited for: who, and when
-  bool announced = false;      ///< initialised for the copy engine and other blocks too
-  bool published = false;      ///< a cluster_sync has followed that
-  unsigned initialiser = 0;    ///< who, and at what time
+  std::vector<std::pair<unsigned, Order::Time>>
+      from_outside;          ///< arrivals of other blocks' threads that nobody has waited for: who, and when
+  bool announced = false;    ///< initialised for the copy engine and other blocks too
+  bool published = false;    ///< a cluster_sync has followed that
+  unsigned initialiser = 0;  ///< who, and at what time
   Order::Time initialised = 0;
-  Order::Agent agent = 0;      ///< its phases
-  Order::Gathering arrived;    ///< in this phase
-  Order::Known completed;      ///< with the last phase
+  Order::Agent agent = 0;    ///< its phases
+  Order::Gathering arrived;  ///< in this phase
+  Order::Known completed;    ///< with the last phase
 
   std::string lacks() const;  ///< "lacks 1 of 4 arrivals and 0 bytes"
 };
 
 class Mbarriers {
  public:
-  Mbarriers(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor) : scheduler_(scheduler), shared_(shared), monitor_(monitor) {}
+  Mbarriers(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor)
+      : scheduler_(scheduler), shared_(shared), monitor_(monitor) {}
   void reset() { barriers_.clear(); }
 
   /// All throw tj::Error(model_fault) for misuse.
@@ -50,11 +52,13 @@ class Mbarriers {
   void cluster_met();  ///< all its threads: who was to initialise has, and who was to arrive
   /// from_outside: by a thread of another block, whose writes it does not order.
   void arrive(Thread& thread, std::uint32_t address, bool from_outside = false);
-  /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other access. The thread may be
-  /// another block's.
-  void arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what, const Order::Known& before = nullptr);
+  /// An arrival of what the thread had done asynchronously, up to that time of that agent, which says of no other
+  /// access. The thread may be another block's.
+  void arrive_after(Thread& thread, std::uint32_t address, Order::Agent agent, Order::Time time, const char* what,
+                    const Order::Known& before = nullptr);
   void expect(Thread& thread, std::uint32_t address, std::uint32_t bytes);
-  /// exact: `phase` is the number of the phase that is meant, counted from 0, and its predecessor's where all bits are set; else its parity.
+  /// exact: `phase` is the number of the phase that is meant, counted from 0, and its predecessor's where all bits are
+  /// set; else its parity.
   void wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact);
   /// A copy that `thread` issues will report to this barrier.
   void check(const Thread& thread, std::uint32_t address) const;

@@ -19,10 +19,21 @@ void enter(void* argument) {
 }  // namespace
 
 Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
-    : launch(common), cluster(of), rank(place), scheduler(pool, common.threads, common.kernel->warp_threads),
-      monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads), mbarriers(scheduler, shared, monitor), named(scheduler, of.order), registers(scheduler),
-      copies(shared, monitor), stores(scheduler, shared, monitor), warps(common.threads / common.kernel->warp_threads),
-      tensor(scheduler, common.threads / common.kernel->warp_threads), tensor_order(monitor, scheduler), thread_copies_(scheduler, shared, mbarriers, monitor), tensor_matrix_(*this) {
+    : launch(common),
+      cluster(of),
+      rank(place),
+      scheduler(pool, common.threads, common.kernel->warp_threads),
+      monitor(of.order, *common.notes, common.threads, common.kernel->warp_threads),
+      mbarriers(scheduler, shared, monitor),
+      named(scheduler, of.order),
+      registers(scheduler),
+      copies(shared, monitor),
+      stores(scheduler, shared, monitor),
+      warps(common.threads / common.kernel->warp_threads),
+      tensor(scheduler, common.threads / common.kernel->warp_threads),
+      tensor_order(monitor, scheduler),
+      thread_copies_(scheduler, shared, mbarriers, monitor),
+      tensor_matrix_(*this) {
   monitor.set_barriers(mbarriers, rank % 2 == 0 ? mbarriers : of.block(rank - 1).mbarriers);
   units_.push_back(&copies);
   units_.push_back(&stores);
@@ -35,7 +46,8 @@ Block::Block(const Launch& common, StackPool& pool, Cluster& of, unsigned place)
 
 MatrixUnit& Block::matrix_of(const Thread& thread) {
   if (thread.group() >= matrix.size())
-    fault(thread, cat("matrix instruction in an incomplete warpgroup; the block has ", scheduler.size(), " threads, groups have ", kGroupThreads));
+    fault(thread, cat("matrix instruction in an incomplete warpgroup; the block has ", scheduler.size(),
+                      " threads, groups have ", kGroupThreads));
   return *matrix[thread.group()];
 }
 
@@ -48,13 +60,16 @@ void Block::enter_node(Thread& thread, int call, int iteration) {
   thread.call = call;
   thread.iteration = iteration;
   monitor.enter_node(thread);
-  if (const Notes::Role* role = launch.notes->role_of(thread.warp())) registers.need(thread, role->registers, role->name);
+  if (const Notes::Role* role = launch.notes->role_of(thread.warp()))
+    registers.need(thread, role->registers, role->name);
   if (thread.group() >= matrix.size() || launch.notes->waits.empty()) return;
   const std::string node = launch.notes->node(call, thread.warp());
   for (const Notes::Wait& wait : launch.notes->waits)
     if (wait.dst == node && matrix[thread.group()]->under_way(thread, wait.src, iteration - wait.distance))
-      fault(thread, cat("node ", node, ", iteration ", iteration, " begins while the matrix instructions of node ", wait.src, ", iteration ", iteration - wait.distance,
-                        ", whose results it needs, have not been waited for: a matrix_wait is missing, or leaves too many groups pending"));
+      fault(thread, cat("node ", node, ", iteration ", iteration, " begins while the matrix instructions of node ",
+                        wait.src, ", iteration ", iteration - wait.distance,
+                        ", whose results it needs, have not been waited for: a matrix_wait is missing, or leaves too "
+                        "many groups pending"));
 }
 
 ThreadCopies& Block::thread_copies() {
@@ -68,11 +83,14 @@ TensorMatrixUnit& Block::tensor_matrix() {
 }
 
 std::byte* Block::ordinary_access(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
-  if (address % bytes != 0) fault(thread, cat(what, " of ", bytes, " bytes at shared address ", hex(address), ", which is no multiple of ", bytes));
+  if (address % bytes != 0)
+    fault(thread,
+          cat(what, " of ", bytes, " bytes at shared address ", hex(address), ", which is no multiple of ", bytes));
   return shared.at(thread, address, bytes, what);
 }
 
-const std::byte* Block::ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what) {
+const std::byte* Block::ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes,
+                                      const char* what) {
   const std::byte* place = ordinary_access(thread, address, bytes, what);
   monitor.read(thread, address, bytes);
   return place;
@@ -135,19 +153,28 @@ void Block::check_rings() const {
       const Notes::Place slot{&ring, at % ring.slots, at / ring.slots};
       const Mbarrier *full = monitor.barrier_of(slot, true), *empty = monitor.barrier_of(slot, false);
       if (full != nullptr && empty != nullptr && full->phase != empty->phase)
-        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ", full->phase, " times and handed back ", empty->phase, " times; a release is missing", monitor.givers(Monitor::address_of(slot, false))));
+        fault(cat(name(), " ends with ring ", ring.value, " in use: slot ", at % ring.slots, " was filled ",
+                  full->phase, " times and handed back ", empty->phase, " times; a release is missing",
+                  monitor.givers(Monitor::address_of(slot, false))));
     }
 }
 
 void Block::check_left() {
   if (copies.ready() != 0)
-    fault(cat(name(), " ends while ", copies.ready(), " bulk copies are under way; wait on their barriers before the end"));
+    fault(cat(name(), " ends while ", copies.ready(),
+              " bulk copies are under way; wait on their barriers before the end"));
   if (thread_copies_.ready() != 0)
-    fault(cat(name(), " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the barriers, before the end"));
+    fault(cat(name(),
+              " ends while copies of its threads or arrivals after them are under way; wait for the groups, or on the "
+              "barriers, before the end"));
   if (tensor_matrix_.incoming() != 0)
-    fault(cat(name(), " ends while ", tensor_matrix_.incoming(), " arrivals of another block's matrix unit are on their way to it; wait for them before the end: its shared memory is another's then"));
+    fault(cat(name(), " ends while ", tensor_matrix_.incoming(),
+              " arrivals of another block's matrix unit are on their way to it; wait for them before the end: its "
+              "shared memory is another's then"));
   if (tensor_matrix_.ready() != 0)
-    fault(cat(name(), " ends while matrix instructions on tensor memory or commits are under way; wait on a barrier that a matrix_commit after them arrives at before the end"));
+    fault(cat(name(),
+              " ends while matrix instructions on tensor memory or commits are under way; wait on a barrier that a "
+              "matrix_commit after them arrives at before the end"));
   tensor.ended();
   mbarriers.check_left();
   named.check_left();

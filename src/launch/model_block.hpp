@@ -1,7 +1,8 @@
 // One block of the model: threads, shared memory, barriers and asynchronous units together.
 //
-// Decides what belongs to a block; what blocks of a cluster have together is model_cluster.hpp's. Not thread safe: one OS thread
-// runs one block, then may run the next with the same object. Invariant: a block that ends leaves nothing under way.
+// Decides what belongs to a block; what blocks of a cluster have together is model_cluster.hpp's. Not thread safe: one
+// OS thread runs one block, then may run the next with the same object. Invariant: a block that ends leaves nothing
+// under way.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,15 @@ struct Launch {
   std::size_t smem_bytes = 0;
   ModelOptions options;
   std::vector<support::MemoryRange> memory;  ///< that it may touch; empty: not known
-  const Notes* notes = nullptr;  ///< of the unit
-  bool waits_itself = false;   ///< for the grids before it: they may still run
-  std::vector<bool> disabled, weakened;  ///< by site id
+  const Notes* notes = nullptr;              ///< of the unit
+  bool waits_itself = false;                 ///< for the grids before it: they may still run
+  std::vector<bool> disabled, weakened;      ///< by site id
 
   bool off(int site) const { return has(disabled, site); }
   bool weak(int site) const { return has(weakened, site); }
-  static bool has(const std::vector<bool>& sites, int site) { return site >= 0 && static_cast<std::size_t>(site) < sites.size() && sites[static_cast<std::size_t>(site)]; }
+  static bool has(const std::vector<bool>& sites, int site) {
+    return site >= 0 && static_cast<std::size_t>(site) < sites.size() && sites[static_cast<std::size_t>(site)];
+  }
 };
 
 class Cluster;
@@ -84,12 +87,13 @@ class Block {
   MatrixUnit& matrix_of(const Thread& thread);
   /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
   void enter_node(Thread& thread, int call, int iteration);
-  /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order that it had.
+  /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order
+  /// that it had.
   ThreadCopies& thread_copies();
   TensorMatrixUnit& tensor_matrix();  ///< as above
 
-  /// Where a thread's own load or store finds its bytes. Throw tj::Error(model_fault) when they are outside, misaligned, or when nothing
-  /// orders the access after one of another thread or unit.
+  /// Where a thread's own load or store finds its bytes. Throw tj::Error(model_fault) when they are outside,
+  /// misaligned, or when nothing orders the access after one of another thread or unit.
   const std::byte* ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
   std::byte* ordinary_write(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 

@@ -15,7 +15,8 @@ using support::fail;
 }  // namespace
 
 Cluster::Cluster(const Launch& launch, StackPool& pool) : order(launch.threads * launch.cluster), launch_(launch) {
-  for (unsigned rank = 0; rank < launch.cluster; ++rank) blocks_.push_back(std::make_unique<Block>(launch, pool, *this, rank));
+  for (unsigned rank = 0; rank < launch.cluster; ++rank)
+    blocks_.push_back(std::make_unique<Block>(launch, pool, *this, rank));
 }
 
 void Cluster::run(unsigned first_block) {
@@ -34,7 +35,8 @@ void Cluster::run(unsigned first_block) {
   }
   if (!all_ended)
     fail(Stage::model, Code::deadlock,
-         cat("deadlock in ", name(), " at step ", blocks_[0]->scheduler.step(), ": no thread can run and nothing is under way; the log says who waits for what"),
+         cat("deadlock in ", name(), " at step ", blocks_[0]->scheduler.step(),
+             ": no thread can run and nothing is under way; the log says who waits for what"),
          report());
 }
 
@@ -42,8 +44,10 @@ bool Cluster::run_all() {
   draw_manner();
   while (Block* block = next()) {
     const bool moved = block->step();
-    if (moved) std::fill(stuck_.begin(), stuck_.end(), false);
-    else stuck_[block->rank] = true;
+    if (moved)
+      std::fill(stuck_.begin(), stuck_.end(), false);
+    else
+      stuck_[block->rank] = true;
     current_ = moved ? block : nullptr;
   }
   return std::none_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->alive(); });
@@ -70,14 +74,21 @@ Block* Cluster::next() {
 }
 
 Block& Cluster::peer(const Thread& thread, unsigned rank, const char* what) {
-  if (rank >= size()) fault(thread, cat(what, " in the block of rank ", rank, "; the cluster has ", size(), size() == 1 ? " block" : " blocks"));
+  if (rank >= size())
+    fault(thread,
+          cat(what, " in the block of rank ", rank, "; the cluster has ", size(), size() == 1 ? " block" : " blocks"));
   Block& block = *blocks_[rank];
-  if (!block.alive()) fault(thread, cat(what, " in ", block.name(), " of its cluster, which has ended; sync the cluster before a block ends"));
+  if (!block.alive())
+    fault(thread,
+          cat(what, " in ", block.name(), " of its cluster, which has ended; sync the cluster before a block ends"));
   return block;
 }
 
-void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank) {
-  if (mask == 0 || mask >> size() != 0) fault(thread, cat("copy_box_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << size()) - 1), ", a bit for each block of the cluster"));
+void Cluster::copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map,
+                      std::uint32_t barrier, const int* coordinates, int rank) {
+  if (mask == 0 || mask >> size() != 0)
+    fault(thread, cat("copy_box_multicast with the mask ", hex(mask), "; allowed are 1 to ", hex((1u << size()) - 1),
+                      ", a bit for each block of the cluster"));
   for (unsigned to = 0; to < size(); ++to)
     if ((mask >> to & 1u) != 0) {
       Block& there = peer(thread, to, "copy_box_multicast");

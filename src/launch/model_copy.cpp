@@ -11,19 +11,22 @@ namespace {
 
 using support::cat;
 
-constexpr std::uint32_t kChunkBytes = 16;          // what a swizzle moves as one
+constexpr std::uint32_t kChunkBytes = 16;  // what a swizzle moves as one
 }  // namespace
 
 const TensorMap& read_map(const Thread& thread, const void* map, int rank, const char* what) {
   const auto& found = *static_cast<const TensorMap*>(map);
-  if (map == nullptr || found.magic != TensorMap::kMagic) fault(thread, cat(what, ": the tensor map was not encoded by the model's driver"));
-  if (found.rank != rank) fault(thread, cat(what, ": the tensor map has rank ", int{found.rank}, ", the instruction ", rank));
+  if (map == nullptr || found.magic != TensorMap::kMagic)
+    fault(thread, cat(what, ": the tensor map was not encoded by the model's driver"));
+  if (found.rank != rank)
+    fault(thread, cat(what, ": the tensor map has rank ", int{found.rank}, ", the instruction ", rank));
   return found;
 }
 
 void check_first(const Thread& thread, const TensorMap& map, int first, const char* what) {
   if (std::int64_t{first} * map.element_bytes % 16 != 0)
-    fault(thread, cat(what, ": the first coordinate is ", first, ", ", std::int64_t{first} * map.element_bytes, " bytes; the hardware takes multiples of 16"));
+    fault(thread, cat(what, ": the first coordinate is ", first, ", ", std::int64_t{first} * map.element_bytes,
+                      " bytes; the hardware takes multiples of 16"));
 }
 
 std::uint32_t box_bytes(const TensorMap& map) {
@@ -32,7 +35,9 @@ std::uint32_t box_bytes(const TensorMap& map) {
   return bytes;
 }
 
-std::uint32_t row_pitch(const TensorMap& map) { return std::max<std::uint32_t>(std::uint32_t{map.box[0]} * map.element_bytes, map.swizzle_bytes); }
+std::uint32_t row_pitch(const TensorMap& map) {
+  return std::max<std::uint32_t>(std::uint32_t{map.box[0]} * map.element_bytes, map.swizzle_bytes);
+}
 
 std::uint32_t box_extent(const TensorMap& map) {
   std::uint32_t bytes = row_pitch(map);
@@ -40,11 +45,14 @@ std::uint32_t box_extent(const TensorMap& map) {
   return bytes;
 }
 
-void for_each_place(const TensorMap& map, std::uint32_t address, const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
-  const std::uint32_t extent = box_extent(map), pitch = row_pitch(map), row = std::uint32_t{map.box[0]} * map.element_bytes;
+void for_each_place(const TensorMap& map, std::uint32_t address,
+                    const std::function<void(std::uint32_t, std::uint32_t)>& visit) {
+  const std::uint32_t extent = box_extent(map), pitch = row_pitch(map),
+                      row = std::uint32_t{map.box[0]} * map.element_bytes;
   if (pitch == row) return visit(address, extent);
   for (std::uint32_t at = 0; at < extent; at += pitch)
-    for (std::uint32_t offset = 0; offset < row; offset += kChunkBytes) visit(swizzled(address + at + offset, map.swizzle_bytes), kChunkBytes);
+    for (std::uint32_t offset = 0; offset < row; offset += kChunkBytes)
+      visit(swizzled(address + at + offset, map.swizzle_bytes), kChunkBytes);
 }
 
 void encode(const support::TensorMapDesc& desc, void* out) {
@@ -63,7 +71,8 @@ void encode(const support::TensorMapDesc& desc, void* out) {
   std::memcpy(out, &map, sizeof(map));
 }
 
-void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates, int rank, Mbarriers& reports) {
+void CopyEngine::issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier,
+                       const int* coordinates, int rank, Mbarriers& reports) {
   Copy copy{read_map(thread, map, rank, "copy_box"), destination, barrier, 0, {}, 0, &reports};
   check_first(thread, copy.map, coordinates[0], "copy_box");
   copy.bytes = box_bytes(copy.map);
@@ -89,7 +98,8 @@ void CopyEngine::complete(std::size_t which) {
   monitor_.set_time(copy.access, agent, time);
 }
 
-void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origin, const std::function<void(const BoxRow&)>& work) {
+void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origin,
+                  const std::function<void(const BoxRow&)>& work) {
   const std::int64_t element = map.element_bytes, row_bytes = std::int64_t{map.box[0]} * element;
   std::array<std::uint32_t, 5> extent{1, 1, 1, 1, 1}, i{};
   for (std::size_t d = 1; d < map.rank; ++d) extent[d] = map.box[d];
@@ -106,7 +116,9 @@ void for_each_row(const TensorMap& map, const std::array<std::int64_t, 5>& origi
             row.global += static_cast<std::uint64_t>(at) * map.stride_bytes[d - 1];
           }
           row.begin = std::clamp<std::int64_t>(-origin[0] * element, 0, row_bytes);
-          row.end = outside ? row.begin : std::clamp<std::int64_t>((static_cast<std::int64_t>(map.dims[0]) - origin[0]) * element, row.begin, row_bytes);
+          row.end = outside ? row.begin
+                            : std::clamp<std::int64_t>((static_cast<std::int64_t>(map.dims[0]) - origin[0]) * element,
+                                                       row.begin, row_bytes);
           work(row);
         }
 }
@@ -115,11 +127,14 @@ void CopyEngine::write_row(const Copy& copy, const BoxRow& row) {
   const TensorMap& map = copy.map;
   const std::uint32_t row_bytes = std::uint32_t{map.box[0]} * map.element_bytes;
   for (std::uint32_t offset = 0; offset < row_bytes; offset += kChunkBytes) {
-    std::byte* to = shared_.at(swizzled(copy.destination + row.offset + offset, map.swizzle_bytes), kChunkBytes, "copy_box: a write");
-    const std::int64_t first = std::clamp<std::int64_t>(row.begin - offset, 0, kChunkBytes), last = std::clamp<std::int64_t>(row.end - offset, 0, kChunkBytes);
+    std::byte* to = shared_.at(swizzled(copy.destination + row.offset + offset, map.swizzle_bytes), kChunkBytes,
+                               "copy_box: a write");
+    const std::int64_t first = std::clamp<std::int64_t>(row.begin - offset, 0, kChunkBytes),
+                       last = std::clamp<std::int64_t>(row.end - offset, 0, kChunkBytes);
     if (first > 0 || last < kChunkBytes) std::memset(to, 0, kChunkBytes);
     if (last > first)
-      std::memcpy(to + first, reinterpret_cast<const std::byte*>(row.global) + (offset + first), static_cast<std::size_t>(last - first));
+      std::memcpy(to + first, reinterpret_cast<const std::byte*>(row.global) + (offset + first),
+                  static_cast<std::size_t>(last - first));
   }
 }
 

@@ -1,7 +1,8 @@
 // The CPU model behind the driver interface.
 //
 // Decides what its device looks like and how a launch's blocks are spread over OS threads. What a thread does is in
-// model_block.hpp and model_cluster.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the first one is reported.
+// model_block.hpp and model_cluster.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the
+// first one is reported.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -29,17 +30,20 @@ using support::fail;
 constexpr std::size_t kAllocationAlignment = 256;
 constexpr unsigned kMaxWorkers = 8;
 constexpr unsigned kMaxCluster = 8;  // blocks that any device with clusters can run together
-// Far above any arch's. Whether a kernel fits its own arch was decided when it was scheduled; this only keeps a wrong number
-// from taking the host's memory.
+// Far above any arch's. Whether a kernel fits its own arch was decided when it was scheduled; this only keeps a wrong
+// number from taking the host's memory.
 constexpr std::int64_t kMaxSmemBytes = std::int64_t{1} << 20;
 // Few, so that persistent kernels walk several tiles even for small tensors.
 constexpr unsigned kSmCount = 4;
 
 class ModelKernel final : public Kernel {
  public:
-  ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem) : object(bytes, symbol, model::api()), notes(model::Notes::parse(object.kernel().notes)), smem_bytes(smem) {}
+  ModelKernel(std::string_view bytes, const std::string& symbol, std::int64_t smem)
+      : object(bytes, symbol, model::api()), notes(model::Notes::parse(object.kernel().notes)), smem_bytes(smem) {}
   std::size_t params_bytes() const noexcept override { return object.kernel().params_bytes; }
-  std::string_view notes_text() const noexcept override { return object.kernel().notes == nullptr ? std::string_view() : object.kernel().notes; }
+  std::string_view notes_text() const noexcept override {
+    return object.kernel().notes == nullptr ? std::string_view() : object.kernel().notes;
+  }
   const model::Object object;
   const model::Notes notes;
   const std::int64_t smem_bytes;  ///< what a launch may ask for, as on a device
@@ -49,7 +53,8 @@ class ModelKernel final : public Kernel {
 class Params {
  public:
   Params(const void* from, std::size_t bytes, std::size_t alignment)
-      : alignment_(std::max(alignment, sizeof(void*))), memory_(::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(alignment_))) {
+      : alignment_(std::max(alignment, sizeof(void*))),
+        memory_(::operator new(std::max<std::size_t>(bytes, 1), std::align_val_t(alignment_))) {
     if (bytes > 0) std::memcpy(memory_, from, bytes);
   }
   ~Params() { ::operator delete(memory_, std::align_val_t(alignment_)); }
@@ -65,23 +70,33 @@ class Params {
 void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::size_t params_bytes) {
   const tj_model_kernel& kernel = loaded.object.kernel();
   if (config.grid[1] != 1 || config.grid[2] != 1 || config.grid[0] == 0)
-    fail(Stage::launch, Code::unsupported, cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2], "; the CPU model takes grids of one dimension"));
+    fail(Stage::launch, Code::unsupported,
+         cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2],
+             "; the CPU model takes grids of one dimension"));
   if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % kernel.warp_threads != 0)
-    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, "; allowed are multiples of ", kernel.warp_threads, " up to ", model::kMaxThreads));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("threads is ", config.threads, "; allowed are multiples of ", kernel.warp_threads, " up to ",
+             model::kMaxThreads));
   if (config.threads > kernel.threads)
-    fail(Stage::launch, Code::invalid_argument, cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
   if (config.cluster == 0 || config.cluster > kMaxCluster)
-    fail(Stage::launch, Code::invalid_argument, cat("cluster is ", config.cluster, "; allowed are 1 to ", kMaxCluster, " blocks"));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("cluster is ", config.cluster, "; allowed are 1 to ", kMaxCluster, " blocks"));
   if (config.grid[0] % config.cluster != 0)
-    fail(Stage::launch, Code::invalid_argument, cat("grid has ", config.grid[0], " blocks; it must be a multiple of ", config.cluster, ", the blocks of a cluster"));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("grid has ", config.grid[0], " blocks; it must be a multiple of ", config.cluster,
+             ", the blocks of a cluster"));
   if (config.smem_bytes < 0 || config.smem_bytes > loaded.smem_bytes)
-    fail(Stage::launch, Code::invalid_argument, cat("smem_bytes is ", config.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("smem_bytes is ", config.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
   if (params_bytes != kernel.params_bytes)
-    fail(Stage::launch, Code::invalid_argument, cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
+    fail(Stage::launch, Code::invalid_argument,
+         cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
 
-// Clusters in order, each by one worker. After a fault no new one begins; those that began earlier end, so that the fault
-// that is reported does not depend on the number of workers.
+// Clusters in order, each by one worker. After a fault no new one begins; those that began earlier end, so that the
+// fault that is reported does not depend on the number of workers.
 class Grid {
  public:
   Grid(const model::Launch& launch, model::StackPool& pool) : launch_(launch), pool_(pool) {}
@@ -148,10 +163,12 @@ class Model final : public ModelDriver {
     return info;
   }
 
-  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol, std::int64_t smem_bytes) override {
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                               std::int64_t smem_bytes) override {
     check(device);
     if (smem_bytes < 0 || smem_bytes > kMaxSmemBytes)
-      fail(Stage::load, Code::invalid_argument, cat("smem_bytes is ", smem_bytes, "; the CPU model gives a block at most ", kMaxSmemBytes));
+      fail(Stage::load, Code::invalid_argument,
+           cat("smem_bytes is ", smem_bytes, "; the CPU model gives a block at most ", kMaxSmemBytes));
     return std::make_shared<ModelKernel>(bytes, symbol, smem_bytes);
   }
 
@@ -163,7 +180,8 @@ class Model final : public ModelDriver {
     }
   }
 
-  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params, std::size_t params_bytes, Stream) override {
+  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
+              std::size_t params_bytes, Stream) override {
     check(device);
     const auto& loaded = static_cast<const ModelKernel&>(kernel);
     check_launch(loaded, config, params_bytes);
@@ -193,9 +211,11 @@ class Model final : public ModelDriver {
 
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
     check(device);
-    const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+    const std::size_t whole =
+        (std::max<std::size_t>(bytes, 1) + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
     void* memory = whole < bytes ? nullptr : std::aligned_alloc(kAllocationAlignment, whole);
-    if (memory == nullptr) fail(Stage::load, Code::out_of_memory, cat("cannot allocate ", bytes, " bytes of host memory for the CPU model"));
+    if (memory == nullptr)
+      fail(Stage::load, Code::out_of_memory, cat("cannot allocate ", bytes, " bytes of host memory for the CPU model"));
     return {memory, [](void* pointer) { std::free(pointer); }};
   }
   std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream) override { return allocate(device, bytes); }
@@ -213,7 +233,9 @@ class Model final : public ModelDriver {
 
   std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>&) override {
     check(device);
-    support::fail(Stage::launch, Code::unsupported, "launches on the CPU model cannot be recorded: they run to their end at once; launch them again instead");
+    support::fail(
+        Stage::launch, Code::unsupported,
+        "launches on the CPU model cannot be recorded: they run to their end at once; launch them again instead");
   }
 
   void set_options(ModelOptions options) override {
@@ -225,12 +247,17 @@ class Model final : public ModelDriver {
 
  private:
   static void check(int device) {
-    if (device != 0) fail(Stage::argument, Code::invalid_argument, cat("device cpu:", device, " does not exist; the CPU model is cpu:0"));
+    if (device != 0)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("device cpu:", device, " does not exist; the CPU model is cpu:0"));
   }
   // Primitives without a site all bear 0.
   static void check_sites(const char* field, const std::vector<int>& sites) {
     for (const int site : sites)
-      if (site < 1) fail(Stage::argument, Code::invalid_argument, cat("ModelOptions::", field, " has the site ", site, "; allowed: a site's number from 1 on (tj-check --list-sites lists them)"));
+      if (site < 1)
+        fail(Stage::argument, Code::invalid_argument,
+             cat("ModelOptions::", field, " has the site ", site,
+                 "; allowed: a site's number from 1 on (tj-check --list-sites lists them)"));
   }
   static std::vector<bool> flags(const std::vector<int>& sites) {
     std::vector<bool> set;

@@ -1,4 +1,5 @@
-// See model_fiber.hpp. Boost.Context gives the three assembler routines; its stack classes are not position independent.
+// See model_fiber.hpp. Boost.Context gives the three assembler routines; its stack classes are not position
+// independent.
 #include "launch/model_fiber.hpp"
 
 #include <sys/mman.h>
@@ -36,9 +37,7 @@ namespace {
 constexpr std::size_t kStackBytes = (TJ_ASAN || TJ_TSAN) ? 256 * 1024 : 64 * 1024;
 constexpr std::size_t kMaxKept = 2048;
 
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
+std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
 void unmap(const Stack& stack) noexcept {
 #if TJ_TSAN
@@ -64,7 +63,8 @@ Stack StackPool::take() {
     free_.reserve(kMaxKept);  // so that giving back never allocates
   }
   const std::size_t total = kStackBytes + page_bytes();
-  void* memory = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  void* memory =
+      ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   ::mprotect(memory, page_bytes(), PROT_NONE);
   Stack stack{static_cast<std::byte*>(memory) + page_bytes(), kStackBytes, nullptr};
@@ -76,8 +76,10 @@ Stack StackPool::take() {
 
 void StackPool::give_back(Stack stack) noexcept {
   const std::lock_guard lock(mutex_);
-  if (free_.size() < kMaxKept) free_.push_back(stack);
-  else unmap(stack);
+  if (free_.size() < kMaxKept)
+    free_.push_back(stack);
+  else
+    unmap(stack);
 }
 
 // The first frame on a fiber's stack.

@@ -1,8 +1,8 @@
 // Stacks and switches: one fiber for each thread of a kernel.
 //
 // Decides where a fiber's stack lies and how control goes to it and back. Does not decide who runs.
-// Invariant: a fiber is resumed by the OS thread that started it; an abandoned one never runs again, and what was on its
-// stack is not destroyed (a unit's frames hold plain data only).
+// Invariant: a fiber is resumed by the OS thread that started it; an abandoned one never runs again, and what was on
+// its stack is not destroyed (a unit's frames hold plain data only).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace tj::launch::model {
 struct Stack {
   std::byte* bottom = nullptr;  ///< first usable byte
   std::size_t bytes = 0;
-  void* sanitizer = nullptr;    ///< the thread sanitizer's idea of the fiber
+  void* sanitizer = nullptr;  ///< the thread sanitizer's idea of the fiber
 };
 
 /// Keeps stacks for the next block. Thread safe.
@@ -62,7 +62,7 @@ class Fiber {
 
   StackPool& pool_;
   Stack stack_;
-  void* context_ = nullptr;    // of the side that does not run
+  void* context_ = nullptr;  // of the side that does not run
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
   // What the sanitizers must be told at each switch.

@@ -12,8 +12,8 @@ namespace {
 
 using support::cat;
 
-// What is in flight holds signalling NaNs, of which no two are alike: who reads one early has a NaN, and any arithmetic on one makes it a quiet
-// NaN, so that even what is added to it shows.
+// What is in flight holds signalling NaNs, of which no two are alike: who reads one early has a NaN, and any arithmetic
+// on one makes it a quiet NaN, so that even what is added to it shows.
 constexpr std::uint32_t in_flight_word(int i) { return 0x7fa0de00u + static_cast<std::uint32_t>(i); }
 static_assert((in_flight_word(kMaxMatrixColumns / 2) & 0x00400000u) == 0, "quiet: arithmetic would leave it as it is");
 
@@ -55,19 +55,23 @@ void MatrixUnit::reset() {
   transposed_.resize(kMaxMatrixColumns * kMaxMatrixDepth);
 }
 
-// ---- issue --------------------------------------------------------------------------------------------------------------
+// ---- issue
+// --------------------------------------------------------------------------------------------------------------
 
 void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   if (instruction.columns < 8 || instruction.columns > kMaxMatrixColumns || instruction.columns % 8 != 0)
-    fault(thread, cat("matrix_multiply with ", instruction.columns, " columns; allowed are multiples of 8 up to ", kMaxMatrixColumns));
-  if (instruction.element == TJ_MODEL_E4M3 && (instruction.transpose_a != 0 || instruction.transpose_b != 0 || instruction.a != nullptr))
+    fault(thread, cat("matrix_multiply with ", instruction.columns, " columns; allowed are multiples of 8 up to ",
+                      kMaxMatrixColumns));
+  if (instruction.element == TJ_MODEL_E4M3 &&
+      (instruction.transpose_a != 0 || instruction.transpose_b != 0 || instruction.a != nullptr))
     fault(thread, "matrix_multiply of e4m3; allowed are both operands in shared memory, K-major");
   ThreadState& state = threads_[thread.in_group()];
   const auto same_registers = [&](const Owned& owned) { return owned.d == instruction.d; };
   const auto found = std::find_if(state.owned.rbegin(), state.owned.rend(), same_registers);
   const Owned* chain = found == state.owned.rend() ? nullptr : &*found;
   Operation& operation = operation_at(thread, instruction, chain);
-  if (chain == nullptr) check_fence(thread, instruction.d, sizeof(float) * static_cast<std::size_t>(instruction.columns / 2));
+  if (chain == nullptr)
+    check_fence(thread, instruction.d, sizeof(float) * static_cast<std::size_t>(instruction.columns / 2));
   if (instruction.a != nullptr) check_fence(thread, instruction.a, 4 * sizeof(unsigned));
   check_order(thread, operation);
   take(thread, operation, instruction, chain != nullptr);
@@ -75,7 +79,8 @@ void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   ++state.issued;
 }
 
-MatrixUnit::Operation& MatrixUnit::operation_at(Thread& thread, const tj_model_matrix& instruction, const Owned* chain) {
+MatrixUnit::Operation& MatrixUnit::operation_at(Thread& thread, const tj_model_matrix& instruction,
+                                                const Owned* chain) {
   const std::uint64_t index = threads_[thread.in_group()].issued;
   if (index < first_ + operations_.size()) {
     check_alike(thread, at(index), instruction, chain);
@@ -88,7 +93,8 @@ MatrixUnit::Operation& MatrixUnit::operation_at(Thread& thread, const tj_model_m
   if (chain != nullptr) {
     operation.sums = at(chain->operation).sums;
     if (operation.sums->columns != instruction.columns)
-      fault(thread, cat("matrix_multiply with ", instruction.columns, " columns on accumulators in flight for ", operation.sums->columns));
+      fault(thread, cat("matrix_multiply with ", instruction.columns, " columns on accumulators in flight for ",
+                        operation.sums->columns));
   } else {
     operation.sums = std::make_shared<Accumulators>();
     operation.sums->columns = instruction.columns;
@@ -99,21 +105,33 @@ MatrixUnit::Operation& MatrixUnit::operation_at(Thread& thread, const tj_model_m
   return operations_.back();
 }
 
-void MatrixUnit::check_alike(const Thread& thread, const Operation& operation, const tj_model_matrix& instruction, const Owned* chain) const {
+void MatrixUnit::check_alike(const Thread& thread, const Operation& operation, const tj_model_matrix& instruction,
+                             const Owned* chain) const {
   const tj_model_matrix& first = operation.instruction;
   const char* what = nullptr;
-  if (first.element != instruction.element) what = "the element type";
-  else if (first.columns != instruction.columns) what = "the number of columns";
-  else if (first.transpose_a != instruction.transpose_a) what = "the order of the left operand";
-  else if (first.transpose_b != instruction.transpose_b) what = "the order of the right operand";
-  else if (first.accumulate != instruction.accumulate) what = "whether to accumulate";
-  else if (operation.left_in_registers != (instruction.a != nullptr)) what = "the place of the left operand";
-  else if (first.descriptor_a != instruction.descriptor_a) what = "the left descriptor";
-  else if (first.descriptor_b != instruction.descriptor_b) what = "the right descriptor";
-  else if (operation.continues != (chain != nullptr)) what = "whether the accumulators are in flight";
-  else if (chain != nullptr && at(chain->operation).sums != operation.sums) what = "which accumulators continue";
+  if (first.element != instruction.element)
+    what = "the element type";
+  else if (first.columns != instruction.columns)
+    what = "the number of columns";
+  else if (first.transpose_a != instruction.transpose_a)
+    what = "the order of the left operand";
+  else if (first.transpose_b != instruction.transpose_b)
+    what = "the order of the right operand";
+  else if (first.accumulate != instruction.accumulate)
+    what = "whether to accumulate";
+  else if (operation.left_in_registers != (instruction.a != nullptr))
+    what = "the place of the left operand";
+  else if (first.descriptor_a != instruction.descriptor_a)
+    what = "the left descriptor";
+  else if (first.descriptor_b != instruction.descriptor_b)
+    what = "the right descriptor";
+  else if (operation.continues != (chain != nullptr))
+    what = "whether the accumulators are in flight";
+  else if (chain != nullptr && at(chain->operation).sums != operation.sums)
+    what = "which accumulators continue";
   if (what != nullptr)
-    fault(thread, cat("matrix_multiply: the threads of warpgroup ", thread.group(), " disagree on ", what, "; all 128 must issue the same instruction"));
+    fault(thread, cat("matrix_multiply: the threads of warpgroup ", thread.group(), " disagree on ", what,
+                      "; all 128 must issue the same instruction"));
 }
 
 void MatrixUnit::take(const Thread& thread, Operation& operation, const tj_model_matrix& instruction, bool chained) {
@@ -122,7 +140,8 @@ void MatrixUnit::take(const Thread& thread, Operation& operation, const tj_model
   if (!chained && instruction.accumulate) {
     for (int i = 0; i < count; ++i) {
       const AccumulatorPlace at_place = accumulator_place(place, i);
-      operation.sums->values[static_cast<std::size_t>(at_place.row * instruction.columns + at_place.column)] = instruction.d[i];
+      operation.sums->values[static_cast<std::size_t>(at_place.row * instruction.columns + at_place.column)] =
+          instruction.d[i];
     }
   }
   if (!chained) mark_in_flight(instruction.d, count);
@@ -143,13 +162,16 @@ void MatrixUnit::fence(const Thread& thread) {
 // What a thread does to registers is ordered before the matrix unit's work on them by a fence alone.
 void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::size_t bytes) {
   ThreadState& state = threads_[thread.in_group()];
-  const auto found = std::find_if(state.registers.begin(), state.registers.end(), [&](const Registers& each) { return each.at == registers && each.bytes == bytes; });
+  const auto found = std::find_if(state.registers.begin(), state.registers.end(),
+                                  [&](const Registers& each) { return each.at == registers && each.bytes == bytes; });
   const char* lacks = nullptr;
-  if (!state.fenced) lacks = "that no matrix_fence has preceded";
-  else if (found != state.registers.end() && found->handed_back) lacks = "that a matrix_wait has handed back, with no matrix_fence since";
-  else if (found != state.registers.end() && found->fenced && found->content != content_of(registers, bytes)) lacks = "that have changed since the last matrix_fence";
-  if (lacks != nullptr)
-    fault(thread, cat("matrix_multiply is given registers ", lacks));
+  if (!state.fenced)
+    lacks = "that no matrix_fence has preceded";
+  else if (found != state.registers.end() && found->handed_back)
+    lacks = "that a matrix_wait has handed back, with no matrix_fence since";
+  else if (found != state.registers.end() && found->fenced && found->content != content_of(registers, bytes))
+    lacks = "that have changed since the last matrix_fence";
+  if (lacks != nullptr) fault(thread, cat("matrix_multiply is given registers ", lacks));
   if (found == state.registers.end()) state.registers.push_back({registers, bytes});
 }
 
@@ -160,17 +182,22 @@ void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
     if (operation.known != known) monitor_.join(thread, operation.access, operation.read);
   } else {
     const tj_model_matrix& instruction = operation.instruction;
-    operation.access = monitor_.begin(thread, Access::By::matrix, false, agent_, static_cast<Order::Time>(threads_[thread.in_group()].issued + 1));
-    if (!operation.left_in_registers) read(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
+    operation.access = monitor_.begin(thread, Access::By::matrix, false, agent_,
+                                      static_cast<Order::Time>(threads_[thread.in_group()].issued + 1));
+    if (!operation.left_in_registers)
+      read(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
     read(thread, operation, instruction.descriptor_b, instruction.columns, instruction.transpose_b != 0);
   }
   // What threads have written each one knows in its own way.
   const auto by_thread = [&](Shadow::Id id) { return monitor_.at(id).by == Access::By::thread; };
-  operation.known = std::any_of(operation.read.writers.begin(), operation.read.writers.end(), by_thread) ? nullptr : known;
+  operation.known =
+      std::any_of(operation.read.writers.begin(), operation.read.writers.end(), by_thread) ? nullptr : known;
 }
 
 void MatrixUnit::read(const Thread& thread, Operation& operation, std::uint64_t descriptor, int count, bool mn_major) {
-  read_operand(monitor_, shared_, thread, operation.access, {MatrixOperand::decode(descriptor), descriptor, operation.instruction.element, count, mn_major}, operation.read);
+  read_operand(monitor_, shared_, thread, operation.access,
+               {MatrixOperand::decode(descriptor), descriptor, operation.instruction.element, count, mn_major},
+               operation.read);
 }
 
 void MatrixUnit::commit(Thread& thread) {
@@ -178,7 +205,8 @@ void MatrixUnit::commit(Thread& thread) {
   state.groups.push_back(state.issued);
 }
 
-// ---- execution ------------------------------------------------------------------------------------------------------------
+// ---- execution
+// ------------------------------------------------------------------------------------------------------------
 
 std::size_t MatrixUnit::ready() const {
   const std::size_t next = static_cast<std::size_t>(executed_ - first_);
@@ -188,7 +216,8 @@ std::size_t MatrixUnit::ready() const {
 void MatrixUnit::load_left(const Operation& operation) {
   const tj_model_matrix& instruction = operation.instruction;
   if (operation.left_in_registers)
-    return load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element, left_.data());
+    return load_fragments(reinterpret_cast<const std::uint32_t(*)[4]>(operation.left.data()), instruction.element,
+                          left_.data());
   const MatrixOperand operand = MatrixOperand::decode(instruction.descriptor_a);
   if (!instruction.transpose_a) return load_k_major(shared_, operand, instruction.element, kMatrixRows, left_.data());
   load_mn_major(shared_, operand, instruction.element, kMatrixRows, transposed_.data());
@@ -216,7 +245,8 @@ void MatrixUnit::load_operands(const Operation& operation) {
     side = "right";
     load_right(operation);
   } catch (const Error& e) {
-    fault(cat("block ", scheduler_.thread(0).self.block, ", warpgroup ", group_, ", matrix instruction ", executed_, ", ", side, " operand: ", e.message));
+    fault(cat("block ", scheduler_.thread(0).self.block, ", warpgroup ", group_, ", matrix instruction ", executed_,
+              ", ", side, " operand: ", e.message));
   }
 }
 
@@ -228,12 +258,14 @@ void MatrixUnit::complete(std::size_t) {
   const auto product = operation.instruction.element == TJ_MODEL_E4M3 ? multiply_e4m3 : multiply;
   product(left_.data(), right_.data(), sums.data(), operation.instruction.columns);
   ++executed_;
-  const auto done = std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.until > executed_; });
+  const auto done =
+      std::partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.until > executed_; });
   for (auto w = done; w != waiting_.end(); ++w) scheduler_.wake(*w->thread);
   waiting_.erase(done, waiting_.end());
 }
 
-// ---- completion -------------------------------------------------------------------------------------------------------------
+// ---- completion
+// -------------------------------------------------------------------------------------------------------------
 
 void MatrixUnit::wait(Thread& thread, int site, int pending) {
   ThreadState& state = threads_[thread.in_group()];
@@ -254,7 +286,8 @@ void MatrixUnit::retire(Thread& thread, std::uint64_t until) {
   while (!state.owned.empty() && state.owned.front().operation < until) {
     const Owned owned = state.owned.front();
     state.owned.pop_front();
-    const bool last = std::none_of(state.owned.begin(), state.owned.end(), [&](const Owned& later) { return later.d == owned.d; });
+    const bool last =
+        std::none_of(state.owned.begin(), state.owned.end(), [&](const Owned& later) { return later.d == owned.d; });
     retire_one(thread, owned, last);
     ++at(owned.operation).retired;
   }
@@ -272,12 +305,14 @@ void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_
     return node.empty() ? node : cat("; it was issued in node ", node, ", iteration ", owned.iteration);
   };
   if (owned.a != nullptr && std::memcmp(operation.left[place].data(), owned.a, sizeof(operation.left[place])) != 0)
-    fault(thread, cat("registers of a matrix instruction's left operand changed between its issue and its wait", issued()));
+    fault(thread,
+          cat("registers of a matrix instruction's left operand changed between its issue and its wait", issued()));
   if (!last_of_chain) return;
   for (Registers& each : threads_[place].registers)
     if (each.at == owned.d) each.handed_back = true;
   const int columns = operation.instruction.columns;
-  if (!in_flight(owned.d, columns / 2)) fault(thread, cat("accumulators of a matrix instruction changed between its issue and its wait", issued()));
+  if (!in_flight(owned.d, columns / 2))
+    fault(thread, cat("accumulators of a matrix instruction changed between its issue and its wait", issued()));
   for (int i = 0; i < columns / 2; ++i) {
     const AccumulatorPlace from = accumulator_place(place, i);
     owned.d[i] = operation.sums->values[static_cast<std::size_t>(from.row * columns + from.column)];
@@ -286,7 +321,9 @@ void MatrixUnit::retire_one(const Thread& thread, const Owned& owned, bool last_
 
 bool MatrixUnit::under_way(const Thread& thread, const std::string& node, int iteration) const {
   const auto& owned = threads_[thread.in_group()].owned;
-  return std::any_of(owned.begin(), owned.end(), [&](const Owned& each) { return each.iteration == iteration && monitor_.node(each.call, thread) == node; });
+  return std::any_of(owned.begin(), owned.end(), [&](const Owned& each) {
+    return each.iteration == iteration && monitor_.node(each.call, thread) == node;
+  });
 }
 
 void MatrixUnit::ended(const Thread& thread) const {

@@ -1,8 +1,8 @@
 // The matrix unit of one warpgroup: instructions are issued, run later in order, and show their results at a wait.
 //
-// Decides who owns which registers meanwhile: from issue to the wait that covers the instruction, a thread's accumulators
-// hold a NaN pattern and its left-operand registers must not change. Does not decide when an instruction runs.
-// Invariant: an instruction runs once, after all 128 threads have issued it alike.
+// Decides who owns which registers meanwhile: from issue to the wait that covers the instruction, a thread's
+// accumulators hold a NaN pattern and its left-operand registers must not change. Does not decide when an instruction
+// runs. Invariant: an instruction runs once, after all 128 threads have issued it alike.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ namespace tj::launch::model {
 
 class MatrixUnit final : public AsyncUnit {
  public:
-  MatrixUnit(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor, unsigned group) : scheduler_(scheduler), shared_(shared), monitor_(monitor), group_(group) {}
+  MatrixUnit(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor, unsigned group)
+      : scheduler_(scheduler), shared_(shared), monitor_(monitor), group_(group) {}
   void reset();
 
   /// All throw tj::Error(model_fault) for misuse.
@@ -55,9 +56,9 @@ class MatrixUnit final : public AsyncUnit {
     std::shared_ptr<Accumulators> sums;
     std::vector<std::array<std::uint32_t, 4>> left;  ///< of each thread
     unsigned issued = 0, retired = 0;
-    Shadow::Id access = 0;             ///< its reads of shared memory
-    Shadow::Reading read;              ///< what its reads met
-    const void* known = nullptr;       ///< the knowledge that was found to suffice last
+    Shadow::Id access = 0;        ///< its reads of shared memory
+    Shadow::Reading read;         ///< what its reads met
+    const void* known = nullptr;  ///< the knowledge that was found to suffice last
   };
   struct Owned {  ///< registers of one thread that an operation uses
     std::uint64_t operation;
@@ -65,13 +66,14 @@ class MatrixUnit final : public AsyncUnit {
     const unsigned* a;
     int call, iteration;  ///< where it was issued
   };
-  /// Registers that instructions have been given: a fence must follow what the thread does with them, before they are given again.
+  /// Registers that instructions have been given: a fence must follow what the thread does with them, before they are
+  /// given again.
   struct Registers {
     const void* at;
     std::size_t bytes;
-    bool handed_back = false;     ///< by a wait, since the last fence
-    bool fenced = false;          ///< since they are known
-    std::uint64_t content = 0;    ///< a hash, at the last fence
+    bool handed_back = false;   ///< by a wait, since the last fence
+    bool fenced = false;        ///< since they are known
+    std::uint64_t content = 0;  ///< a hash, at the last fence
   };
   struct ThreadState {
     bool fenced = false;  ///< ever
@@ -82,7 +84,8 @@ class MatrixUnit final : public AsyncUnit {
   };
 
   Operation& operation_at(Thread& thread, const tj_model_matrix& instruction, const Owned* chain);
-  void check_alike(const Thread& thread, const Operation& operation, const tj_model_matrix& instruction, const Owned* chain) const;
+  void check_alike(const Thread& thread, const Operation& operation, const tj_model_matrix& instruction,
+                   const Owned* chain) const;
   void take(const Thread& thread, Operation& operation, const tj_model_matrix& instruction, bool chained);
   void retire(Thread& thread, std::uint64_t until);
   void retire_one(const Thread& thread, const Owned& owned, bool last_of_chain);

@@ -20,11 +20,13 @@ constexpr std::uint32_t kChunkBytes = 16;
 
 TJ_VECTOR __m256 eight_floats(const void* from, tj_model_element element) {
   const __m128i bits = _mm_loadu_si128(static_cast<const __m128i*>(from));
-  return element == TJ_MODEL_F16 ? _mm256_cvtph_ps(bits) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  return element == TJ_MODEL_F16 ? _mm256_cvtph_ps(bits)
+                                 : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
 // 16 bytes of elements at a window address, which is where they would lie without swizzle.
-TJ_VECTOR void load_chunk(SharedMemory& shared, std::uint32_t address, std::uint32_t swizzle_bytes, tj_model_element element, float* out) {
+TJ_VECTOR void load_chunk(SharedMemory& shared, std::uint32_t address, std::uint32_t swizzle_bytes,
+                          tj_model_element element, float* out) {
   const std::byte* from = shared.at(swizzled(address, swizzle_bytes), 16, "a matrix operand's read");
   if (element == TJ_MODEL_E4M3) {
     for (std::uint32_t i = 0; i < kChunkBytes; ++i) out[i] = e4m3_to_float(static_cast<std::uint8_t>(from[i]));
@@ -50,7 +52,8 @@ MatrixOperand MatrixOperand::decode(std::uint64_t descriptor) {
   // Bits 49-51 are a base offset, needed only where a swizzle pattern does not begin at a multiple of its size.
   constexpr std::uint64_t kKnown = 0x3fffull | 0x3fffull << 16 | 0x3fffull << 32 | 3ull << 62;
   if ((descriptor & ~kKnown) != 0)
-    fault(support::cat("matrix descriptor ", hex(descriptor), " has bits set that the model does not know: ", hex(descriptor & ~kKnown)));
+    fault(support::cat("matrix descriptor ", hex(descriptor),
+                       " has bits set that the model does not know: ", hex(descriptor & ~kKnown)));
   return {field(0), field(16), field(32), kSwizzle[descriptor >> 62]};
 }
 
@@ -65,7 +68,8 @@ void visit_k_major(const MatrixOperand& operand, tj_model_element element, int c
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const std::uint32_t step = operand.swizzle_bytes == 0 ? operand.leading_bytes : 16;
   for (int i = 0; i < count; ++i) {
-    const std::uint32_t row = operand.address + static_cast<std::uint32_t>(i / 8) * operand.stride_bytes + static_cast<std::uint32_t>(i % 8) * pitch;
+    const std::uint32_t row = operand.address + static_cast<std::uint32_t>(i / 8) * operand.stride_bytes +
+                              static_cast<std::uint32_t>(i % 8) * pitch;
     for (int c = 0; c < 2; ++c) visit(row + static_cast<std::uint32_t>(c) * step, i, c * chunk);
   }
 }
@@ -73,15 +77,18 @@ void visit_k_major(const MatrixOperand& operand, tj_model_element element, int c
 // The same of an MN-major one, where the 16 bytes are of columns from i on, of one k.
 template <class Visit>
 void visit_mn_major(const MatrixOperand& operand, int count, Visit&& visit) {
-  // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a stride
-  // offset apart. Without: blocks of 8 x 8, where the two offsets change their meaning.
+  // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a
+  // stride offset apart. Without: blocks of 8 x 8, where the two offsets change their meaning.
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const int width = static_cast<int>(pitch / kHalfBytes);
   const std::uint32_t across = operand.swizzle_bytes == 0 ? operand.stride_bytes : operand.leading_bytes;
   const std::uint32_t down = operand.swizzle_bytes == 0 ? operand.leading_bytes : operand.stride_bytes;
   for (int k = 0; k < kHalfDepth; ++k) {
-    const std::uint32_t row = operand.address + static_cast<std::uint32_t>(k / 8) * down + static_cast<std::uint32_t>(k % 8) * pitch;
-    for (int i = 0; i < count; i += kChunk) visit(row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kHalfBytes, i, k);
+    const std::uint32_t row =
+        operand.address + static_cast<std::uint32_t>(k / 8) * down + static_cast<std::uint32_t>(k % 8) * pitch;
+    for (int i = 0; i < count; i += kChunk)
+      visit(row + static_cast<std::uint32_t>(i / width) * across + static_cast<std::uint32_t>(i % width) * kHalfBytes,
+            i, k);
   }
 }
 
@@ -89,17 +96,27 @@ void visit_mn_major(const MatrixOperand& operand, int count, Visit&& visit) {
 
 void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
   const int depth = matrix_depth(element);
-  visit_k_major(operand, element, count, [&](std::uint32_t address, int i, int k) { load_chunk(shared, address, operand.swizzle_bytes, element, out + i * depth + k); });
+  visit_k_major(operand, element, count, [&](std::uint32_t address, int i, int k) {
+    load_chunk(shared, address, operand.swizzle_bytes, element, out + i * depth + k);
+  });
 }
 
-void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out) {
-  visit_mn_major(operand, count, [&](std::uint32_t address, int i, int k) { load_chunk(shared, address, operand.swizzle_bytes, element, out + k * count + i); });
+void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count,
+                   float* out) {
+  visit_mn_major(operand, count, [&](std::uint32_t address, int i, int k) {
+    load_chunk(shared, address, operand.swizzle_bytes, element, out + k * count + i);
+  });
 }
 
-void for_each_chunk(const MatrixOperand& operand, tj_model_element element, int count, bool mn_major, const std::function<void(int, std::uint32_t, std::uint32_t)>& visit) {
-  const auto swizzled_visit = [&](std::uint32_t address, int row, int) { visit(row, swizzled(address, operand.swizzle_bytes), kChunkBytes); };
-  if (mn_major) visit_mn_major(operand, count, swizzled_visit);
-  else visit_k_major(operand, element, count, swizzled_visit);
+void for_each_chunk(const MatrixOperand& operand, tj_model_element element, int count, bool mn_major,
+                    const std::function<void(int, std::uint32_t, std::uint32_t)>& visit) {
+  const auto swizzled_visit = [&](std::uint32_t address, int row, int) {
+    visit(row, swizzled(address, operand.swizzle_bytes), kChunkBytes);
+  };
+  if (mn_major)
+    visit_mn_major(operand, count, swizzled_visit);
+  else
+    visit_k_major(operand, element, count, swizzled_visit);
 }
 
 void load_fragments(const std::uint32_t (*registers)[4], tj_model_element element, float* out) {
@@ -132,7 +149,8 @@ TJ_VECTOR void multiply_rows(const float* a, const float* b, float* c, int colum
       for (int r = 0; r < kRows; ++r) sum[r] = _mm256_loadu_ps(c + (i + r) * columns + j);
       for (int k = 0; k < kHalfDepth; ++k) {
         const __m256 right = _mm256_loadu_ps(b + k * columns + j);
-        for (int r = 0; r < kRows; ++r) sum[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (i + r) * kHalfDepth + k), right, sum[r]);
+        for (int r = 0; r < kRows; ++r)
+          sum[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + (i + r) * kHalfDepth + k), right, sum[r]);
       }
       for (int r = 0; r < kRows; ++r) _mm256_storeu_ps(c + (i + r) * columns + j, sum[r]);
     }

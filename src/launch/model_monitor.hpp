@@ -1,7 +1,8 @@
 // Every access to a block's shared memory, held against what its thread may rely on.
 //
-// Decides what a faulty access is told as: who, where, after what, and which barrier is missing; and that a ring's own barriers order its slots. What order there is decides Order, what was
-// done to a byte Shadow. Invariant: knows accesses and syncs alone, never values; what it finds does not depend on the order of events.
+// Decides what a faulty access is told as: who, where, after what, and which barrier is missing; and that a ring's own
+// barriers order its slots. What order there is decides Order, what was done to a byte Shadow. Invariant: knows
+// accesses and syncs alone, never values; what it finds does not depend on the order of events.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,11 @@ struct Mbarrier;
 class Monitor {
  public:
   Monitor(Order& order_of_cluster, const Notes& notes, unsigned block_threads, unsigned warp_threads)
-      : order(order_of_cluster), notes_(notes), block_threads_(block_threads), warp_threads_(warp_threads), shadow_(order_of_cluster, warp_threads) {}
+      : order(order_of_cluster),
+        notes_(notes),
+        block_threads_(block_threads),
+        warp_threads_(warp_threads),
+        shadow_(order_of_cluster, warp_threads) {}
   /// For the block of that rank in its cluster.
   void reset(std::size_t bytes, unsigned rank);
   /// Its own, and those of the first block of its pair; of a block that is in none, its own.
@@ -32,14 +37,16 @@ class Monitor {
   void write(const Thread& thread, std::uint32_t address, std::uint32_t bytes);
 
   /// Something asynchronous that the thread issues; the agent's time may be set later, when it is known.
-  Shadow::Id begin(const Thread& thread, Access::By by, bool write, Order::Agent agent, Order::Time time, std::uint8_t swizzle_bytes = 0);
-  void read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading = nullptr);
+  Shadow::Id begin(const Thread& thread, Access::By by, bool write, Order::Agent agent, Order::Time time,
+                   std::uint8_t swizzle_bytes = 0);
+  void read(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes,
+            Shadow::Reading* reading = nullptr);
   void write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes);
   void set_time(Shadow::Id id, Order::Agent agent, Order::Time time);
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
-  /// Of tensor memory: the thread stores or has products put there (writes), or takes what is there. column: from the block's first. usable: what
-  /// the thread knew at its last tensor_after_sync.
-  /// Returns, of who fills a slot again, the ring and what its empty barrier alone has told.
+  /// Of tensor memory: the thread stores or has products put there (writes), or takes what is there. column: from the
+  /// block's first. usable: what the thread knew at its last tensor_after_sync. Returns, of who fills a slot again, the
+  /// ring and what its empty barrier alone has told.
   struct Told {
     const Notes::Ring* ring = nullptr;
     Order::Known known = nullptr;
@@ -62,7 +69,8 @@ class Monitor {
 
   /// "kernel x, ", or nothing where notes say nothing.
   std::string kernel() const;
-  /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster; without its lane where its warp did it together.
+  /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster; without its lane where its
+  /// warp did it together.
   std::string who(unsigned actor, int call, int iteration, bool together = false) const;
   std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
   /// "; arrivals here are of site 12 (role mma, steady: release ring k), ...", or nothing.
@@ -73,11 +81,14 @@ class Monitor {
  private:
   Shadow::Id ordinary(const Thread& thread, bool write);
   void check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
-  void check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes, Shadow::Reading* reading);
+  void check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes,
+                 Shadow::Reading* reading);
   void check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const;
   const Mbarrier* full_of(const Thread& thread, const Notes::Place& slot) const;
-  void check_told(const Thread& thread, Shadow::Id id, const Mbarrier& full, std::uint32_t address, std::uint32_t bytes) const;
-  /// Whether the thread works on this block's slots of the ring: it is of this block, or asks for the products of the pair.
+  void check_told(const Thread& thread, Shadow::Id id, const Mbarrier& full, std::uint32_t address,
+                  std::uint32_t bytes) const;
+  /// Whether the thread works on this block's slots of the ring: it is of this block, or asks for the products of the
+  /// pair.
   bool works_here(const Thread& thread, const Notes::Ring& ring) const;
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;

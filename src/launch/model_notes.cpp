@@ -13,7 +13,9 @@ using nlohmann::json;
 
 constexpr std::uint32_t kBarrierBytes = 8;
 
-std::vector<std::string> names(const json& from, const char* key) { return from.value(key, std::vector<std::string>{}); }
+std::vector<std::string> names(const json& from, const char* key) {
+  return from.value(key, std::vector<std::string>{});
+}
 
 Notes::Ring ring_of(const json& from) {
   Notes::Ring ring;
@@ -42,13 +44,19 @@ Notes read(const json& from) {
   notes.entry_registers = from.value("entry_registers", 0);
   for (const json& site : from.value("sites", json::array())) {
     const std::string text = site.value("text", "");
-    notes.sites[site.at("id")] = {site.value("kind", ""), text, site.value("node", ""), site.value("role", std::vector<int>{}), site.value("ring", -1), text.find("release ring") != std::string::npos};
+    notes.sites[site.at("id")] = {site.value("kind", ""), text,
+                                  site.value("node", ""), site.value("role", std::vector<int>{}),
+                                  site.value("ring", -1), text.find("release ring") != std::string::npos};
   }
   for (const json& role : from.value("roles", json::array()))
-    notes.roles.push_back({role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
+    notes.roles.push_back(
+        {role.value("name", ""), role.value("first_warp", 0u), role.value("warps", 0u), role.value("registers", 0)});
   for (const json& ring : from.value("rings", json::array())) notes.rings.push_back(ring_of(ring));
-  for (const json& call : from.value("calls", json::array())) notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{}), call.value("reads", std::vector<int>{}), call.value("writes", std::vector<int>{})};
-  for (const json& wait : from.value("waits", json::array())) notes.waits.push_back({wait.value("src", ""), wait.value("dst", ""), wait.value("distance", 0)});
+  for (const json& call : from.value("calls", json::array()))
+    notes.calls[call.at("id")] = {names(call, "nodes"), call.value("role", std::vector<int>{}),
+                                  call.value("reads", std::vector<int>{}), call.value("writes", std::vector<int>{})};
+  for (const json& wait : from.value("waits", json::array()))
+    notes.waits.push_back({wait.value("src", ""), wait.value("dst", ""), wait.value("distance", 0)});
   return notes;
 }
 
@@ -58,7 +66,8 @@ std::optional<Notes::Place> barrier_of(const Notes::Ring& ring, std::uint32_t of
   for (std::uint32_t member = 0; member < ring.members; ++member)
     for (const bool full : {true, false}) {
       const std::uint32_t first = (full ? ring.full : ring.empty) + member * stride;
-      if (offset >= first && offset < first + ring.slots * kBarrierBytes) return Notes::Place{&ring, (offset - first) / kBarrierBytes, member, full};
+      if (offset >= first && offset < first + ring.slots * kBarrierBytes)
+        return Notes::Place{&ring, (offset - first) / kBarrierBytes, member, full};
     }
   return std::nullopt;
 }
@@ -85,7 +94,8 @@ std::string Notes::node(int call, unsigned warp) const {
   if (found == calls.end() || found->second.nodes.empty()) return {};
   const Role* role = role_of(warp);
   for (std::size_t i = 0; i < found->second.nodes.size() && i < found->second.roles.size(); ++i)
-    if (role != nullptr && role == &roles[static_cast<std::size_t>(found->second.roles[i])]) return found->second.nodes[i];
+    if (role != nullptr && role == &roles[static_cast<std::size_t>(found->second.roles[i])])
+      return found->second.nodes[i];
   return found->second.nodes.front();
 }
 
@@ -96,16 +106,22 @@ std::string Notes::site(int id) const {
 
 bool Notes::reads(int call, const Ring& ring) const {
   const auto found = calls.find(call);
-  return found != calls.end() && std::any_of(found->second.reads.begin(), found->second.reads.end(), [&](int read) { return &rings.at(static_cast<std::size_t>(read)) == &ring; });
+  return found != calls.end() && std::any_of(found->second.reads.begin(), found->second.reads.end(), [&](int read) {
+           return &rings.at(static_cast<std::size_t>(read)) == &ring;
+         });
 }
 
 std::vector<int> Notes::givers(const Place& barrier) const {
   const std::vector<std::string>& of = barrier.full ? barrier.ring->producers : barrier.ring->consumers;
-  const auto gives = [&](int role) { return std::find(of.begin(), of.end(), roles.at(static_cast<std::size_t>(role)).name) != of.end(); };
+  const auto gives = [&](int role) {
+    return std::find(of.begin(), of.end(), roles.at(static_cast<std::size_t>(role)).name) != of.end();
+  };
   std::vector<int> ids;
   for (const auto& [id, site] : sites) {
-    const bool arrives = (site.kind == "arrive" && site.hands_back != barrier.full) || (site.kind == "expect" && barrier.full);
-    const bool here = site.ring >= 0 && static_cast<std::size_t>(site.ring) < rings.size() && &rings[static_cast<std::size_t>(site.ring)] == barrier.ring;
+    const bool arrives =
+        (site.kind == "arrive" && site.hands_back != barrier.full) || (site.kind == "expect" && barrier.full);
+    const bool here = site.ring >= 0 && static_cast<std::size_t>(site.ring) < rings.size() &&
+                      &rings[static_cast<std::size_t>(site.ring)] == barrier.ring;
     if (arrives && here && std::any_of(site.roles.begin(), site.roles.end(), gives)) ids.push_back(id);
   }
   return ids;
@@ -113,7 +129,8 @@ std::vector<int> Notes::givers(const Place& barrier) const {
 
 std::optional<Notes::Place> Notes::slot_at(std::uint32_t offset) const {
   for (const Ring& ring : rings)
-    if (ring.slot_bytes > 0 && offset >= ring.data && offset < ring.data + ring.members * ring.slots * ring.slot_bytes) {
+    if (ring.slot_bytes > 0 && offset >= ring.data &&
+        offset < ring.data + ring.members * ring.slots * ring.slot_bytes) {
       const std::uint32_t slot = (offset - ring.data) / ring.slot_bytes;
       return Place{&ring, slot % ring.slots, slot / ring.slots};
     }
@@ -127,7 +144,8 @@ std::optional<Notes::Place> Notes::columns_at(int call, bool fills, std::uint32_
     const Ring& ring = rings.at(static_cast<std::size_t>(index));
     for (std::uint32_t member = 0; ring.slot_columns > 0 && member < ring.members; ++member) {
       const std::uint32_t begin = ring.column + member * ring.member_columns;
-      if (column >= begin && column < begin + ring.slots * ring.slot_columns) return Place{&ring, (column - begin) / ring.slot_columns, member};
+      if (column >= begin && column < begin + ring.slots * ring.slot_columns)
+        return Place{&ring, (column - begin) / ring.slot_columns, member};
     }
   }
   return std::nullopt;

@@ -1,7 +1,7 @@
 // What codegen says of a unit for reports about it: its sites, roles, rings and nodes by name.
 //
-// Decides how a number of the unit becomes a name. A unit without notes, such as one written by hand, has numbers alone. Format: TJ_NOTES in
-// kernel_templates/model/README.md. Invariant: nothing here changes what a kernel does.
+// Decides how a number of the unit becomes a name. A unit without notes, such as one written by hand, has numbers
+// alone. Format: TJ_NOTES in kernel_templates/model/README.md. Invariant: nothing here changes what a kernel does.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Notes {
   struct Site {
     std::string kind, text, node;
     std::vector<int> roles;
-    int ring = -1;  ///< of rings
+    int ring = -1;            ///< of rings
     bool hands_back = false;  ///< an arrival that says empty; else it says full
   };
   struct Role {
@@ -27,9 +27,11 @@ struct Notes {
   };
   struct Ring {
     std::string value;
-    std::uint32_t slots = 1, slot_bytes = 0, data = 0, full = 0, empty = 0;  ///< offsets in the block's shared memory; full 0: no barriers
-    std::uint32_t column = 0, slot_columns = 0, member_columns = 0;  ///< of one in tensor memory: counted from the block's first column
-    std::uint32_t members = 1;  ///< rings of this kind, one behind the other, for roles of a family
+    std::uint32_t slots = 1, slot_bytes = 0, data = 0, full = 0,
+                  empty = 0;  ///< offsets in the block's shared memory; full 0: no barriers
+    std::uint32_t column = 0, slot_columns = 0,
+                  member_columns = 0;  ///< of one in tensor memory: counted from the block's first column
+    std::uint32_t members = 1;         ///< rings of this kind, one behind the other, for roles of a family
     bool filled_once = false, barriers = false;
     bool full_of_pair = false, empty_of_pair = false;  ///< that barrier counts in the first block of a pair, for both
     bool of_pair() const { return full_of_pair || empty_of_pair; }
@@ -40,7 +42,8 @@ struct Notes {
     std::vector<int> roles;
     std::vector<int> reads, writes;  ///< of rings
   };
-  struct Wait {  ///< node `dst` of an iteration needs what the matrix unit did for node `src`, `distance` iterations before
+  struct Wait {  ///< node `dst` of an iteration needs what the matrix unit did for node `src`, `distance` iterations
+                 ///< before
     std::string src, dst;
     int distance = 0;
   };
@@ -59,7 +62,8 @@ struct Notes {
   std::string site(int id) const;
   /// Does the node take what others have filled the ring with?
   bool reads(int call, const Ring& ring) const;
-  /// The sites that arrive at a ring's barrier, by their ids: those of its readers that hand back, or of its writers that publish or announce.
+  /// The sites that arrive at a ring's barrier, by their ids: those of its readers that hand back, or of its writers
+  /// that publish or announce.
   std::vector<int> givers(const Place& barrier) const;
   std::optional<Place> slot_at(std::uint32_t offset) const;
   /// The slot of tensor memory that a node has there, of a ring that it reads, or fills.

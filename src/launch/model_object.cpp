@@ -21,7 +21,9 @@ using support::fail;
 
 void require_cpu() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;
-  fail(Stage::load, Code::unsupported, "the CPU model's units are built for x86-64-v3 (AVX2, FMA, F16C), which this CPU does not have; run on another machine or use a GPU");
+  fail(Stage::load, Code::unsupported,
+       "the CPU model's units are built for x86-64-v3 (AVX2, FMA, F16C), which this CPU does not have; run on another "
+       "machine or use a GPU");
 }
 
 bool write_all(int file, std::string_view bytes) {
@@ -35,7 +37,8 @@ bool write_all(int file, std::string_view bytes) {
 }
 
 // No file system is involved, so none that is mounted noexec can be in the way.
-std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, support::FileDescriptor& memory, std::string& problem) {
+std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, support::FileDescriptor& memory,
+                                                        std::string& problem) {
   memory = support::FileDescriptor(::memfd_create("tilejit-unit", MFD_CLOEXEC));
   if (!memory || !write_all(memory.get(), bytes)) {
     problem = cat("memfd_create: ", support::errno_text(errno));
@@ -54,7 +57,8 @@ std::shared_ptr<support::DynamicLibrary> open_from_disk(std::string_view bytes, 
   const std::string file = directory + "/unit.so";
   std::string reason;
   std::shared_ptr<support::DynamicLibrary> library;
-  if (support::write_file_atomically(file, bytes, 0700, &reason)) library = support::DynamicLibrary::open_first({file}, &reason);
+  if (support::write_file_atomically(file, bytes, 0700, &reason))
+    library = support::DynamicLibrary::open_first({file}, &reason);
   if (!library) problem += "\n" + reason;
   ::unlink(file.c_str());
   ::rmdir(directory.c_str());
@@ -69,14 +73,22 @@ Object::Object(std::string_view bytes, const std::string& symbol, const tj_model
   library_ = open_in_memory(bytes, memory_, problem);
   if (!library_) library_ = open_from_disk(bytes, problem);
   if (!library_)
-    fail(Stage::load, Code::unsupported, "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that is not noexec", problem);
+    fail(Stage::load, Code::unsupported,
+         "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that "
+         "is not noexec",
+         problem);
   kernel_ = static_cast<const tj_model_kernel*>(library_->symbol((symbol + TJ_MODEL_SUFFIX).c_str()));
-  if (kernel_ == nullptr) fail(Stage::load, Code::unsupported, cat("the unit's shared object has no kernel \"", symbol, "\"; clear the kernel cache"));
+  if (kernel_ == nullptr)
+    fail(Stage::load, Code::unsupported,
+         cat("the unit's shared object has no kernel \"", symbol, "\"; clear the kernel cache"));
   if (kernel_->version != TJ_MODEL_ABI_VERSION)
     fail(Stage::load, Code::unsupported,
-         cat("the unit was made for version ", kernel_->version, " of the model, this is ", TJ_MODEL_ABI_VERSION, "; clear the kernel cache"));
+         cat("the unit was made for version ", kernel_->version, " of the model, this is ", TJ_MODEL_ABI_VERSION,
+             "; clear the kernel cache"));
   if (kernel_->warp_threads != kWarpThreads && kernel_->warp_threads != kMaxWarpThreads)
-    fail(Stage::load, Code::unsupported, cat("the unit has warps of ", kernel_->warp_threads, " threads; the model has warps of ", kWarpThreads, " and ", kMaxWarpThreads, "; clear the kernel cache"));
+    fail(Stage::load, Code::unsupported,
+         cat("the unit has warps of ", kernel_->warp_threads, " threads; the model has warps of ", kWarpThreads,
+             " and ", kMaxWarpThreads, "; clear the kernel cache"));
   kernel_->bind(&api);
 }
 

@@ -16,7 +16,8 @@ namespace tj::launch::model {
 
 class Object {
  public:
-  /// Throws tj::Error(load): the loader's reason, a missing symbol, another ABI version, or a CPU that lacks what units use.
+  /// Throws tj::Error(load): the loader's reason, a missing symbol, another ABI version, or a CPU that lacks what units
+  /// use.
   Object(std::string_view bytes, const std::string& symbol, const tj_model_api& api);
 
   const tj_model_kernel& kernel() const noexcept { return *kernel_; }

@@ -1,7 +1,7 @@
 // What a matrix instruction reads of shared memory, held against what its thread may rely on.
 //
-// Decides which bytes an operand is, that they are inside and written, and that the copy which brought them had the descriptor's swizzle. Does not
-// decide when the instruction runs, nor its arithmetic.
+// Decides which bytes an operand is, that they are inside and written, and that the copy which brought them had the
+// descriptor's swizzle. Does not decide when the instruction runs, nor its arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct OperandRead {
 };
 
 /// Adds what the read meets to `met`. Throws tj::Error(model_fault).
-void read_operand(Monitor& monitor, SharedMemory& shared, const Thread& thread, Shadow::Id access, const OperandRead& read, Shadow::Reading& met);
+void read_operand(Monitor& monitor, SharedMemory& shared, const Thread& thread, Shadow::Id access,
+                  const OperandRead& read, Shadow::Reading& met);
 
 }  // namespace tj::launch::model

@@ -39,7 +39,8 @@ void Order::reset() {
 
 template <class Make>
 Order::Known Order::joined(const Known& a, const Known& b, std::uint64_t detail, Make&& make) {
-  const std::uint64_t key = (reinterpret_cast<std::uintptr_t>(a.get()) >> 4) * 31 + (reinterpret_cast<std::uintptr_t>(b.get()) >> 4) * 17 + detail * 0x9e3779b97f4a7c15ull;
+  const std::uint64_t key = (reinterpret_cast<std::uintptr_t>(a.get()) >> 4) * 31 +
+                            (reinterpret_cast<std::uintptr_t>(b.get()) >> 4) * 17 + detail * 0x9e3779b97f4a7c15ull;
   Join& join = joins_[(key ^ key >> 20) % kJoins];
   if (join.result == nullptr || join.a != a || join.b != b || join.detail != detail) join = {a, b, make(), detail};
   return join.result;
@@ -99,18 +100,19 @@ void Order::observe(unsigned thread, Agent agent, Time until) {
 Order::Known Order::raised(const Known& known, Section from, Section to) {
   if (known->empty()) return known;
   // Sections as detail: no agent's time is that small with agent 0's place kept free.
-  return joined(known, known, (static_cast<std::uint64_t>(from) << 8 | static_cast<std::uint64_t>(to)) + 1, [&]() -> Known {
-    Clock clock = *known;
-    if (clock.size() < place(Agent{0})) clock.resize(place(Agent{0}));
-    bool changed = false;
-    for (unsigned i = 0; i < threads_; ++i) {
-      Time& raised = clock[place(to, i)];
-      const Time least = clock[place(from, i)];
-      changed = changed || least > raised;
-      raised = std::max(raised, least);
-    }
-    return changed ? std::make_shared<const Clock>(std::move(clock)) : known;
-  });
+  return joined(known, known, (static_cast<std::uint64_t>(from) << 8 | static_cast<std::uint64_t>(to)) + 1,
+                [&]() -> Known {
+                  Clock clock = *known;
+                  if (clock.size() < place(Agent{0})) clock.resize(place(Agent{0}));
+                  bool changed = false;
+                  for (unsigned i = 0; i < threads_; ++i) {
+                    Time& raised = clock[place(to, i)];
+                    const Time least = clock[place(from, i)];
+                    changed = changed || least > raised;
+                    raised = std::max(raised, least);
+                  }
+                  return changed ? std::make_shared<const Clock>(std::move(clock)) : known;
+                });
 }
 
 void Order::proxy_fence(unsigned thread) {
@@ -135,8 +137,6 @@ bool Order::knows(unsigned thread, Section section, unsigned of, Time time) cons
   return at < own.known->size() && (*own.known)[at] >= time;
 }
 
-bool Order::knows(unsigned thread, Agent agent, Time time) const {
-  return knows(own_[thread].known, agent, time);
-}
+bool Order::knows(unsigned thread, Agent agent, Time time) const { return knows(own_[thread].known, agent, time); }
 
 }  // namespace tj::launch::model

@@ -1,8 +1,10 @@
-// Who knows what has happened: the happens-before order of a cluster's threads and of what works beside them, by vector clocks.
+// Who knows what has happened: the happens-before order of a cluster's threads and of what works beside them, by vector
+// clocks.
 //
-// Decides what a thread may rely on: of every thread the accesses that it has learned are done, in four senses (Section), and of every
-// asynchronous agent (a barrier's phases, a matrix unit, a thread's copies or stores) the time up to which its work is done. Knows no
-// address and no barrier. Not thread safe. Invariant: a Known never changes; a thread's only grows.
+// Decides what a thread may rely on: of every thread the accesses that it has learned are done, in four senses
+// (Section), and of every asynchronous agent (a barrier's phases, a matrix unit, a thread's copies or stores) the time
+// up to which its work is done. Knows no address and no barrier. Not thread safe. Invariant: a Known never changes; a
+// thread's only grows.
 #pragma once
 
 #include <array>
@@ -64,8 +66,12 @@ class Order {
   bool knows(unsigned thread, Agent agent, Time time) const;
   /// What the thread knows of others now, to be asked later.
   const Known& known(unsigned thread) const { return own_[thread].known; }
-  bool knows(const Known& known, Agent agent, Time time) const { return known != nullptr && place(agent) < known->size() && (*known)[place(agent)] >= time; }
-  bool knows(const Known& known, Section section, unsigned of, Time time) const { return known != nullptr && place(section, of) < known->size() && (*known)[place(section, of)] >= time; }
+  bool knows(const Known& known, Agent agent, Time time) const {
+    return known != nullptr && place(agent) < known->size() && (*known)[place(agent)] >= time;
+  }
+  bool knows(const Known& known, Section section, unsigned of, Time time) const {
+    return known != nullptr && place(section, of) < known->size() && (*known)[place(section, of)] >= time;
+  }
   /// Equal for two threads: what they know of all others is the same.
   const void* identity(unsigned thread) const { return own_[thread].known.get(); }
 
@@ -81,7 +87,9 @@ class Order {
   };
   static constexpr std::size_t kJoins = 256;
 
-  std::size_t place(Section section, unsigned thread) const { return static_cast<std::size_t>(section) * threads_ + thread; }
+  std::size_t place(Section section, unsigned thread) const {
+    return static_cast<std::size_t>(section) * threads_ + thread;
+  }
   std::size_t place(Agent agent) const { return std::size_t{kSections} * threads_ + agent; }
   template <class Make>
   Known joined(const Known& a, const Known& b, std::uint64_t detail, Make&& make);

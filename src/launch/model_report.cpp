@@ -22,31 +22,46 @@ std::string mbarrier_text(const Block& block, const Wait& wait) {
   const Mbarrier* barrier = block.mbarriers.find(wait.object);
   if (barrier == nullptr) return text;
   text += cat(": in phase ", barrier->phase, ", ", barrier->lacks());
-  if (barrier->pending == barrier->arrivals && barrier->phase > 0 && barrier->bytes == 0) text += ", nothing of this phase has come";
+  if (barrier->pending == barrier->arrivals && barrier->phase > 0 && barrier->bytes == 0)
+    text += ", nothing of this phase has come";
   return text;
 }
 
 std::string matrix_text(const Block& block, const Thread& thread) {
   const MatrixUnit::Progress progress = block.matrix[thread.group()]->progress(thread);
-  return cat("matrix unit of warpgroup ", thread.group(), ", at most ", thread.wait.detail, " groups pending: issued ", progress.issued,
-             ", by all 128 threads ", progress.complete_issues, ", done ", progress.executed);
+  return cat("matrix unit of warpgroup ", thread.group(), ", at most ", thread.wait.detail, " groups pending: issued ",
+             progress.issued, ", by all 128 threads ", progress.complete_issues, ", done ", progress.executed);
 }
 
 std::string wait_text(const Block& block, const Thread& thread) {
   const Wait& wait = thread.wait;
   switch (wait.kind) {
-    case WaitKind::none: return "runnable";
-    case WaitKind::block: return cat("block_sync: ", block.named.at(0).arrived, " of ", wait.detail, " threads have come");
-    case WaitKind::warp: return "the other lanes of the warp";
-    case WaitKind::named: return cat("named barrier ", wait.object, ": ", block.named.at(wait.object).arrived, " of ", wait.detail, " threads have come");
-    case WaitKind::mbarrier: return mbarrier_text(block, wait);
-    case WaitKind::cluster: return cat("cluster_sync: ", block.cluster.arrived());
-    case WaitKind::matrix: return matrix_text(block, thread);
-    case WaitKind::registers: return cat(wait.detail, " more registers a thread; the block's other threads have given back ", block.registers.free(), " in all");
-    case WaitKind::copies: return cat("its copies, at most ", wait.detail, " groups pending");
-    case WaitKind::tensor: return block.tensor.shortage(wait.object);
-    case WaitKind::tensor_pair: return block.tensor.other_of_pair();
-    case WaitKind::store: return cat("its bulk stores, at most ", wait.detail, " groups pending");
+    case WaitKind::none:
+      return "runnable";
+    case WaitKind::block:
+      return cat("block_sync: ", block.named.at(0).arrived, " of ", wait.detail, " threads have come");
+    case WaitKind::warp:
+      return "the other lanes of the warp";
+    case WaitKind::named:
+      return cat("named barrier ", wait.object, ": ", block.named.at(wait.object).arrived, " of ", wait.detail,
+                 " threads have come");
+    case WaitKind::mbarrier:
+      return mbarrier_text(block, wait);
+    case WaitKind::cluster:
+      return cat("cluster_sync: ", block.cluster.arrived());
+    case WaitKind::matrix:
+      return matrix_text(block, thread);
+    case WaitKind::registers:
+      return cat(wait.detail, " more registers a thread; the block's other threads have given back ",
+                 block.registers.free(), " in all");
+    case WaitKind::copies:
+      return cat("its copies, at most ", wait.detail, " groups pending");
+    case WaitKind::tensor:
+      return block.tensor.shortage(wait.object);
+    case WaitKind::tensor_pair:
+      return block.tensor.other_of_pair();
+    case WaitKind::store:
+      return cat("its bulk stores, at most ", wait.detail, " groups pending");
   }
   return "?";
 }
@@ -88,7 +103,8 @@ void fault(const Thread& thread, const std::string& message) {
   if (thread.block != nullptr) {
     const Notes& notes = *thread.block->launch.notes;
     if (const Notes::Role* role = notes.role_of(thread.warp())) who += ", role " + role->name;
-    if (const std::string node = notes.node(thread.call, thread.warp()); !node.empty()) who += cat(", in or after node ", node, ", iteration ", thread.iteration);
+    if (const std::string node = notes.node(thread.call, thread.warp()); !node.empty())
+      who += cat(", in or after node ", node, ", iteration ", thread.iteration);
   }
   fault(cat(who, ": ", message));
 }
@@ -112,8 +128,10 @@ std::string waiting_report(const Block& block) {
   out << "step " << block.scheduler.step() << ", block " << block.scheduler.thread(0).self.block << '\n';
   for (const auto& [key, lanes] : groups) {
     out << who(block, lanes) << ": ";
-    if (key.first == "runnable") out << "runnable\n";
-    else out << "waits since step " << since[key] << " for " << key.first << key.second << '\n';
+    if (key.first == "runnable")
+      out << "runnable\n";
+    else
+      out << "waits since step " << since[key] << " for " << key.first << key.second << '\n';
   }
   out << ended << " of " << block.scheduler.size() << " threads have ended\n";
   return out.str();

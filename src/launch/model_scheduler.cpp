@@ -75,7 +75,8 @@ bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<v
   if (runnable_warps_ == 0) return false;
   // What one warp does long after the others shows who does not wait for it.
   constexpr std::uint64_t kStarvation = 256;
-  const std::uint32_t others = runnable_warps_ & ~starved_, warps = others == 0 || random() % kStarvation == 0 ? runnable_warps_ : others;
+  const std::uint32_t others = runnable_warps_ & ~starved_,
+                      warps = others == 0 || random() % kStarvation == 0 ? runnable_warps_ : others;
   run_warp(nth_bit(warps, static_cast<unsigned>(random() % static_cast<unsigned>(std::popcount(warps)))), ended);
   return true;
 }

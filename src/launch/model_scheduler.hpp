@@ -1,8 +1,8 @@
 // Who runs next: warps and asynchronous completions, in an order drawn from a seed.
 //
 // Decides the interleaving only; it does not know why a thread waits. Not thread safe: one OS thread runs a block.
-// Invariant: equal seeds and equal kernels give equal runs; the lanes of the chosen warp run in order, each until it waits,
-// so that a rendezvous of a warp costs one switch a lane.
+// Invariant: equal seeds and equal kernels give equal runs; the lanes of the chosen warp run in order, each until it
+// waits, so that a rendezvous of a warp costs one switch a lane.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,8 @@ class Scheduler {
   /// Every thread at its beginning.
   void start(std::uint64_t seed, Fiber::Entry entry);
   unsigned alive() const noexcept { return alive_; }  ///< threads that have not ended
-  /// One turn of a warp or one completion; false when no thread can run and nothing is under way. Rethrows what a thread
-  /// raised. `ended` is called for each thread that ends.
+  /// One turn of a warp or one completion; false when no thread can run and nothing is under way. Rethrows what a
+  /// thread raised. `ended` is called for each thread that ends.
   bool step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended);
 
   /// From inside a thread: until somebody wakes it.
@@ -63,7 +63,8 @@ class Scheduler {
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<std::uint64_t> runnable_lanes_;  // of each warp
   std::uint32_t runnable_warps_ = 0;
-  std::uint32_t starved_ = 0;  // warps that hardly run while others can: one in a launch of four, a warpgroup in another of four
+  std::uint32_t starved_ =
+      0;  // warps that hardly run while others can: one in a launch of four, a warpgroup in another of four
   unsigned alive_ = 0;
   std::uint64_t state_ = 0, step_ = 0;
   enum class Manner { random, oldest, newest };

@@ -32,9 +32,11 @@ Shadow::Conflict Shadow::placed(Conflict conflict, std::size_t first, std::size_
   return conflict;
 }
 
-/// knows_work(): is the asynchronous work that `prior` was known to be done? knows(section): of a thread's access, in that sense.
+/// knows_work(): is the asynchronous work that `prior` was known to be done? knows(section): of a thread's access, in
+/// that sense.
 template <class Work, class Knows>
-std::optional<Shadow::Conflict> Shadow::judge(const Access& access, Id prior_id, const Work& knows_work, const Knows& knows) const {
+std::optional<Shadow::Conflict> Shadow::judge(const Access& access, Id prior_id, const Work& knows_work,
+                                              const Knows& knows) const {
   using Section = Order::Section;
   const Access& prior = accesses_[prior_id];
   const Conflict conflict{prior_id, 0, 0, false, false};
@@ -49,18 +51,25 @@ std::optional<Shadow::Conflict> Shadow::judge(const Access& access, Id prior_id,
 std::optional<Shadow::Conflict> Shadow::after(const Access& access, unsigned thread, Id prior_id) const {
   const Access& prior = accesses_[prior_id];
   // Lanes of one warp may write the same place: their order is the hardware's.
-  const bool lanes = access.by == Access::By::thread && prior.by == Access::By::thread && access.write && prior.write && prior.thread / warp_threads_ == thread / warp_threads_;
+  const bool lanes = access.by == Access::By::thread && prior.by == Access::By::thread && access.write && prior.write &&
+                     prior.thread / warp_threads_ == thread / warp_threads_;
   if (lanes) return std::nullopt;
-  return judge(access, prior_id, [&] { return order_.knows(thread, prior.agent, prior.time); }, [&](Order::Section section) { return order_.knows(thread, section, prior.thread, prior.time); });
+  return judge(
+      access, prior_id, [&] { return order_.knows(thread, prior.agent, prior.time); },
+      [&](Order::Section section) { return order_.knows(thread, section, prior.thread, prior.time); });
 }
 
 std::optional<Shadow::Conflict> Shadow::after(const Access& access, const Told& told, Id prior_id) const {
   const Access& prior = accesses_[prior_id];
-  const auto knows_work = [&] { return (prior.agent == told.agent && prior.time <= told.time) || order_.knows(told.known, prior.agent, prior.time); };
-  return judge(access, prior_id, knows_work, [&](Order::Section section) { return order_.knows(told.known, section, prior.thread, prior.time); });
+  const auto knows_work = [&] {
+    return (prior.agent == told.agent && prior.time <= told.time) || order_.knows(told.known, prior.agent, prior.time);
+  };
+  return judge(access, prior_id, knows_work,
+               [&](Order::Section section) { return order_.knows(told.known, section, prior.thread, prior.time); });
 }
 
-std::optional<Shadow::Conflict> Shadow::untold(Id id, const Told& told, std::uint32_t address, std::uint32_t bytes) const {
+std::optional<Shadow::Conflict> Shadow::untold(Id id, const Told& told, std::uint32_t address,
+                                               std::uint32_t bytes) const {
   const Access& access = accesses_[id];
   const Range all = range(address, bytes);
   for (std::size_t at = all.first; at < all.end;) {
@@ -84,11 +93,17 @@ std::optional<Shadow::Conflict> Shadow::read(Id access, std::uint32_t address, s
   for (std::size_t at = all.first; at < all.end;) {
     const std::size_t end = run_end(at, all.end);
     const Id writer = writer_[at];
-    if (writer == kBarrier || (writer == kNever && reading == nullptr)) return placed({writer, 0, 0, false, false}, at, end);
-    if (writer == kNever) reading->unwritten += static_cast<std::uint32_t>(end - at) * kGrain;
-    else if (auto conflict = after(accesses_[access], thread, writer)) return placed(*conflict, at, end);
-    else if (reading != nullptr && std::find(reading->writers.begin(), reading->writers.end(), writer) == reading->writers.end()) reading->writers.push_back(writer);
-    std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(at), readers_.begin() + static_cast<std::ptrdiff_t>(end), with(readers_[at], access));
+    if (writer == kBarrier || (writer == kNever && reading == nullptr))
+      return placed({writer, 0, 0, false, false}, at, end);
+    if (writer == kNever)
+      reading->unwritten += static_cast<std::uint32_t>(end - at) * kGrain;
+    else if (auto conflict = after(accesses_[access], thread, writer))
+      return placed(*conflict, at, end);
+    else if (reading != nullptr &&
+             std::find(reading->writers.begin(), reading->writers.end(), writer) == reading->writers.end())
+      reading->writers.push_back(writer);
+    std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(at), readers_.begin() + static_cast<std::ptrdiff_t>(end),
+              with(readers_[at], access));
     at = end;
   }
   return std::nullopt;
@@ -112,14 +127,18 @@ std::optional<Shadow::Conflict> Shadow::write(Id access, std::uint32_t address, 
 
 void Shadow::wrote(Id access, std::uint32_t address, std::uint32_t bytes) {
   const Range all = range(address, bytes);
-  std::fill(writer_.begin() + static_cast<std::ptrdiff_t>(all.first), writer_.begin() + static_cast<std::ptrdiff_t>(all.end), access);
-  std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(all.first), readers_.begin() + static_cast<std::ptrdiff_t>(all.end), 0u);
+  std::fill(writer_.begin() + static_cast<std::ptrdiff_t>(all.first),
+            writer_.begin() + static_cast<std::ptrdiff_t>(all.end), access);
+  std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(all.first),
+            readers_.begin() + static_cast<std::ptrdiff_t>(all.end), 0u);
 }
 
 void Shadow::set_barrier(std::uint32_t address, std::uint32_t bytes) {
   const Range all = range(address, bytes);
-  std::fill(writer_.begin() + static_cast<std::ptrdiff_t>(all.first), writer_.begin() + static_cast<std::ptrdiff_t>(all.end), kBarrier);
-  std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(all.first), readers_.begin() + static_cast<std::ptrdiff_t>(all.end), 0u);
+  std::fill(writer_.begin() + static_cast<std::ptrdiff_t>(all.first),
+            writer_.begin() + static_cast<std::ptrdiff_t>(all.end), kBarrier);
+  std::fill(readers_.begin() + static_cast<std::ptrdiff_t>(all.first),
+            readers_.begin() + static_cast<std::ptrdiff_t>(all.end), 0u);
 }
 
 std::uint32_t Shadow::with(std::uint32_t readers, Id access) {
@@ -132,7 +151,10 @@ std::uint32_t Shadow::with(std::uint32_t readers, Id access) {
     if (id == access) return next_[key] = readers;
     // Who knows of the later read of a thread or unit knows of its earlier ones.
     const Access& earlier = accesses_[id];
-    const bool same = earlier.by == added.by && (added.by == Access::By::thread ? earlier.thread == added.thread : earlier.agent == added.agent) && earlier.time <= added.time;
+    const bool same =
+        earlier.by == added.by &&
+        (added.by == Access::By::thread ? earlier.thread == added.thread : earlier.agent == added.agent) &&
+        earlier.time <= added.time;
     if (!same) set.push_back(id);
   }
   set.push_back(access);

@@ -1,7 +1,7 @@
 // The shared memory of one block.
 //
-// Decides where window addresses begin and that every access is inside. Invariant: a new block finds NaN patterns, never
-// what an earlier block left.
+// Decides where window addresses begin and that every access is inside. Invariant: a new block finds NaN patterns,
+// never what an earlier block left.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ namespace tj::launch::model {
 
 class SharedMemory {
  public:
-  /// Window address of the first byte: not 0, so that a forgotten base shows; a multiple of 1024, as swizzles count from it.
+  /// Window address of the first byte: not 0, so that a forgotten base shows; a multiple of 1024, as swizzles count
+  /// from it.
   static constexpr std::uint32_t kBase = 0x400;
   static constexpr int kPoison = 0xff;
 
@@ -40,8 +41,8 @@ class SharedMemory {
 
  private:
   std::string out_of_bounds(std::uint64_t address, std::uint64_t bytes, const char* what) const {
-    return support::cat(what, " of ", bytes, " bytes at shared address ", hex(address), " is out of bounds; the block has ",
-                        hex(kBase), " to ", hex(kBase + bytes_.size()));
+    return support::cat(what, " of ", bytes, " bytes at shared address ", hex(address),
+                        " is out of bounds; the block has ", hex(kBase), " to ", hex(kBase + bytes_.size()));
   }
 
   std::vector<std::byte> bytes_;

@@ -1,8 +1,8 @@
 // Bulk tensor stores of the model: boxes from shared memory into a tensor, read later than they are issued.
 //
-// Decides when a store has read its source: at some time before a wait for its group returns. What it writes is what shared
-// memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor is written but, as by
-// the hardware, the rest of 16 bytes in which a row ends.
+// Decides when a store has read its source: at some time before a wait for its group returns. What it writes is what
+// shared memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor
+// is written but, as by the hardware, the rest of 16 bytes in which a row ends.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ namespace tj::launch::model {
 
 class StoreEngine final : public AsyncUnit {
  public:
-  StoreEngine(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor) : scheduler_(scheduler), shared_(shared), monitor_(monitor) {}
+  StoreEngine(Scheduler& scheduler, SharedMemory& shared, Monitor& monitor)
+      : scheduler_(scheduler), shared_(shared), monitor_(monitor) {}
   void reset();
 
   /// Throws tj::Error(model_fault) for a bad map, rank or source.
@@ -43,7 +44,8 @@ class StoreEngine final : public AsyncUnit {
   };
   struct Issuer {
     Order::Agent agent = 0;
-    std::uint64_t committed = 0, issued = 0, observed = 0;  ///< groups; issued: the last one that has a store, counted from 1
+    std::uint64_t committed = 0, issued = 0,
+                  observed = 0;  ///< groups; issued: the last one that has a store, counted from 1
   };
   bool passed(const Thread& thread, std::uint32_t pending) const;
   void read_row(const Store& store, const BoxRow& row);

@@ -1,9 +1,10 @@
 // The matrix unit that works on tensor memory: products and commits are issued by single threads, and run later.
 //
-// Decides what a product's descriptors say, and that it runs after those which the same thread issued before; those of different threads
-// run in any order. A commit is an arrival when all that its thread issued before it has run. Invariant: operands are found through the
-// descriptors' bits alone, as the hardware does; sums are f32, by fused multiply-adds.
-// Source: PTX ISA 9.0, "tcgen05.mma", "tcgen05.commit", "Shared memory descriptor", "Instruction descriptor", "Pipelined tcgen05 Instructions".
+// Decides what a product's descriptors say, and that it runs after those which the same thread issued before; those of
+// different threads run in any order. A commit is an arrival when all that its thread issued before it has run.
+// Invariant: operands are found through the descriptors' bits alone, as the hardware does; sums are f32, by fused
+// multiply-adds. Source: PTX ISA 9.0, "tcgen05.mma", "tcgen05.commit", "Shared memory descriptor", "Instruction
+// descriptor", "Pipelined tcgen05 Instructions".
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ struct TensorInstruction {
   tj_model_element element = TJ_MODEL_F16;
   bool transpose_a = false, transpose_b = false;
   unsigned rows = 0, columns = 0;
-  /// Throws tj::Error(model_fault) for bits that this model does not know and shapes that the instruction does not have.
+  /// Throws tj::Error(model_fault) for bits that this model does not know and shapes that the instruction does not
+  /// have.
   static TensorInstruction decode(std::uint32_t descriptor, unsigned blocks);
 };
 /// As MatrixOperand::decode, of a descriptor of sm_100.
@@ -69,7 +71,8 @@ class TensorMatrixUnit final : public AsyncUnit {
     TensorOrder::Done done;
   };
 
-  void check_operands(Block& block, const Thread& thread, const Work& product, const tj_model_tensor_matrix& instruction);
+  void check_operands(Block& block, const Thread& thread, const Work& product,
+                      const tj_model_tensor_matrix& instruction);
   std::vector<Block*> blocks_of(const Thread& thread, unsigned count);
   Queue& queue_of(const Thread& thread);
   void arrive(const Queue& queue, const Work& commit);

@@ -1,9 +1,10 @@
 // Tensor memory of one block: who has which columns, and what warps load from it and store to it.
 //
-// Decides who has which columns (model_tensor_columns.cpp), alone or with the other block of a pair; that a load's registers hold a NaN pattern until the warp's wait and then what the cells hold at that moment, and that a store
-// reaches the cells at the warp's wait. What products do to the cells is model_tensor_matrix.hpp's, who may do what when is
-// model_tensor_order.hpp's. Invariant: columns that are allocated hold NaN patterns, never what was there before.
-// Source: PTX ISA 9.0, "Tensor Memory", "tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait".
+// Decides who has which columns (model_tensor_columns.cpp), alone or with the other block of a pair; that a load's
+// registers hold a NaN pattern until the warp's wait and then what the cells hold at that moment, and that a store
+// reaches the cells at the warp's wait. What products do to the cells is model_tensor_matrix.hpp's, who may do what
+// when is model_tensor_order.hpp's. Invariant: columns that are allocated hold NaN patterns, never what was there
+// before. Source: PTX ISA 9.0, "Tensor Memory", "tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait".
 #pragma once
 
 #include <array>
@@ -47,7 +48,8 @@ class TensorMemory {
   void wait(Thread& thread, bool stores);
 
   /// The cells from this address on. Throws naming `what` where they are not all in one allocation.
-  TensorRange range(const Thread& thread, std::uint32_t tensor, unsigned lanes, unsigned columns, const char* what) const;
+  TensorRange range(const Thread& thread, std::uint32_t tensor, unsigned lanes, unsigned columns,
+                    const char* what) const;
   std::uint32_t* row(unsigned lane) { return cells_.data() + std::size_t{lane} * kColumns; }
 
   /// The thread has ended.

@@ -1,16 +1,19 @@
 // Every access to a block's tensor memory, held against what its thread may rely on.
 //
-// Decides which two accesses nothing orders, and says what is missing between them: a wait of the warp, a commit that was waited for, a fence
-// on either side of a sync. Knows who may rely on what from Order, cells by number alone and never a value. Invariant: what it finds does not
-// depend on the order of events.
-// The rules, out of PTX ISA 9.0, "Memory Consistency Model for 5th generation of TensorCore operations":
-// - loads and stores are done for their warp after its wait, for others once every lane has said tensor_before_sync after that and they have
+// Decides which two accesses nothing orders, and says what is missing between them: a wait of the warp, a commit that
+// was waited for, a fence on either side of a sync. Knows who may rely on what from Order, cells by number alone and
+// never a value. Invariant: what it finds does not depend on the order of events. The rules, out of PTX ISA 9.0,
+// "Memory Consistency Model for 5th generation of TensorCore operations":
+// - loads and stores are done for their warp after its wait, for others once every lane has said tensor_before_sync
+// after that and they have
 //   learned of it; products are done for who has learned of a commit after them;
 // - what a thread has learned by a sync counts for its loads, stores and products after tensor_after_sync;
-// - products of one thread on the same sums in the same shape are in order, and so is one that overwrites what an earlier one read;
+// - products of one thread on the same sums in the same shape are in order, and so is one that overwrites what an
+// earlier one read;
 // - columns may be freed by who has learned that all is done, with no fence.
-// And two of units whose notes say what their columns are, as in shared memory: who fills or uses a ring's slot has waited for the slot's own
-// barrier, and products that fill it again know by that barrier alone of its readers' loads and stores.
+// And two of units whose notes say what their columns are, as in shared memory: who fills or uses a ring's slot has
+// waited for the slot's own barrier, and products that fill it again know by that barrier alone of its readers' loads
+// and stores.
 #pragma once
 
 #include <array>
@@ -45,8 +48,10 @@ class TensorOrder {
   };
   /// The next product of a thread of this block.
   Done next(const Thread& thread);
-  /// What it does here; the thread may be the other block's of a pair. left: null where that operand is in shared memory.
-  void product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate, const TensorRange* left);
+  /// What it does here; the thread may be the other block's of a pair. left: null where that operand is in shared
+  /// memory.
+  void product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate,
+               const TensorRange* left);
 
   Done issued(const Thread& thread);  ///< all of the thread's products so far
 
@@ -59,7 +64,7 @@ class TensorOrder {
 
   struct Access {
     By by = By::load;
-    unsigned actor = 0;  ///< counted in the cluster; of a warp's access any of it
+    unsigned actor = 0;                  ///< counted in the cluster; of a warp's access any of it
     Order::Agent agent = 0, fenced = 0;  ///< done; done, and said so before a sync
     Order::Time time = 0;
     TensorRange cells;
@@ -87,7 +92,8 @@ class TensorOrder {
 
   PerWarp& warp_of(const Thread& thread);
   Products& products_of(const Thread& thread);
-  Id add(const Thread& thread, By by, const TensorRange& cells, Order::Agent agent, Order::Agent fenced, Order::Time time);
+  Id add(const Thread& thread, By by, const TensorRange& cells, Order::Agent agent, Order::Agent fenced,
+         Order::Time time);
   void read(const Thread& thread, Id id, bool by_warp);
   void write(const Thread& thread, Id id, bool by_warp);
   Monitor::Told check_slot(const Thread& thread, Id id, bool by_warp) const;

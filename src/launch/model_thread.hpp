@@ -17,7 +17,20 @@ inline constexpr unsigned kGroupWarps = 4;
 inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
 inline constexpr unsigned kMaxThreads = 1024;
 
-enum class WaitKind { none, block, warp, named, mbarrier, matrix, store, copies, registers, cluster, tensor, tensor_pair };
+enum class WaitKind {
+  none,
+  block,
+  warp,
+  named,
+  mbarrier,
+  matrix,
+  store,
+  copies,
+  registers,
+  cluster,
+  tensor,
+  tensor_pair
+};
 
 /// Why a thread does not run. Which numbers count depends on the kind.
 struct Wait {
@@ -44,9 +57,9 @@ struct Thread {
   const unsigned warp_threads;  ///< a power of two, at most kMaxWarpThreads
   tj_model_thread self{};
   Block* block = nullptr;
-  unsigned actor = 0;              ///< its number in the cluster, as Order counts
-  int call = 0, iteration = 0;     ///< the node that it is in, as the unit says
-  bool grids_waited_for = false;   ///< those that were launched before its own
+  unsigned actor = 0;             ///< its number in the cluster, as Order counts
+  int call = 0, iteration = 0;    ///< the node that it is in, as the unit says
+  bool grids_waited_for = false;  ///< those that were launched before its own
   ThreadState state = ThreadState::done;
   Wait wait;
   Fiber fiber;
@@ -55,7 +68,8 @@ struct Thread {
 /// "block 3, warp 4, lane 2".
 std::string name_of(const Thread& thread);
 
-/// Throws tj::Error(model, model_fault): who (of a thread: its role and node too, where the unit's notes say so), what, and what is allowed.
+/// Throws tj::Error(model, model_fault): who (of a thread: its role and node too, where the unit's notes say so), what,
+/// and what is allowed.
 [[noreturn]] void fault(const std::string& message);
 [[noreturn]] void fault(const Thread& thread, const std::string& message);
 

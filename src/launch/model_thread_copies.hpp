@@ -1,8 +1,10 @@
-// Copies that threads issue and do not wait for (cp.async): a few bytes each, finished later than they are issued, in no order.
+// Copies that threads issue and do not wait for (cp.async): a few bytes each, finished later than they are issued, in
+// no order.
 //
-// Decides what is poison until a copy is done, which groups a thread still has under way, and when an arrival that follows copies
-// comes. Does not decide when a copy is done. Invariant: what a thread has issued between two commits or arrivals is done at once, and
-// nothing orders that against what another has, or the same one later. Source: PTX ISA 8.7, "cp.async", "cp.async.mbarrier.arrive".
+// Decides what is poison until a copy is done, which groups a thread still has under way, and when an arrival that
+// follows copies comes. Does not decide when a copy is done. Invariant: what a thread has issued between two commits or
+// arrivals is done at once, and nothing orders that against what another has, or the same one later. Source: PTX
+// ISA 8.7, "cp.async", "cp.async.mbarrier.arrive".
 #pragma once
 
 #include <cstdint>
@@ -17,10 +19,12 @@ namespace tj::launch::model {
 
 class ThreadCopies final : public AsyncUnit {
  public:
-  ThreadCopies(Scheduler& scheduler, SharedMemory& shared, Mbarriers& barriers, Monitor& monitor) : scheduler_(scheduler), shared_(shared), barriers_(barriers), monitor_(monitor) {}
+  ThreadCopies(Scheduler& scheduler, SharedMemory& shared, Mbarriers& barriers, Monitor& monitor)
+      : scheduler_(scheduler), shared_(shared), barriers_(barriers), monitor_(monitor) {}
   void reset();
 
-  /// All throw tj::Error(model_fault) for misuse. The source is read when the copy is done; its first `present` bytes alone.
+  /// All throw tj::Error(model_fault) for misuse. The source is read when the copy is done; its first `present` bytes
+  /// alone.
   void issue(Thread& thread, std::uint32_t destination, const void* source, std::uint32_t bytes, std::uint32_t present);
   /// The thread's copies since its last commit form a group.
   void commit(Thread& thread);
@@ -54,8 +58,8 @@ class ThreadCopies final : public AsyncUnit {
   };
   struct PerThread {
     std::uint64_t committed = 0, sequence = 0;
-    Order::Agent agent = 0;                         ///< of its batches; none before the first
-    std::vector<std::uint64_t> group_ends;          ///< sequence at each commit
+    Order::Agent agent = 0;                 ///< of its batches; none before the first
+    std::vector<std::uint64_t> group_ends;  ///< sequence at each commit
     Batch* open = nullptr;
     std::vector<std::uint64_t> pending;  ///< the groups of its batches
     std::vector<Arrival> arrivals;

@@ -1,7 +1,7 @@
 // Matrices of one warp: loads of 8x8 matrices from shared memory into fragments, and products of fragments.
 //
-// Decides which lane's address names which row, and which element each register holds. Invariant: all lanes ask for the same, else
-// tj::Error(model_fault). Source: PTX ISA 8.7, "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
+// Decides which lane's address names which row, and which element each register holds. Invariant: all lanes ask for the
+// same, else tj::Error(model_fault). Source: PTX ISA 8.7, "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
 #pragma once
 
 #include <cstdint>

@@ -24,33 +24,44 @@ struct Layout {
 };
 constexpr Layout kLayouts[] = {{32, 8, 8, 2, true}, {32, 4, 8, 1, false}, {64, 2, 4, 1, false}};
 
-const tj_model_wave_mma& request_of(const Requests& requests, unsigned lane) { return *static_cast<const tj_model_wave_mma*>(requests[lane]); }
-Thread& lane_of(Thread& any, unsigned lane) { return any.block->scheduler.thread(any.warp() * any.warp_threads + lane); }
+const tj_model_wave_mma& request_of(const Requests& requests, unsigned lane) {
+  return *static_cast<const tj_model_wave_mma*>(requests[lane]);
+}
+Thread& lane_of(Thread& any, unsigned lane) {
+  return any.block->scheduler.thread(any.warp() * any.warp_threads + lane);
+}
 
 void check(Thread& last, const Requests& requests) {
   const tj_model_wave_mma& first = request_of(requests, 0);
   const Layout& layout = kLayouts[first.layout];
-  if (layout.lanes != last.warp_threads) fault(last, cat("a matrix instruction of waves of ", layout.lanes, " in one of ", last.warp_threads));
+  if (layout.lanes != last.warp_threads)
+    fault(last, cat("a matrix instruction of waves of ", layout.lanes, " in one of ", last.warp_threads));
   for (unsigned lane = 1; lane < layout.lanes; ++lane) {
     const tj_model_wave_mma& own = request_of(requests, lane);
-    if (own.layout != first.layout) fault(lane_of(last, lane), "asks for another matrix instruction than lane 0 of its wave");
-    if (own.flushes != first.flushes) fault(lane_of(last, lane), "takes subnormal elements otherwise than lane 0 of its wave");
-    if (own.element != first.element) fault(lane_of(last, lane), "multiplies elements of another type than lane 0 of its wave");
+    if (own.layout != first.layout)
+      fault(lane_of(last, lane), "asks for another matrix instruction than lane 0 of its wave");
+    if (own.flushes != first.flushes)
+      fault(lane_of(last, lane), "takes subnormal elements otherwise than lane 0 of its wave");
+    if (own.element != first.element)
+      fault(lane_of(last, lane), "multiplies elements of another type than lane 0 of its wave");
   }
 }
 
 /// out[line * 16 + k], line a row of the left operand or a column of the right one. `which` says how a report calls it.
-void gather(Thread& last, const Requests& requests, const unsigned* tj_model_wave_mma::*words, const char* which, std::uint16_t* out) {
+void gather(Thread& last, const Requests& requests, const unsigned* tj_model_wave_mma::* words, const char* which,
+            std::uint16_t* out) {
   const Layout& layout = kLayouts[request_of(requests, 0).layout];
   const unsigned holders = layout.lanes / layout.copies;
   for (unsigned lane = 0; lane < layout.lanes; ++lane) {
     const unsigned line = lane % kSide, first_k = lane % holders / kSide * 2 * layout.words;
     for (unsigned element = 0; element < 2 * layout.words; ++element) {
-      const auto bits = static_cast<std::uint16_t>((request_of(requests, lane).*words)[element / 2] >> (element % 2 * 16));
+      const auto bits =
+          static_cast<std::uint16_t>((request_of(requests, lane).*words)[element / 2] >> (element % 2 * 16));
       std::uint16_t& place = out[line * kSide + first_k + element];
       if (lane >= holders && place != bits)
-        fault(lane_of(last, lane), cat("holds ", hex(bits), " as element ", element, " of ", which, " ", line, ", and lane ", lane - holders, " holds ", hex(place),
-                                       "; both halves of a wave must hold the same operands"));
+        fault(lane_of(last, lane),
+              cat("holds ", hex(bits), " as element ", element, " of ", which, " ", line, ", and lane ", lane - holders,
+                  " holds ", hex(place), "; both halves of a wave must hold the same operands"));
       place = bits;
     }
   }
@@ -63,7 +74,9 @@ void flush(float* values, unsigned count, tj_model_element element) {
     if (std::fabs(values[i]) < least) values[i] = std::copysign(0.0f, values[i]);
 }
 
-unsigned row_of(const Layout& layout, unsigned lane, unsigned v) { return layout.interleaved ? 2 * v + lane / kSide : lane / kSide * layout.sums + v; }
+unsigned row_of(const Layout& layout, unsigned lane, unsigned v) {
+  return layout.interleaved ? 2 * v + lane / kSide : lane / kSide * layout.sums + v;
+}
 
 void multiply_all(Thread& last, const Requests& requests) {
   check(last, requests);
@@ -84,12 +97,14 @@ void multiply_all(Thread& last, const Requests& requests) {
   for (unsigned k = 0; k < kSide; ++k)
     for (unsigned column = 0; column < kSide; ++column) transposed[k * kSide + column] = right[column * kSide + k];
   for (unsigned lane = 0; lane < layout.lanes; ++lane)
-    for (unsigned v = 0; v < layout.sums; ++v) sums[row_of(layout, lane, v) * kSide + lane % kSide] = request_of(requests, lane).d[v];
+    for (unsigned v = 0; v < layout.sums; ++v)
+      sums[row_of(layout, lane, v) * kSide + lane % kSide] = request_of(requests, lane).d[v];
   flush_if(sums, TJ_MODEL_BF16);  // an f32 is subnormal where a bf16 is
   multiply_rows(left, transposed, sums, kSide, kSide);
   flush_if(sums, TJ_MODEL_BF16);
   for (unsigned lane = 0; lane < layout.lanes; ++lane)
-    for (unsigned v = 0; v < layout.sums; ++v) request_of(requests, lane).d[v] = sums[row_of(layout, lane, v) * kSide + lane % kSide];
+    for (unsigned v = 0; v < layout.sums; ++v)
+      request_of(requests, lane).d[v] = sums[row_of(layout, lane, v) * kSide + lane % kSide];
 }
 
 }  // namespace

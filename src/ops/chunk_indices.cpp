@@ -27,12 +27,12 @@ constexpr const char* kOp = "chunk_indices";
 constexpr const char* kEndAxes[] = {"N + 1"};
 constexpr const char* kIndexAxes[] = {"C", "sequence and chunk"};
 constexpr const char* kTotalAxes[] = {"one number"};
-constexpr int kWarps = 8;              // of 32 lanes, with a sequence each
+constexpr int kWarps = 8;  // of 32 lanes, with a sequence each
 constexpr int kSequences = 32 * kWarps;
-constexpr int kBatch = 512;            // sequences counted in one iteration: 16 independent pairs of loads a lane
-constexpr unsigned kBlocksPerSm = 4;   // more than run at a time, and most lists need a few blocks in all
+constexpr int kBatch = 512;           // sequences counted in one iteration: 16 independent pairs of loads a lane
+constexpr unsigned kBlocksPerSm = 4;  // more than run at a time, and most lists need a few blocks in all
 constexpr double kTypicalIterations = 1;
-constexpr int kPairBytes = 8;          // stored at a time
+constexpr int kPairBytes = 8;  // stored at a time
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
@@ -40,7 +40,9 @@ const ChunkIndicesArgs& get(const void* args) { return *static_cast<const ChunkI
 
 /// Of the last tensor; `wanted` elements.
 void check_size(const Named& t, int axis, Size wanted, const char* why) {
-  if (t.at(axis) != wanted) refuse(kOp, Code::invalid_argument, cat(t.name, ".shape[", axis, "] (", t.axes[axis], ") is ", t.at(axis), "; allowed: ", wanted, why));
+  if (t.at(axis) != wanted)
+    refuse(kOp, Code::invalid_argument,
+           cat(t.name, ".shape[", axis, "] (", t.axes[axis], ") is ", t.at(axis), "; allowed: ", wanted, why));
 }
 
 class ChunkIndices final : public Op {
@@ -49,7 +51,8 @@ class ChunkIndices final : public Op {
 
   void validate(const void* args, bool on_model) const override {
     const ChunkIndicesArgs& in = get(args);
-    const Named ends{kOp, "cu_seqlens", in.cu_seqlens, kEndAxes, 1, "[N + 1]"}, indices{kOp, "chunk_indices", in.chunk_indices, kIndexAxes, 2, "[C, 2]"},
+    const Named ends{kOp, "cu_seqlens", in.cu_seqlens, kEndAxes, 1, "[N + 1]"},
+        indices{kOp, "chunk_indices", in.chunk_indices, kIndexAxes, 2, "[C, 2]"},
         total{kOp, "total_chunks", in.total_chunks, kTotalAxes, 1, "[1]"};
     for (const Named* t : {&ends, &indices, &total}) {
       check_form(*t);
@@ -76,11 +79,14 @@ class ChunkIndices final : public Op {
   Request request_of(const void*, const arch::Arch&) const override { return chunk_indices_request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", support::shown(flags.begin()->first), " means nothing to chunk_indices; allowed are no flags"));
+    if (!flags.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", support::shown(flags.begin()->first), " means nothing to chunk_indices; allowed are no flags"));
     return {chunk_indices_request()};
   }
 
-  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given,
+                            const arch::Arch&) const override {
     Flags flags = given;
     const std::vector<std::int64_t> lengths = take_list(flags, "lengths", {70, 0, 64, 130});
     requests(flags);  // refuses all others
@@ -95,8 +101,11 @@ class ChunkIndices final : public Op {
     Trial trial;
     trial.name = "lengths " + text;
     trial.flags = "--lengths " + text;
-    trial.tensors = {list_of("cu_seqlens", {static_cast<std::int64_t>(ends.size())}, ends), dense("chunk_indices", DType::i32, {std::max<std::int64_t>(chunks, 1), 2}, true), dense("total_chunks", DType::i32, {1}, true)};
-    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    trial.tensors = {list_of("cu_seqlens", {static_cast<std::int64_t>(ends.size())}, ends),
+                     dense("chunk_indices", DType::i32, {std::max<std::int64_t>(chunks, 1), 2}, true),
+                     dense("total_chunks", DType::i32, {1}, true)};
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                const std::function<void(const void*)>& use) {
       const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
       const ChunkIndicesArgs args{tensor(0), tensor(1), tensor(2)};
       use(&args);
@@ -108,7 +117,9 @@ class ChunkIndices final : public Op {
     arch::require(arch, kOp, kNeeds);
     return {{graph(arch), kTypicalIterations, 0, false}};
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return {{"walks", candidate.graph.persistent}};
+  }
 
   void touches(const void* args, Touched& memory) const override {
     const ChunkIndicesArgs& of = get(args);
@@ -139,7 +150,9 @@ class ChunkIndices final : public Op {
     graph.namespace_name = "tj::ops::chunk_indices";
     graph.includes = {"ops/chunk_indices.cuh"};
     graph.params_type = "tj::ops::chunk_indices::Params";
-    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kBatch", cat(kBatch)}, {"static constexpr int kChunk", cat(kChunkTokens)},
+    graph.config = {{"static constexpr int kWarps", cat(kWarps)},
+                    {"static constexpr int kBatch", cat(kBatch)},
+                    {"static constexpr int kChunk", cat(kChunkTokens)},
                     {"static constexpr int kLanes", cat(arch.warp_size)}};
     graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, Scope scope) {
@@ -155,9 +168,13 @@ class ChunkIndices final : public Op {
     add("list_chunks", Scope::tile_end);
     graph::Node& count = graph.nodes[1];
     const double bytes = 2.0 * kBatch * size_of(DType::i32);  // what a block's warps read beside each other they share
-    count.cycles = count.latency = static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
+    count.cycles = count.latency =
+        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
     count.reservations = {{graph.machine.unit_index("ALU"), 0, count.cycles, 1}};
-    const auto edge = [&](int src, int dst, int distance) { graph.edges.push_back({src, dst, graph.nodes[static_cast<std::size_t>(src)].latency, distance, false, -1, 0, true}); };
+    const auto edge = [&](int src, int dst, int distance) {
+      graph.edges.push_back(
+          {src, dst, graph.nodes[static_cast<std::size_t>(src)].latency, distance, false, -1, 0, true});
+    };
     edge(0, 1, 0);
     edge(1, 1, 1);
     edge(1, 2, 0);

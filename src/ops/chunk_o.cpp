@@ -46,8 +46,12 @@ class ChunkO final : public Op {
   Device device_of(const void* args) const override { return get(args).q.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, chunk_o_needs()); }
 
-  Request request_of(const void* args, const arch::Arch&) const override { return chunk_o_request(chunk_o_kernel(get(args))); }
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override { return chunk_o_small_key(chunk_o_kernel(get(args))); }
+  Request request_of(const void* args, const arch::Arch&) const override {
+    return chunk_o_request(chunk_o_kernel(get(args)));
+  }
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
+    return chunk_o_small_key(chunk_o_kernel(get(args)));
+  }
 
   std::vector<Request> requests(const Flags& flags) const override {
     const std::vector<ChunkOKernel> kernels = combinations<ChunkOKernel>("chunk_o", flags, choices(), set);
@@ -56,11 +60,14 @@ class ChunkO final : public Op {
       if (fits(kernel)) list.push_back(chunk_o_request(kernel));
     if (list.empty())
       fail(Stage::argument, Code::invalid_argument,
-           cat("--item-heads is '", kernels.front().heads, "'; allowed with --head-ratio ", kernels.front().divisor, ": auto, or what divides it"));
+           cat("--item-heads is '", kernels.front().heads, "'; allowed with --head-ratio ", kernels.front().divisor,
+               ": auto, or what divides it"));
     return list;
   }
 
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return chunk_o_candidates(chunk_o_kernel(request), arch); }
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    return chunk_o_candidates(chunk_o_kernel(request), arch);
+  }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
     for (const auto& [member, value] : candidate.graph.config)
       if (member == "static constexpr int kHeads") return {{"heads", std::stoi(value)}};
@@ -72,7 +79,9 @@ class ChunkO final : public Op {
     const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {});
     std::vector<Trial> list;
     for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set))
-      for (const std::vector<std::int64_t>& each : lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}} : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
+      for (const std::vector<std::int64_t>& each :
+           lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}}
+                           : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
         list.push_back(chunk_o_trial(kernel, sizes.at("heads"), each));
     return list;
   }
@@ -82,7 +91,9 @@ class ChunkO final : public Op {
     for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
     memory.writes(of.o);
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override { chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan); }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan);
+  }
 
  private:
   static const ChunkOArgs& get(const void* args) { return *static_cast<const ChunkOArgs*>(args); }
@@ -100,13 +111,15 @@ std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch&) {
   const Sizes sizes("chunk_o", kernels, {{"heads", 16}});
   const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {8192});
   std::vector<Workload> list;
-  for (const ChunkOKernel& kernel : combinations<ChunkOKernel>("chunk_o", kernels, first_of_each(choices()), set)) list.push_back({chunk_o_trial(kernel, sizes.at("heads"), lengths), 0});
+  for (const ChunkOKernel& kernel : combinations<ChunkOKernel>("chunk_o", kernels, first_of_each(choices()), set))
+    list.push_back({chunk_o_trial(kernel, sizes.at("heads"), lengths), 0});
   return list;
 }
 
 std::vector<TileCount> chunk_o_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks) {
   const auto& of = *static_cast<const ChunkOArgs*>(args);
-  // A block walks its share of items as one tile. How many chunks the lists have is read on the device: as many as there is room for.
+  // A block walks its share of items as one tile. How many chunks the lists have is read on the device: as many as
+  // there is room for.
   const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / geometry[0]), walkers = std::max<std::int64_t>(blocks, 1);
   return {{std::min(items, walkers), (items + walkers - 1) / walkers}};
 }
@@ -142,14 +155,15 @@ Request chunk_o_request(const ChunkOKernel& kernel) {
                     {"variable", truth(kernel.variable)},
                     {"h-transposed", truth(kernel.h_transposed)},
                     {"item-heads", kernel.heads == 0 ? "auto" : cat(kernel.heads)}};
-  request.name = cat("chunk_o_r", kernel.divisor, kernel.gated ? "" : "_ungated", kernel.variable ? "" : "_equal", kernel.h_transposed ? "_kv" : "",
-                     kernel.heads == 0 ? "" : cat("_h", kernel.heads));
+  request.name = cat("chunk_o_r", kernel.divisor, kernel.gated ? "" : "_ungated", kernel.variable ? "" : "_equal",
+                     kernel.h_transposed ? "_kv" : "", kernel.heads == 0 ? "" : cat("_h", kernel.heads));
   return request;
 }
 
 std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel) {
   std::uint64_t key = static_cast<std::uint64_t>(kernel.divisor);
-  for (const bool flag : {kernel.gated, kernel.variable, kernel.h_transposed}) key = key << 1 | static_cast<std::uint64_t>(flag);
+  for (const bool flag : {kernel.gated, kernel.variable, kernel.h_transposed})
+    key = key << 1 | static_cast<std::uint64_t>(flag);
   return key << 2 | static_cast<std::uint64_t>(kernel.heads);
 }
 

@@ -1,7 +1,7 @@
 // Output of the gated delta rule's chunks as an op: requests, tiles, graph, launch.
 //
-// chunk_o.cpp decides requests, chunk_o_graph.cpp nodes and costs (chunk_o_tensor_graph.cpp where sums are in tensor memory), chunk_o_plan.cpp launch parameters, chunk_o_validate.cpp what is
-// legal.
+// chunk_o.cpp decides requests, chunk_o_graph.cpp nodes and costs (chunk_o_tensor_graph.cpp where sums are in tensor
+// memory), chunk_o_plan.cpp launch parameters, chunk_o_validate.cpp what is legal.
 #pragma once
 
 #include <tilejit/ops.hpp>
@@ -14,11 +14,11 @@ const Op& chunk_o_op();
 
 /// All that a kernel is made for.
 struct ChunkOKernel {
-  int divisor = 2;           ///< 1, 2, 3 or 6: the largest that divides the value heads of a key head
+  int divisor = 2;  ///< 1, 2, 3 or 6: the largest that divides the value heads of a key head
   bool gated = true;
-  bool variable = true;      ///< sequences of any length, read on the device; else all of one
-  bool h_transposed = false; ///< h is [K, V]
-  int heads = 0;             ///< value heads of one item, which share a key head; 0: the fastest by prediction
+  bool variable = true;       ///< sequences of any length, read on the device; else all of one
+  bool h_transposed = false;  ///< h is [K, V]
+  int heads = 0;              ///< value heads of one item, which share a key head; 0: the fastest by prediction
 };
 /// Of value heads that share a key head.
 int chunk_o_divisor(std::int64_t heads);
@@ -44,8 +44,8 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
 void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
-/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates
-/// nothing. Reads no tensor memory. Thread safe.
+/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing
+/// allocates nothing. Reads no tensor memory. Thread safe.
 void validate(const ChunkOArgs& args, bool on_model);
 void validate(const ChunkOConfig& config);
 

@@ -1,6 +1,8 @@
-// What the graphs of chunk_o have in common, on every family of archs: the text of the unit, copies and what they cost; see chunk_o.hpp.
+// What the graphs of chunk_o have in common, on every family of archs: the text of the unit, copies and what they cost;
+// see chunk_o.hpp.
 //
-// Decides nothing about products, weights or what a consumer is. Invariant: one head's rings of a kind lie one behind the other.
+// Decides nothing about products, weights or what a consumer is. Invariant: one head's rings of a kind lie one behind
+// the other.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +20,29 @@ namespace tj::ops {
 class ChunkOBuilder {
  protected:
   static constexpr int kElementBytes = 2;
-  static constexpr std::int64_t kTokenBytes = std::int64_t{chunk_o::kChunk} * chunk_o::kWidth * kElementBytes;  ///< of q, k, v or o
+  static constexpr std::int64_t kTokenBytes =
+      std::int64_t{chunk_o::kChunk} * chunk_o::kWidth * kElementBytes;  ///< of q, k, v or o
   static constexpr std::int64_t kStateBytes = std::int64_t{chunk_o::kWidth} * chunk_o::kWidth * kElementBytes;
   static constexpr int kMaxSlots = 6;
   static constexpr double kSharedBytesPerCycle = 128;  ///< CUDA C++ Programming Guide: 32 banks of 4 bytes
-  static constexpr int kLoadRegisters = 16;  ///< a thread's, of what each load keeps from item to item: where its items lie
+  static constexpr int kLoadRegisters =
+      16;  ///< a thread's, of what each load keeps from item to item: where its items lie
 
-  ChunkOBuilder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) : kernel_(kernel), heads_(heads), arch_(arch) {
+  ChunkOBuilder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch)
+      : kernel_(kernel), heads_(heads), arch_(arch) {
     graph_.name = support::cat(chunk_o_request(kernel_).name, kernel_.heads == 0 ? support::cat("_h", heads_) : "");
     graph_.machine = machine_of(arch_);
     unit_text();
-    graph_.flops_per_iteration = 2.0 * heads_ * chunk_o::kChunk * (2.0 * chunk_o::kChunk * chunk_o::kWidth + double{chunk_o::kWidth} * chunk_o::kWidth);
+    graph_.flops_per_iteration = 2.0 * heads_ * chunk_o::kChunk *
+                                 (2.0 * chunk_o::kChunk * chunk_o::kWidth + double{chunk_o::kWidth} * chunk_o::kWidth);
     // The first item has nothing to hide behind.
     graph_.overhead_cycles = 2.0 * arch_.fact("copy_latency_cycles");
   }
 
   void unit_text() {
-    const auto flag = [&](const char* name, bool value) { graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false"); };
+    const auto flag = [&](const char* name, bool value) {
+      graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
+    };
     graph_.namespace_name = "tj::ops::chunk_o";
     graph_.includes = {support::cat("ops/chunk_o_", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::chunk_o::Params";
@@ -57,14 +65,17 @@ class ChunkOBuilder {
   /// The copy engine is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
   int copy_cycles(std::int64_t bytes) const {
     const double share = arch_.fact("memory_bytes_per_cycle") / std::max(1, arch_.sm_count);
-    return cycles(std::max(static_cast<double>(bytes) / share, static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
+    return cycles(std::max(static_cast<double>(bytes) / share,
+                           static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
   }
   int unit(const char* name) const { return graph_.machine.unit_index(name); }
   int add(graph::Node node) {
     graph_.nodes.push_back(std::move(node));
     return static_cast<int>(graph_.nodes.size()) - 1;
   }
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) { graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0}); }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
   const graph::Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
 
   int load(const char* body, const char* context, int c, int value) {
@@ -98,7 +109,8 @@ class ChunkOBuilder {
     n.async = graph::Async::store;
     n.warps = 1;
     n.reservations = {{unit("TMA"), 0, copy_cycles(kTokenBytes), 1}};
-    n.latency = cycles(arch_.fact("copy_latency_cycles") + static_cast<double>(kTokenBytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    n.latency = cycles(arch_.fact("copy_latency_cycles") +
+                       static_cast<double>(kTokenBytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
     n.cycles = n.warp_cycles = n.latency;  // its thread waits until the slot is read
     n.registers = kLoadRegisters;
     return add(std::move(n));

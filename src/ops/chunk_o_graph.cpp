@@ -1,4 +1,5 @@
-// The dependence graph of chunk_o with its costs; see chunk_o.hpp. An iteration is one item: a chunk and some value heads of a key head.
+// The dependence graph of chunk_o with its costs; see chunk_o.hpp. An iteration is one item: a chunk and some value
+// heads of a key head.
 //
 //   load_qk -> qk.c, qh.c         load_h.c -> qh.c      load_v.c -> pv.c      for each value head c
 //   fetch.c -> weigh.c <== qk.c   gates are on their way while the products run
@@ -29,13 +30,14 @@ constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 toke
 // What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
-const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "ALU", "TMA"},
-                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "shared_unit_cycles",
-                             "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
-                            {"sm90"}});
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "EXP", "ALU", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+      "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
+     {"sm90"}});
 
-/// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared memory holds. h of
-/// several heads has one slot each, as its 32 KB are what does not fit twice.
+/// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared
+/// memory holds. h of several heads has one slot each, as its 32 KB are what does not fit twice.
 struct Slots {
   int qk, h, v;
 };
@@ -51,7 +53,8 @@ class Builder : ChunkOBuilder {
   Graph build() {
     values();
     const int load_qk = load("load_qk", "TokenLoader", 0, 0);
-    for (int c = 0; c < heads_; ++c) consumer(c, load_qk, load("load_h", "StateLoader", c, h_ + c), load("load_v", "ValueLoader", c, v_ + c));
+    for (int c = 0; c < heads_; ++c)
+      consumer(c, load_qk, load("load_h", "StateLoader", c, h_ + c), load("load_v", "ValueLoader", c, v_ + c));
     return std::move(graph_);
   }
 
@@ -93,9 +96,11 @@ class Builder : ChunkOBuilder {
     constexpr double kScores = double{kChunk} * kChunk;
     const double exponentials = kernel_.gated ? kScores / arch_.fact("exp2_per_cycle") : 0;
     // A difference, two factors and a choice for each score; without gates the choice.
-    const double other = kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
+    const double other =
+        kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
     const int node = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
-    if (kernel_.gated) graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
+    if (kernel_.gated)
+      graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
     return node;
   }
   void consumer(int c, int load_qk, int load_h, int load_v) {
@@ -108,7 +113,9 @@ class Builder : ChunkOBuilder {
     const int weighed = weigh(c);
     const int faded = kernel_.gated ? arithmetic("fade", c, kOutputs / f32) : -1;
     const int pv = matrix("pv", c, 2.0 * kChunk * kChunk * kWidth, 0);
-    const int stage = arithmetic("stage_rows", c, kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
+    const int stage =
+        arithmetic("stage_rows", c,
+                   kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
     const int out = put(c);
     edge(load_qk, qk, node(load_qk).latency, 0, false, 0);
     edge(load_qk, qh, node(load_qk).latency, 0, false, 0);
@@ -144,7 +151,8 @@ class Builder : ChunkOBuilder {
 }  // namespace
 
 graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
-  return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch) : Builder(kernel, heads, arch).build();
+  return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch)
+                                        : Builder(kernel, heads, arch).build();
 }
 
 const std::vector<arch::Needs>& chunk_o_needs() {
@@ -156,11 +164,15 @@ std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch
   arch::require(arch, "chunk_o", chunk_o_needs());
   const bool in_tensor = chunk_o_in_tensor_memory(arch);
   if (in_tensor && !chunk_o_tensor_serves(kernel.heads))
-    support::fail(Stage::argument, Code::unsupported, cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));
+    support::fail(Stage::argument, Code::unsupported,
+                  cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));
   std::vector<Candidate> list;
   for (const int heads : {2, 3, 1}) {
-    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) || (in_tensor && !chunk_o_tensor_serves(heads))) continue;
-    Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0, false};
+    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) ||
+        (in_tensor && !chunk_o_tensor_serves(heads)))
+      continue;
+    Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
+                        false};
     candidate.copies_apart = true;
     candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
     if (!in_tensor) candidate.definitions = matrix_widths({kChunk, kWidth});

@@ -19,7 +19,9 @@ std::uint64_t bytes(long long elements) { return static_cast<std::uint64_t>(elem
 std::uint64_t stride_bytes(const Tensor& tensor, int dimension) {
   return tensor.shape[at(dimension)] == 1 ? kCopyAlignment : bytes(tensor.strides[at(dimension)]);
 }
-std::uint64_t size(const Tensor& tensor, int dimension) { return static_cast<std::uint64_t>(tensor.shape[at(dimension)]); }
+std::uint64_t size(const Tensor& tensor, int dimension) {
+  return static_cast<std::uint64_t>(tensor.shape[at(dimension)]);
+}
 
 support::TensorMapDesc map(const Tensor& tensor) {
   support::TensorMapDesc desc;
@@ -57,7 +59,9 @@ support::TensorMapDesc state_map(const Tensor& tensor) {
   return desc;
 }
 
-const int* list(const std::optional<Tensor>& tensor) { return tensor ? static_cast<const int*>(tensor->data) : nullptr; }
+const int* list(const std::optional<Tensor>& tensor) {
+  return tensor ? static_cast<const int*>(tensor->data) : nullptr;
+}
 
 }  // namespace
 
@@ -91,7 +95,8 @@ void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
     p.last_sequence = static_cast<int>(std::max<std::int64_t>(sequences - 1, 0));
     p.begins = list(args.cu_seqlens);
     p.ends = p.begins + (sequences > 0 ? 1 : 0);
-    p.most_chunks = static_cast<int>(std::min({args.chunk_indices->shape[0], args.h.shape[0], args.v_new.shape[0] / chunk_o::kChunk}));
+    p.most_chunks = static_cast<int>(
+        std::min({args.chunk_indices->shape[0], args.h.shape[0], args.v_new.shape[0] / chunk_o::kChunk}));
   } else {
     p.seq_length = static_cast<int>(args.seq_length);
     p.seq_chunks = (p.seq_length + chunk_o::kChunk - 1) / chunk_o::kChunk;

@@ -1,4 +1,5 @@
-// Chunk outputs on the matrix unit that works in tensor memory: what the other files of chunk_o ask of chunk_o_tensor_graph.cpp.
+// Chunk outputs on the matrix unit that works in tensor memory: what the other files of chunk_o ask of
+// chunk_o_tensor_graph.cpp.
 #pragma once
 
 #include "ops/chunk_o.hpp"

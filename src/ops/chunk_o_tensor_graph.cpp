@@ -1,14 +1,16 @@
-// The dependence graph of chunk_o on the matrix unit that works in tensor memory, with its costs; see chunk_o.hpp. An iteration is one item: a
-// chunk and one or two value heads of a key head.
+// The dependence graph of chunk_o on the matrix unit that works in tensor memory, with its costs; see chunk_o.hpp. An
+// iteration is one item: a chunk and one or two value heads of a key head.
 //
-//   load_qk -> qk, qh        load_h.c -> qh        load_v.c -> pv        for each value head c; what computes serves all of them
-//   qk ==> weigh -> pv                             one product for all heads, as they share q and k; weights pass through tensor memory
-//   qh, pv ==> stage_rows ---> put_chunk.c         e^g (q h^T) + p v, through shared memory
-//   fetch -> weigh, fetch_rows -> stage_rows       where the item is, and its gates: on their way while the products run
-// A chunk has 64 rows. Products of 64 rows are taken to hold the unit as long as those of 128, but the loop waits for memory more than twice as long, and
-// of them each of four warps has 16 rows: with rows of no token below, two warps would have all of the work. 16 rows are half of the lanes
-// that a warp reaches, so sums and weights of a second head are in the other half of the same columns.
-// Decides which heads an item may have. Invariant: from one item to the next only registers are shared, each free before it is filled again.
+//   load_qk -> qk, qh        load_h.c -> qh        load_v.c -> pv        for each value head c; what computes serves
+//   all of them qk ==> weigh -> pv                             one product for all heads, as they share q and k;
+//   weights pass through tensor memory qh, pv ==> stage_rows ---> put_chunk.c         e^g (q h^T) + p v, through shared
+//   memory fetch -> weigh, fetch_rows -> stage_rows       where the item is, and its gates: on their way while the
+//   products run
+// A chunk has 64 rows. Products of 64 rows are taken to hold the unit as long as those of 128, but the loop waits for
+// memory more than twice as long, and of them each of four warps has 16 rows: with rows of no token below, two warps
+// would have all of the work. 16 rows are half of the lanes that a warp reaches, so sums and weights of a second head
+// are in the other half of the same columns. Decides which heads an item may have. Invariant: from one item to the next
+// only registers are shared, each free before it is filled again.
 #include <algorithm>
 
 #include "ops/chunk_o_builder.hpp"
@@ -27,17 +29,19 @@ using support::cat;
 using chunk_o::kChunk;
 using chunk_o::kWidth;
 
-constexpr int kMatrixDepth = 16;                 // of K, of one instruction
-constexpr int kRowsHeld = graph::kTensorLanes;   // for so many a product of kChunk rows holds the unit
-constexpr int kMostHeads = 2;                    // halves of a warp's lanes
-constexpr int kParts = 2;                        // in which a row of o is finished
+constexpr int kMatrixDepth = 16;                // of K, of one instruction
+constexpr int kRowsHeld = graph::kTensorLanes;  // for so many a product of kChunk rows holds the unit
+constexpr int kMostHeads = 2;                   // halves of a warp's lanes
+constexpr int kParts = 2;                       // in which a row of o is finished
 // What bodies that do arithmetic need beside what they compute with: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
 
-const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "ALU", "TMA", "TMEM"},
-                            {"matrix_flops_per_cycle", "matrix_issue_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "convert_per_cycle", "copy_latency_cycles",
-                             "copy_cycles_per_kb", "memory_bytes_per_cycle", "tensor_memory_bytes_per_cycle", "exchange_cycles"},
-                            {"sm100"}});
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "EXP", "ALU", "TMA", "TMEM"},
+     {"matrix_flops_per_cycle", "matrix_issue_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+      "convert_per_cycle", "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle",
+      "tensor_memory_bytes_per_cycle", "exchange_cycles"},
+     {"sm100"}});
 
 class Builder : ChunkOBuilder {
  public:
@@ -51,18 +55,21 @@ class Builder : ChunkOBuilder {
   }
 
  private:
-  /// Scores and weights may have two slots, then a product goes ahead of those who look at the one before; of the others two do not fit beside them.
+  /// Scores and weights may have two slots, then a product goes ahead of those who look at the one before; of the
+  /// others two do not fit beside them.
   void values() {
     constexpr auto of_columns = [](int columns) { return std::int64_t{columns} * graph::kTensorColumnBytes; };
     value("qk", 2 * kTokenBytes, 2, kMaxSlots);
-    h_ = of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1, kMaxSlots);  // two of several heads do not fit beside the others
+    h_ = of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1,
+                  kMaxSlots);  // two of several heads do not fit beside the others
     v_ = of_heads("v", kTokenBytes, 2, kMaxSlots);
     o_ = of_heads("o", kTokenBytes, 1, 2);
     scores_ = value("scores", of_columns(kChunk), 1, 2);
     weights_ = value("weights", of_columns(kChunk / 2), 1, 2);
     states_ = value("states", of_columns(kWidth), 1, 1);
     sums_ = value("sums", of_columns(kWidth), 1, 1);
-    for (auto each = static_cast<std::size_t>(scores_); each < graph_.values.size(); ++each) graph_.values[each].space = graph::Space::tensor;
+    for (auto each = static_cast<std::size_t>(scores_); each < graph_.values.size(); ++each)
+      graph_.values[each].space = graph::Space::tensor;
   }
 
   /// Of kChunk rows for each of so many heads.
@@ -72,15 +79,17 @@ class Builder : ChunkOBuilder {
     n.context = "Product";
     n.async = Async::unit;
     const int issued = cycles(arch_.fact("matrix_issue_cycles") * count * depth / kMatrixDepth);
-    const int held = std::max(issued, cycles(2.0 * count * kRowsHeld * width * depth / arch_.fact("matrix_flops_per_cycle")));
+    const int held =
+        std::max(issued, cycles(2.0 * count * kRowsHeld * width * depth / arch_.fact("matrix_flops_per_cycle")));
     n.reservations = {{unit("TC"), 0, held, 1}};
     n.cycles = n.warp_cycles = issued;
     n.latency = held + cycles(arch_.fact("matrix_drain_cycles"));
     n.warps = 1;
     return add(std::move(n));
   }
-  // Who weighs and who finishes count as copies of one thing, which the scheduler keeps apart (Candidate::copies_apart): a role that did both would wait
-  // for the values of an item before it looked at the scores of the next.
+  // Who weighs and who finishes count as copies of one thing, which the scheduler keeps apart
+  // (Candidate::copies_apart): a role that did both would wait for the values of an item before it looked at the scores
+  // of the next.
   static constexpr int kWeigher = 0, kFinisher = 1;
   Node of_warps(const char* body, const char* context, int copy) const {
     Node n = of_threads(body, context, copy);
@@ -106,8 +115,11 @@ class Builder : ChunkOBuilder {
     constexpr double kScores = double{kChunk} * kChunk;
     const double exponentials = kernel_.gated ? heads_ * kScores / arch_.fact("exp2_per_cycle") : 0;
     // A difference, two factors and a choice for each score; without gates the choice.
-    const double other = heads_ * kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
-    Node n = arithmetic("weigh", "Weigher", kWeigher, (1 + 0.5 * heads_) * kScores, exponentials + other + arch_.fact("exchange_cycles"));
+    const double other =
+        heads_ * kScores *
+        ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
+    Node n = arithmetic("weigh", "Weigher", kWeigher, (1 + 0.5 * heads_) * kScores,
+                        exponentials + other + arch_.fact("exchange_cycles"));
     n.registers = kChunk / 2 + kChunk / 4;
     if (kernel_.gated) n.reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
     return add(std::move(n));
@@ -115,7 +127,9 @@ class Builder : ChunkOBuilder {
   int stage() {
     const double outputs = double{kChunk} * kWidth * heads_;
     const double run = outputs * (2.0 / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
-    Node n = arithmetic("stage_rows", "Finisher", kFinisher, 2 * outputs, run + heads_ * static_cast<double>(kTokenBytes) / kSharedBytesPerCycle + arch_.fact("exchange_cycles"));
+    Node n = arithmetic(
+        "stage_rows", "Finisher", kFinisher, 2 * outputs,
+        run + heads_ * static_cast<double>(kTokenBytes) / kSharedBytesPerCycle + arch_.fact("exchange_cycles"));
     n.registers = (2 * kWidth / 2 + kWidth / 4) / kParts;
     return add(std::move(n));
   }
@@ -146,7 +160,8 @@ class Builder : ChunkOBuilder {
     edge(weigh_, pv_, node(weigh_).latency, 0, false, weights_);
     edge(qh_, stage_, node(qh_).latency, 0, true, states_);
     edge(pv_, stage_, node(pv_).latency, 0, true, sums_);
-    for (int c = 0; c < heads_; ++c) edge(stage_, put_[static_cast<std::size_t>(c)], node(stage_).latency, 0, false, o_ + c);
+    for (int c = 0; c < heads_; ++c)
+      edge(stage_, put_[static_cast<std::size_t>(c)], node(stage_).latency, 0, false, o_ + c);
     if (kernel_.gated) registers(fetch_, weigh_);
     registers(fetch_rows_, stage_);
   }
@@ -167,12 +182,16 @@ class Builder : ChunkOBuilder {
 
 }  // namespace
 
-bool chunk_o_in_tensor_memory(const arch::Arch& arch) { return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end(); }
+bool chunk_o_in_tensor_memory(const arch::Arch& arch) {
+  return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end();
+}
 
 const arch::Needs& chunk_o_tensor_needs() { return kNeeds; }
 
 bool chunk_o_tensor_serves(int heads) { return heads <= kMostHeads; }
 
-Graph chunk_o_tensor_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) { return Builder(kernel, heads, arch).build(); }
+Graph chunk_o_tensor_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return Builder(kernel, heads, arch).build();
+}
 
 }  // namespace tj::ops

@@ -20,10 +20,10 @@ namespace {
 using support::cat;
 using support::fail;
 
-constexpr int kWarps = 8;                 // rows of a block
-constexpr int kWarpBytes = 32 * 16;       // of a row, in one iteration
-constexpr unsigned kBlocksPerSm = 16;     // more than run at a time: rows are short work
-constexpr double kTypicalIterations = 16; // rows of 8 KB
+constexpr int kWarps = 8;                  // rows of a block
+constexpr int kWarpBytes = 32 * 16;        // of a row, in one iteration
+constexpr unsigned kBlocksPerSm = 16;      // more than run at a time: rows are short work
+constexpr double kTypicalIterations = 16;  // rows of 8 KB
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
@@ -34,7 +34,9 @@ class CopyRows final : public Op {
   void validate(const void* args, bool) const override {
     const auto& [source, destination] = get(args);
     if (source.rank != destination.rank || (source.rank != 2 && source.rank != 3))
-      fail(Stage::argument, Code::invalid_argument, cat("copy_rows: source and destination have ranks ", source.rank, " and ", destination.rank, "; allowed: 2 or 3, the same"));
+      fail(Stage::argument, Code::invalid_argument,
+           cat("copy_rows: source and destination have ranks ", source.rank, " and ", destination.rank,
+               "; allowed: 2 or 3, the same"));
     std::int64_t rows = 1;
     bool sized = true;
     for (int i = 0; i < source.rank; ++i) {
@@ -43,12 +45,15 @@ class CopyRows final : public Op {
       if (sized && i < source.rank - 1) rows *= size;
     }
     const auto last = static_cast<std::size_t>(source.rank - 1);
-    const bool alike = source.shape == destination.shape && source.dtype == destination.dtype && source.device == destination.device;
-    const bool dense = (source.shape[last] == 1 || source.strides[last] == 1) && copy_aligned(destination, destination.rank - 1);
+    const bool alike =
+        source.shape == destination.shape && source.dtype == destination.dtype && source.device == destination.device;
+    const bool dense =
+        (source.shape[last] == 1 || source.strides[last] == 1) && copy_aligned(destination, destination.rank - 1);
     if (!alike || !sized || !dense || source.data == nullptr || destination.data == nullptr)
       fail(Stage::argument, Code::invalid_argument,
-           cat("copy_rows: source and destination are ", shape_text(source), " and ", shape_text(destination), "; allowed: equal shapes, types and devices, sizes from 1, at most ",
-               kMaxSize, " rows, the last dimension dense, the destination's rows at multiples of 16 bytes"));
+           cat("copy_rows: source and destination are ", shape_text(source), " and ", shape_text(destination),
+               "; allowed: equal shapes, types and devices, sizes from 1, at most ", kMaxSize,
+               " rows, the last dimension dense, the destination's rows at multiples of 16 bytes"));
   }
   Device device_of(const void* args) const override { return get(args).destination.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
@@ -56,21 +61,27 @@ class CopyRows final : public Op {
   Request request_of(const void*, const arch::Arch&) const override { return request(); }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", support::shown(flags.begin()->first), " means nothing to copy_rows; allowed are no flags"));
+    if (!flags.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", support::shown(flags.begin()->first), " means nothing to copy_rows; allowed are no flags"));
     return {request()};
   }
 
-  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given,
+                            const arch::Arch&) const override {
     Flags flags = given;
     const Sizes sizes(name(), flags, {{"batch", 1}, {"rows", 33}, {"columns", 700}});
     requests(flags);  // refuses all others
-    const std::int64_t batch = sizes.at("batch"), rows = sizes.at("rows"), columns = sizes.at("columns"), pitch = (columns + 7) / 8 * 8;
+    const std::int64_t batch = sizes.at("batch"), rows = sizes.at("rows"), columns = sizes.at("columns"),
+                       pitch = (columns + 7) / 8 * 8;
     Trial trial;
     trial.name = cat(batch, "x", rows, "x", columns);
     trial.flags = sizes.flags();
-    trial.tensors = {dense("source", DType::f16, {batch, rows, columns}), {"destination", {DType::f16, {batch, rows, columns}, {rows * pitch, pitch, 1}}, true}};
+    trial.tensors = {dense("source", DType::f16, {batch, rows, columns}),
+                     {"destination", {DType::f16, {batch, rows, columns}, {rows * pitch, pitch, 1}}, true}};
     trial.tensors[1].room = static_cast<std::size_t>(batch * rows * pitch);
-    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                const std::function<void(const void*)>& use) {
       const CopyRowsArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1])};
       use(&args);
     };
@@ -82,7 +93,9 @@ class CopyRows final : public Op {
     Candidate candidate{graph(arch), kTypicalIterations, 0, false};
     return {candidate};
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return {{"walks", candidate.graph.persistent}};
+  }
 
   void touches(const void* args, Touched& memory) const override {
     memory.reads(get(args).source, 4);         // by aligned words
@@ -127,7 +140,8 @@ class CopyRows final : public Op {
     node.context = "Mover";
     node.warps = kWarps * 32 / arch.warp_size;
     const double bytes = 2.0 * kWarps * kWarpBytes;  // read and written
-    node.cycles = node.latency = static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
+    node.cycles = node.latency =
+        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
     node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
     graph.nodes.push_back(std::move(node));
     return graph;

@@ -7,8 +7,9 @@
 
 namespace tj::ops {
 
-/// Matrices of [rows, columns] or [batch, rows, columns], the last dimension contiguous, of any type; the same shape in both. The
-/// destination is dense but for the distance of its rows, a multiple of 16 bytes as is its address, and has room for whole 16 bytes.
+/// Matrices of [rows, columns] or [batch, rows, columns], the last dimension contiguous, of any type; the same shape in
+/// both. The destination is dense but for the distance of its rows, a multiple of 16 bytes as is its address, and has
+/// room for whole 16 bytes.
 struct CopyRowsArgs {
   Tensor source, destination;
 };

@@ -22,7 +22,8 @@ using support::cat;
 using support::fail;
 
 FmhaConfig config_of(const FmhaArgs& args) {
-  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)), args.step};
+  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)),
+          args.step};
 }
 
 DType dtype_named(const std::string& word) { return element_named("fmha", word, {DType::f16, DType::bf16}); }
@@ -42,7 +43,8 @@ FmhaConfig config_of(const Request& request) {
 /// Numbers and names.
 std::vector<std::string> step_words() {
   std::vector<std::string> words;
-  for (int step = 0; step <= kLastFmhaStep; ++step) words.emplace_back(step == kNoFmhaStep ? fmha_steps()[0].name : cat(step));
+  for (int step = 0; step <= kLastFmhaStep; ++step)
+    words.emplace_back(step == kNoFmhaStep ? fmha_steps()[0].name : cat(step));
   for (const FmhaStep& step : fmha_steps().subspan(1)) words.emplace_back(step.name);
   return words;
 }
@@ -89,21 +91,26 @@ std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
 double visible_keys(std::int64_t queries, std::int64_t keys, bool causal) {
   if (!causal) return static_cast<double>(queries) * static_cast<double>(keys);
   double sum = 0;
-  for (std::int64_t row = 0; row < queries; ++row) sum += static_cast<double>(std::clamp<std::int64_t>(row + 1 + keys - queries, 0, keys));
+  for (std::int64_t row = 0; row < queries; ++row)
+    sum += static_cast<double>(std::clamp<std::int64_t>(row + 1 + keys - queries, 0, keys));
   return sum;
 }
 
 /// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
 Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false) {
-  const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"), queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
+  const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
+                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
   trial.kernel_flags = kernel_flags(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
-  trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}), dense("k", config.dtype, {batch, kv, keys, width}), dense("v", config.dtype, {batch, kv, keys, width}),
+  trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
+                   dense("k", config.dtype, {batch, kv, keys, width}),
+                   dense("v", config.dtype, {batch, kv, keys, width}),
                    dense("o", config.dtype, {batch, heads, queries, width}, true)};
   if (!usual) trial.tensors.push_back(dense("lse", DType::f32, {batch, heads, queries}, true));
-  trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+  trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                             const std::function<void(const void*)>& use) {
     const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
     FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), {}, {}, config.causal, config.step};
     if (!usual) args.lse = tensor(4);
@@ -128,7 +135,8 @@ class Fmha final : public Op {
 
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set)) list.push_back(fmha_request(config));
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set))
+      list.push_back(fmha_request(config));
     return list;
   }
 
@@ -142,7 +150,9 @@ class Fmha final : public Op {
       own.set_default("seq-q", std::max<std::int64_t>(130, rows + 2));
       list.push_back(trial_of(config, own));
       if (own.any_given()) continue;
-      for (const auto& [heads, queries, keys] : {std::array<std::int64_t, 3>{3, 70, 40}, {1, std::max<std::int64_t>(64, rows * 3 / 4), 1700}}) {  // fewer iterations than any schedule has stages, and many
+      for (const auto& [heads, queries, keys] : {std::array<std::int64_t, 3>{3, 70, 40},
+                                                 {1, std::max<std::int64_t>(64, rows * 3 / 4),
+                                                  1700}}) {  // fewer iterations than any schedule has stages, and many
         own.set_default("heads", heads);
         own.set_default("seq-q", queries);
         own.set_default("seq-k", keys);
@@ -164,7 +174,8 @@ class Fmha final : public Op {
       if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
     }
     const graph::Graph& graph = candidate.graph;
-    geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.async == graph::Async::copy; });
+    geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                          [](const graph::Node& node) { return node.async == graph::Async::copy; });
     geometry["persistent"] = graph.persistent;
     return geometry;
   }
@@ -198,7 +209,8 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   std::vector<Workload> list;
   for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
     const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
-    list.push_back({trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
+    list.push_back(
+        {trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
   }
   return list;
 }
@@ -208,22 +220,26 @@ std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64
   const std::int64_t block_n = geometry[0], rows = geometry[1], queries = of.q.shape[2], keys = of.k.shape[2];
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that its last row sees
   for (std::int64_t first = 0; first < queries; first += rows) {
-    const std::int64_t seen = of.causal ? std::clamp<std::int64_t>(std::min(first + rows, queries) + keys - queries, 0, keys) : keys;
+    const std::int64_t seen =
+        of.causal ? std::clamp<std::int64_t>(std::min(first + rows, queries) + keys - queries, 0, keys) : keys;
     list.push_back({of.q.shape[0] * of.q.shape[1], (seen + block_n - 1) / block_n});
   }
   return list;
 }
 
-// Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need a
-// sign. The lower bound is a wide margin only: the fast form holds for any normal positive scale, but devices may flush
-// subnormal ones to 0, and 0 would turn a masked score of -inf into NaN.
+// Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need
+// a sign. The lower bound is a wide margin only: the fast form holds for any normal positive scale, but devices may
+// flush subnormal ones to 0, and 0 would turn a masked score of -inf into NaN.
 bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
 
-float fmha_scale(const FmhaArgs& args) { return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3])); }
+float fmha_scale(const FmhaArgs& args) {
+  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+}
 
 std::uint64_t fmha_small_key(const FmhaConfig& config) {
-  return static_cast<std::uint64_t>(config.step) << 32 | static_cast<std::uint64_t>(config.head_dim) << 8 | static_cast<std::uint64_t>(config.dtype) << 2 |
-         static_cast<std::uint64_t>(config.causal) << 1 | static_cast<std::uint64_t>(config.general_scale);
+  return static_cast<std::uint64_t>(config.step) << 32 | static_cast<std::uint64_t>(config.head_dim) << 8 |
+         static_cast<std::uint64_t>(config.dtype) << 2 | static_cast<std::uint64_t>(config.causal) << 1 |
+         static_cast<std::uint64_t>(config.general_scale);
 }
 
 Request fmha_request(const FmhaConfig& config) {
@@ -235,8 +251,10 @@ Request fmha_request(const FmhaConfig& config) {
                     {"causal", config.causal ? "1" : "0"},
                     {"general_scale", config.general_scale ? "1" : "0"}};
   for (auto& field : fmha_step_fields(config.step)) request.fields.push_back(std::move(field));
-  request.name = cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "", config.general_scale ? "_anyscale" : "",
-                     config.step == kNoFmhaStep ? "" : cat("_", fmha_steps()[static_cast<std::size_t>(config.step)].name));
+  request.name =
+      cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "",
+          config.general_scale ? "_anyscale" : "",
+          config.step == kNoFmhaStep ? "" : cat("_", fmha_steps()[static_cast<std::size_t>(config.step)].name));
   return request;
 }
 

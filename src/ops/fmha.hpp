@@ -1,8 +1,8 @@
 // Attention forward as an op: requests, graph, launch.
 //
-// fmha.cpp decides requests, fmha_steps.cpp the ladder, fmha_plan.cpp launch parameters, fmha_validate.cpp what is legal. Nodes and costs are
-// those of fmha_graph.cpp (products of warpgroups), fmha_warp_graph.cpp (a warp's instructions), fmha_amd_graph.cpp (a wave's) and
-// fmha_tensor_graph.cpp (tensor memory).
+// fmha.cpp decides requests, fmha_steps.cpp the ladder, fmha_plan.cpp launch parameters, fmha_validate.cpp what is
+// legal. Nodes and costs are those of fmha_graph.cpp (products of warpgroups), fmha_warp_graph.cpp (a warp's
+// instructions), fmha_amd_graph.cpp (a wave's) and fmha_tensor_graph.cpp (tensor memory).
 #pragma once
 
 #include <array>
@@ -33,11 +33,13 @@ struct FmhaTile {
   int block_n = 128;  ///< keys an iteration
   bool turns = true;  ///< order barriers between the consumers
   // Of matrix instructions of a warp.
-  int warps = 4, row_blocks = 2;            ///< the role's warps, and how many times sixteen rows each of them has
+  int warps = 4, row_blocks = 2;  ///< the role's warps, and how many times sixteen rows each of them has
   int blocks_per_sm = 1;
-  bool queries_in_registers = false;        ///< for the whole tile; else they are loaded from shared memory in every iteration
-  std::array<int, 4> weight_parts = {};  ///< over tensor memory: keys of each part of a block, whose weights go to the second product together
-  int fewer_polynomials = 0;   ///< of exponentials, than units in balance ask for
+  bool queries_in_registers =
+      false;  ///< for the whole tile; else they are loaded from shared memory in every iteration
+  std::array<int, 4> weight_parts =
+      {};  ///< over tensor memory: keys of each part of a block, whose weights go to the second product together
+  int fewer_polynomials = 0;  ///< of exponentials, than units in balance ask for
 };
 
 /// The graph with costs of one tile shape; see src/ops/README.md for the picture.

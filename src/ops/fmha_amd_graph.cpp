@@ -1,4 +1,5 @@
-// The dependence graph of attention forward on matrix instructions of a wave, where what is copied passes through registers; see fmha.hpp.
+// The dependence graph of attention forward on matrix instructions of a wave, where what is copied passes through
+// registers; see fmha.hpp.
 //
 //   begin, load_q                          tile begin, once: queries stay in registers
 //   load_k -> put_k -> qk -> row_max -> pv <- put_v <- load_v
@@ -6,7 +7,8 @@
 //   pv (i) -> qk (i+1)                     one register copy of the scores, which become weights where pv needs them
 //   store                                  tile end
 // One role does it all. Loads begin a whole interval before they are put: blocks side by side may all wait at once.
-// Invariant: nothing here knows which arch of the family it is but by what it has: lanes, rates, copies of operands, memory.
+// Invariant: nothing here knows which arch of the family it is but by what it has: lanes, rates, copies of operands,
+// memory.
 #include <algorithm>
 
 #include "ops/fmha_builder.hpp"
@@ -24,21 +26,24 @@ using support::cat;
 constexpr int kMatrixRows = 16;
 constexpr int kPieceBytes = 16;  // what a thread loads at once
 
-// What the bodies need beside queries, scores, output and what is on its way: addresses, fragments, a reference and sums; and for each row
-// block beyond the first. Found by what compiles without a spill (tests/ops/fmha_amd_compile_test.cpp).
+// What the bodies need beside queries, scores, output and what is on its way: addresses, fragments, a reference and
+// sums; and for each row block beyond the first. Found by what compiles without a spill
+// (tests/ops/fmha_amd_compile_test.cpp).
 constexpr int kContextRegisters = 64, kRowBlockRegisters = 24;
 
-/// A weight is 2^(x + bias), x the distance of its score from the query's reference in powers of two, which grows to `slack` before the
-/// reference moves.
+/// A weight is 2^(x + bias), x the distance of its score from the query's reference in powers of two, which grows to
+/// `slack` before the reference moves.
 struct Powers {
   int slack, bias;
 };
-// Where subnormal elements are kept, an f16 weight may be as small as 2^-24: 16 powers below 2^-8, the least of a largest one.
+// Where subnormal elements are kept, an f16 weight may be as small as 2^-24: 16 powers below 2^-8, the least of a
+// largest one.
 constexpr Powers kUsual{8, 0};
-// Where they count as 0, an f16 weight below 2^-14 vanishes from the output, while the sum of the weights has it. The largest is to be 2^15, half of
-// what f16 holds: one power is left for what rounding does to x. So slack + bias = 15. With a slack of 1, weights are kept down to 2^-28 of
-// the reference's (19 nats). A query's sum is at least the reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an
-// output by at most 2.5e-4 of the largest value, half of what rounding it to f16 may.
+// Where they count as 0, an f16 weight below 2^-14 vanishes from the output, while the sum of the weights has it. The
+// largest is to be 2^15, half of what f16 holds: one power is left for what rounding does to x. So slack + bias = 15.
+// With a slack of 1, weights are kept down to 2^-28 of the reference's (19 nats). A query's sum is at least the
+// reference's weight, so n keys lose at most n 2^-28 of it: 65536 of them change an output by at most 2.5e-4 of the
+// largest value, half of what rounding it to f16 may.
 constexpr Powers kWithoutSubnormals{1, 14};
 
 Powers powers_of(const FmhaConfig& config, const arch::Arch& arch) {
@@ -48,7 +53,9 @@ Powers powers_of(const FmhaConfig& config, const arch::Arch& arch) {
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)), copies_(arch.fact("operand_copies")), padding_(fmha_row_padding(arch)) {}
+      : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)),
+        copies_(arch.fact("operand_copies")),
+        padding_(fmha_row_padding(arch)) {}
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "waves"));
@@ -59,7 +66,8 @@ class Builder : private FmhaBuilder {
     constant("kSlack", powers_of(config_, arch_).slack);
     constant("kWeightBias", powers_of(config_, arch_).bias);
     graph_.values.push_back({"k", tile_.block_n * (row_bytes() + padding_), kPieceBytes, Scope::iteration, 1, 2});
-    graph_.values.push_back({"v", config_.head_dim * (std::int64_t{tile_.block_n} * kFmhaElementBytes + padding_), kPieceBytes, Scope::iteration, 1, 2});
+    graph_.values.push_back({"v", config_.head_dim * (std::int64_t{tile_.block_n} * kFmhaElementBytes + padding_),
+                             kPieceBytes, Scope::iteration, 1, 2});
     nodes();
     graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * arch_.fact("thread_copy_latency_cycles") + arch_.fact("tile_turn_cycles");
@@ -89,7 +97,8 @@ class Builder : private FmhaBuilder {
   /// A maximum for each score; of the correction, which is skipped unless a maximum moved far, a quarter.
   Work maximum() const {
     Work work;
-    work.alu = scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
+    work.alu =
+        scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
     return work;
   }
   /// Exponentials, a multiply-add, an addition and half a conversion for each score, beside the product.
@@ -107,12 +116,16 @@ class Builder : private FmhaBuilder {
     return work;
   }
 
-  /// How long a load is on its way, at least: as long as its registers are its own, all of an interval but the time of its put.
+  /// How long a load is on its way, at least: as long as its registers are its own, all of an interval but the time of
+  /// its put.
   double load_cycles(double put_cycles) const {
-    const double latency = arch_.fact("thread_copy_latency_cycles") + block_bytes() / 1024 * arch_.fact("thread_copy_cycles_per_kb");
+    const double latency =
+        arch_.fact("thread_copy_latency_cycles") + block_bytes() / 1024 * arch_.fact("thread_copy_cycles_per_kb");
     const Work parts[] = {product(), maximum(), weighted_product(), put(false), put(true)};
     double chain = 2 * issue_cycles(), matrix = 0, shared = 0, alu = 0;
-    for (const Work& part : parts) chain += cycles(part.longest()), matrix += cycles(part.matrix), shared += cycles(part.shared), alu += cycles(part.alu);
+    for (const Work& part : parts)
+      chain += cycles(part.longest()), matrix += cycles(part.matrix), shared += cycles(part.shared),
+          alu += cycles(part.alu);
     const double interval = std::max(chain, tile_.blocks_per_sm * std::max({matrix, shared, alu}));
     return std::max(latency, interval - put_cycles);
   }
@@ -159,19 +172,25 @@ class Builder : private FmhaBuilder {
     busy(n, put(as_columns));
     return add(std::move(n));
   }
-  void then(int src, int dst, int distance, int value = -1) { edge(src, dst, node(src).latency, distance, false, value); }
+  void then(int src, int dst, int distance, int value = -1) {
+    edge(src, dst, node(src).latency, distance, false, value);
+  }
 
   void nodes() {
-    const int load_k = load("load_k", false), put_k = put("put_k", false), load_v = load("load_v", true), put_v = put("put_v", true);
+    const int load_k = load("load_k", false), put_k = put("put_k", false), load_v = load("load_v", true),
+              put_v = put("put_v", true);
     const int begin = compute("begin", Scope::tile_begin, {}), load_q = compute("load_q", Scope::tile_begin, {});
-    const int qk = compute("qk", Scope::iteration, product()), row_max = compute("row_max", Scope::iteration, maximum()), pv = compute("pv", Scope::iteration, weighted_product());
+    const int qk = compute("qk", Scope::iteration, product()),
+              row_max = compute("row_max", Scope::iteration, maximum()),
+              pv = compute("pv", Scope::iteration, weighted_product());
     const int store = compute("store", Scope::tile_end, {});
     node(row_max).has_fast_variant = true;
     // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
     node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
     node(qk).registers = sums(tile_.block_n);
     // Queries are an operand, of two elements a word.
-    node(pv).registers = sums(config_.head_dim) + static_cast<int>(sums(config_.head_dim) * copies_) / 2 + kContextRegisters + (tile_.row_blocks - 1) * kRowBlockRegisters;
+    node(pv).registers = sums(config_.head_dim) + static_cast<int>(sums(config_.head_dim) * copies_) / 2 +
+                         kContextRegisters + (tile_.row_blocks - 1) * kRowBlockRegisters;
 
     edge(begin, qk, 0, 0, false);
     edge(load_q, qk, 0, 0, false);
@@ -197,7 +216,8 @@ class Builder : private FmhaBuilder {
 }  // namespace
 
 int fmha_row_padding(const arch::Arch& arch) {
-  const int operand_bytes = static_cast<int>(kMatrixRows * kMatrixRows * kFmhaElementBytes * arch.fact("operand_copies")) / arch.warp_size;
+  const int operand_bytes =
+      static_cast<int>(kMatrixRows * kMatrixRows * kFmhaElementBytes * arch.fact("operand_copies")) / arch.warp_size;
   return std::min(operand_bytes, kPieceBytes);
 }
 
@@ -205,23 +225,28 @@ const arch::Needs& fmha_amd_needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
     return arch::Needs{{"TC", "EXP", "ALU", "LSU"},
-                       {"matrix_flops_per_cycle", "operand_copies", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "convert_per_cycle",
-                       "shared_bytes_per_cycle", "thread_copy_latency_cycles", "thread_copy_cycles_per_kb", "tile_turn_cycles"},
+                       {"matrix_flops_per_cycle", "operand_copies", "exp2_per_cycle", "f32_per_cycle",
+                        "minmax_per_cycle", "convert_per_cycle", "shared_bytes_per_cycle", "thread_copy_latency_cycles",
+                        "thread_copy_cycles_per_kb", "tile_turn_cycles"},
                        {"amd"}};
   });
 }
 
-Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
+Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  return Builder(config, tile, arch).build();
+}
 
 namespace {
 
-/// Loads are under way all the time, so all registers are held at once: a tile whose blocks have no more could only be served with its loads
-/// one after the other, which no other tile is slower than, and the search would prove that for each interval in turn.
+/// Loads are under way all the time, so all registers are held at once: a tile whose blocks have no more could only be
+/// served with its loads one after the other, which no other tile is slower than, and the search would prove that for
+/// each interval in turn.
 bool registers_suffice(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   const Graph graph = fmha_amd_graph(config, tile, arch);
   int held = 0;
   for (const Node& n : graph.nodes) held += n.registers;
-  return held < std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / (tile.warps * arch.warp_size));
+  return held < std::min<std::int64_t>(graph.machine.max_registers_per_thread,
+                                       graph.machine.registers / (tile.warps * arch.warp_size));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the dependence graphs of attention have in common, whatever instruction multiplies: text of the unit, values, edges.
+// What the dependence graphs of attention have in common, whatever instruction multiplies: text of the unit, values,
+// edges.
 //
 // Decides names and sizes. Does not decide nodes of a consumer nor costs (fmha_graph.cpp, fmha_warp_graph.cpp).
 #pragma once
@@ -38,10 +39,15 @@ class FmhaBuilder {
   int unit(const char* name) const { return graph_.machine.unit_index(name); }
   Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
 
-  void constant(const char* name, int value) { graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value)); }
-  void flag(const char* name, bool value) { graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false"); }
+  void constant(const char* name, int value) {
+    graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value));
+  }
+  void flag(const char* name, bool value) {
+    graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
+  }
   void set_name(const std::string& shape) {
-    graph_.name = support::cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim, config_.causal ? "_causal" : "", "_", shape);
+    graph_.name = support::cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim,
+                               config_.causal ? "_causal" : "", "_", shape);
   }
 
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
@@ -128,7 +134,8 @@ std::vector<FmhaTile> fmha_tensor_tiles();
 int fmha_tensor_rows();
 const arch::Needs& fmha_tensor_needs();
 
-/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a bank.
+/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a
+/// bank.
 int fmha_row_padding(const arch::Arch& arch);
 
 }  // namespace tj::ops

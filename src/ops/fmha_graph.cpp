@@ -1,10 +1,10 @@
-// The dependence graph of attention forward on a warpgroup's matrix instructions, with its costs, and which tile shapes are tried; see fmha.hpp.
+// The dependence graph of attention forward on a warpgroup's matrix instructions, with its costs, and which tile shapes
+// are tried; see fmha.hpp.
 //
 //   load_q                       tile begin, once
 //   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
-//   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are replaced
-//   rescale.c (i) -> qk.c (i+1)   one register copy of the scores
-//   store.c                      tile end
+//   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are
+//   replaced rescale.c (i) -> qk.c (i+1)   one register copy of the scores store.c                      tile end
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -28,28 +28,30 @@ using fmha::kRowsPerConsumer;
 constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 
 // Every unit and fact that is read below, and the families of kernel_templates/ops/fmha_<family>.cuh.
-const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "EXP", "TMA"},
-                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle",
-                             "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
-                           {"sm90"}});
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "EXP", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+      "minmax_per_cycle", "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
+     {"sm90"}});
 
-// What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words; and what
-// its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64, 128 words of
-// scores, weights and output, compiles into 160 registers without a spill (tests/codegen/fmha_compile_test.cpp).
+// What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words;
+// and what its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64,
+// 128 words of scores, weights and output, compiles into 160 registers without a spill
+// (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-// Of a second search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4 s on an AMD EPYC, 2026-11-22; the
-// usual budget leaves it at 1661.
+// Of a second search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4
+// s on an AMD EPYC, 2026-11-22; the usual budget leaves it at 1661.
 constexpr std::uint64_t kTensorNodes = 200'000;
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
-  int matrix = 0;        ///< one 64 x N x D product on the matrix unit
+  int matrix = 0;  ///< one 64 x N x D product on the matrix unit
   int matrix_latency = 0;
-  int exp = 0;           ///< special-function cycles of softmax
-  int alu = 0;           ///< arithmetic cycles of softmax
-  int softmax = 0;       ///< softmax as the warpgroup sees it, alone
+  int exp = 0;      ///< special-function cycles of softmax
+  int alu = 0;      ///< arithmetic cycles of softmax
+  int softmax = 0;  ///< softmax as the warpgroup sees it, alone
   int rescale = 0;
-  int issue = 0;         ///< cycles that issuing a group holds the warps
+  int issue = 0;  ///< cycles that issuing a group holds the warps
 };
 
 Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
@@ -64,8 +66,9 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
   // Nothing keeps the consumers' exponentials apart, so a consumer may have to share the unit with all others.
   c.softmax = std::max(c.exp + c.alu, tile.consumers * c.exp) + cycles(arch.fact("shared_unit_cycles"));
-  // Half a conversion a score (two at a time); of the correction, which is skipped unless a maximum moved far, a quarter:
-  // tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no correction at all.
+  // Half a conversion a score (two at a time); of the correction, which is skipped unless a maximum moved far, a
+  // quarter: tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no
+  // correction at all.
   c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
   return c;
 }
@@ -120,7 +123,8 @@ class Builder : private FmhaBuilder {
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     node(softmax).has_fast_variant = true;
     // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-    node(softmax).max_fast_begin = config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(softmax).max_fast_begin =
+        config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
     node(softmax).reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
@@ -148,9 +152,10 @@ class Builder : private FmhaBuilder {
 };
 
 std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {
-  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters. Turns pay
-  // for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642 TFLOP/s without
-  // turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then tests/gpu/compare.py --sizes fixed --causal false.
+  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
+  // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
+  // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
+  // tests/gpu/compare.py --sizes fixed --causal false.
   static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
   static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
   if (config.head_dim == 128) return kWide;
@@ -182,7 +187,8 @@ Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arc
 
 const std::vector<arch::Needs>& fmha_needs() {
   static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
-  return kinds.get([] { return std::vector<arch::Needs>{fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds}; });
+  return kinds.get(
+      [] { return std::vector<arch::Needs>{fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds}; });
 }
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
@@ -198,7 +204,8 @@ std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arc
     return list;
   }
   if (arch.family == "amd") {
-    for (const FmhaTile& tile : fmha_amd_tiles(config, arch)) list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
+    for (const FmhaTile& tile : fmha_amd_tiles(config, arch))
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
     return list;
   }
   if (arch.family == "sm100") {

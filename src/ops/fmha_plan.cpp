@@ -24,21 +24,26 @@ support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
   for (int i = 0; i < 4; ++i) {
     const auto from = static_cast<std::size_t>(3 - i), to = static_cast<std::size_t>(i);
     desc.dims[to] = static_cast<std::uint64_t>(tensor.shape[from]);
-    desc.stride_bytes[to] = tensor.shape[from] == 1 ? legal : static_cast<std::uint64_t>(tensor.strides[from]) * kElementBytes;
+    desc.stride_bytes[to] =
+        tensor.shape[from] == 1 ? legal : static_cast<std::uint64_t>(tensor.strides[from]) * kElementBytes;
   }
   desc.stride_bytes[0] = kElementBytes;
   desc.box = {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows), 1, 1, 0};
   return desc;
 }
 
-long long stride(const Tensor& tensor, std::size_t dimension) { return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension]; }
+long long stride(const Tensor& tensor, std::size_t dimension) {
+  return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension];
+}
 
-fmha::Source source(const Tensor& tensor) { return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)}; }
+fmha::Source source(const Tensor& tensor) {
+  return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)};
+}
 
 bool wide_stores(const Tensor& o) {
   constexpr long long kElements = 8;  // 16 bytes
-  return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0 && stride(o, 0) % kElements == 0 && stride(o, 1) % kElements == 0 &&
-         stride(o, 2) % kElements == 0;
+  return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0 && stride(o, 0) % kElements == 0 &&
+         stride(o, 1) % kElements == 0 && stride(o, 2) % kElements == 0;
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ using support::cat;
 
 constexpr const char* kFamily = "sm80";
 
-// In order: natural exponential, keys transposed, most stages, most slots, copies of keys and of values ahead, blocks an SM, exact division.
+// In order: natural exponential, keys transposed, most stages, most slots, copies of keys and of values ahead, blocks
+// an SM, exact division.
 constexpr FmhaStep kSteps[] = {
     {"none", false, false, kAnyNumber, kAnyNumber, 0, 0, 1, false},
     {"basic", true, true, 1, 1, 0, 0, 1, true},
@@ -43,7 +44,8 @@ int fmha_step_number(const std::string& text) {
 }
 
 void check_fmha_step(std::int32_t step) {
-  if (step < kNoFmhaStep || step > kLastFmhaStep) refuse("fmha", Code::invalid_argument, cat("step is ", step, "; allowed: 0 (none)", fmha_step_names().substr(4)));
+  if (step < kNoFmhaStep || step > kLastFmhaStep)
+    refuse("fmha", Code::invalid_argument, cat("step is ", step, "; allowed: 0 (none)", fmha_step_names().substr(4)));
 }
 
 void require_fmha_steps(std::int32_t step, const arch::Arch& arch) {
@@ -51,7 +53,9 @@ void require_fmha_steps(std::int32_t step, const arch::Arch& arch) {
   std::string served;
   for (const arch::Arch* each : arch::all())
     if (each->family == kFamily) served += cat(served.empty() ? "" : ", ", each->name);
-  support::fail(Stage::target, Code::unsupported, cat("fmha: step ", step, " (", kSteps[step].name, ") does not run on '", arch.name, "'; steps are for archs whose products are a warp's: ", served));
+  support::fail(Stage::target, Code::unsupported,
+                cat("fmha: step ", step, " (", kSteps[step].name, ") does not run on '", arch.name,
+                    "'; steps are for archs whose products are a warp's: ", served));
 }
 
 FmhaSlots fmha_step_slots(const FmhaStep& step, std::int64_t fit) {

@@ -1,5 +1,5 @@
-// The steps of attention's ladder on matrix instructions of a warp: named constraints, each of which leaves its kernel one more of what
-// makes it fast.
+// The steps of attention's ladder on matrix instructions of a warp: named constraints, each of which leaves its kernel
+// one more of what makes it fast.
 //
 // Decides what each step is held to, and how it is named. Does not decide nodes and costs (fmha_warp_graph.cpp).
 // Invariant: a step differs from the one before in the one thing that its name says.
@@ -20,13 +20,15 @@ inline constexpr int kLastFmhaStep = 6;
 inline constexpr int kAnyNumber = 0;
 
 struct FmhaStep {
-  const char* name;           ///< "basic"
-  bool natural_exponential;   ///< e^x of scaled scores, by a multiplication and a 2^x that keeps small results; else one multiply-add and 2^x
-  bool transposes_keys;       ///< through shared memory, before the product
+  const char* name;          ///< "basic"
+  bool natural_exponential;  ///< e^x of scaled scores, by a multiplication and a 2^x that keeps small results; else one
+                             ///< multiply-add and 2^x
+  bool transposes_keys;      ///< through shared memory, before the product
   int max_stages, max_slots;  ///< kAnyNumber: what the schedule finds
-  int k_ahead, v_ahead;       ///< iterations that a copy is to be under way before its use, as far as memory goes; 0: no wish
-  int blocks_per_sm;          ///< and no more, though there were room
-  bool exact_division;        ///< of each output by its row's sum; else by a reciprocal that is approximated
+  int k_ahead,
+      v_ahead;          ///< iterations that a copy is to be under way before its use, as far as memory goes; 0: no wish
+  int blocks_per_sm;    ///< and no more, though there were room
+  bool exact_division;  ///< of each output by its row's sum; else by a reciprocal that is approximated
 };
 
 /// By number; the first stands for none.
@@ -46,8 +48,8 @@ void require_fmha_steps(std::int32_t step, const arch::Arch& arch);
 struct FmhaSlots {
   int k = 1, v = 1;
 };
-/// Those in which copies are as far ahead as a step asks, one more than iterations, but no more than `fit` together: the deeper ring
-/// gives first, of equal ones that of keys.
+/// Those in which copies are as far ahead as a step asks, one more than iterations, but no more than `fit` together:
+/// the deeper ring gives first, of equal ones that of keys.
 FmhaSlots fmha_step_slots(const FmhaStep& step, std::int64_t fit);
 
 /// What a step means, as fields of a request; none for none.

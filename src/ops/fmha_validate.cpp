@@ -1,7 +1,7 @@
 // The checks behind ops::validate(FmhaArgs).
 //
-// Decides the order of the checks (pointers, ranks, types, devices, shapes, strides, overflow, overlap). Each one's words are
-// those of tensor_checks.hpp. Invariant: passing allocates nothing.
+// Decides the order of the checks (pointers, ranks, types, devices, shapes, strides, overflow, overlap). Each one's
+// words are those of tensor_checks.hpp. Invariant: passing allocates nothing.
 #include "ops/fmha_validate.hpp"
 
 #include <cmath>
@@ -24,7 +24,8 @@ void check_config(DType dtype, Size head_dim, const char* dtype_name, const char
   if (dtype != DType::f16 && dtype != DType::bf16)
     refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16"));
   if (head_dim != 64 && head_dim != 128)
-    refuse(kOp, Code::unsupported, cat(head_dim_name, " is ", head_dim, "; allowed: 64, 128 (pad the head dimension with zeros)"));
+    refuse(kOp, Code::unsupported,
+           cat(head_dim_name, " is ", head_dim, "; allowed: 64, 128 (pad the head dimension with zeros)"));
 }
 
 void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o) {
@@ -33,12 +34,14 @@ void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o
   for (int i = 0; i < 4; ++i) check_same(v, i, k.at(i), "k's shape");
   for (int i = 0; i < 4; ++i) check_same(o, i, q.at(i), "q's shape");
   if (q.at(1) % k.at(1) != 0)
-    refuse(kOp, Code::invalid_argument, cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1),
-                                       "; allowed: H a multiple of Hkv"));
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1), "; allowed: H a multiple of Hkv"));
   // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
-  const Size heads = q.at(0) * q.at(1), row_blocks = (q.at(2) + 63) / 64;  // both factors at most 2^30: the product fits
+  const Size heads = q.at(0) * q.at(1),
+             row_blocks = (q.at(2) + 63) / 64;  // both factors at most 2^30: the product fits
   if (heads > kMaxSize / row_blocks)
-    refuse(kOp, Code::invalid_argument, cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
 }
 
 }  // namespace
@@ -49,8 +52,8 @@ void validate(const FmhaConfig& config) {
 }
 
 void validate(const FmhaArgs& args, bool on_model) {
-  const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm}, v{kOp, "v", args.v, kKeyAxes, 4, kForm},
-      o{kOp, "o", args.o, kQueryAxes, 4, kForm};
+  const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm},
+      v{kOp, "v", args.v, kKeyAxes, 4, kForm}, o{kOp, "o", args.o, kQueryAxes, 4, kForm};
   for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
   check_config(args.q.dtype, q.at(3), "q.dtype", "q.shape[3] (D)");
   for (const Named* t : {&k, &v, &o}) check_dtype(*t, args.q.dtype, ", as q.dtype");

@@ -4,9 +4,9 @@
 //   load_k -> qk -> row_max -> pv <- load_v
 //   pv (i) -> qk (i+1)            one register copy of the scores, which become weights where pv needs them
 //   store                         tile end
-// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a unit another takes, of
-// this block or of one beside it.
-// Invariant: nothing here knows which arch of the family it is but by what it has: a copy engine or none, rates, memory.
+// One role does it all: its warps hold each other up only where they share a ring, and what one of them leaves of a
+// unit another takes, of this block or of one beside it. Invariant: nothing here knows which arch of the family it is
+// but by what it has: a copy engine or none, rates, memory.
 #include <algorithm>
 
 #include "ops/fmha_builder.hpp"
@@ -25,18 +25,21 @@ using support::cat;
 
 constexpr int kMatrixRows = 16;
 
-// What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums. With 128 words of
-// output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill (tests/ops/fmha_warps_compile_test.cpp).
+// What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums.
+// With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill
+// (tests/ops/fmha_warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
 
 class Builder : private FmhaBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)) {}
+  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
+      : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)) {}
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
     if (held()) graph_.includes = {cat("ops/fmha_", arch_.family, "_steps.cuh")};
-    // So many blocks an SM, and no more: what a step says, or what would find room on a card that has no more than the target's caps.
+    // So many blocks an SM, and no more: what a step says, or what would find room on a card that has no more than the
+    // target's caps.
     if (held() || !arch_.base.empty()) graph_.least_smem_bytes = least_smem_for(arch_, tile_.blocks_per_sm);
     graph_.persistent = false;
     bulk_ = arch_.has_unit("TMA");
@@ -45,8 +48,10 @@ class Builder : private FmhaBuilder {
     flag("kBulkCopies", bulk_);
     flag("kQueriesInRegisters", tile_.queries_in_registers);
     values(1);
-    if (step_.k_ahead > 0) graph_.values[1].max_slots = step_.k_ahead + 1, graph_.values[2].max_slots = step_.v_ahead + 1;
-    if (step_.transposes_keys) graph_.values.push_back({"k_columns", tile_.block_n * row_bytes(), 1024, Scope::iteration, 1, 4});
+    if (step_.k_ahead > 0)
+      graph_.values[1].max_slots = step_.k_ahead + 1, graph_.values[2].max_slots = step_.v_ahead + 1;
+    if (step_.transposes_keys)
+      graph_.values.push_back({"k_columns", tile_.block_n * row_bytes(), 1024, Scope::iteration, 1, 4});
     consumer();
     graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * latency_;
@@ -64,21 +69,24 @@ class Builder : private FmhaBuilder {
     Work work;
     work.matrix = 2.0 * rows_ * tile_.block_n * config_.head_dim / arch_.fact("matrix_flops_per_cycle");
     // Every warp loads all keys or values, and of the queries its own rows.
-    work.shared = shared_cycles(static_cast<double>(row_bytes()) * (tile_.warps * tile_.block_n + (left_from_shared ? rows_ : 0)));
+    work.shared = shared_cycles(static_cast<double>(row_bytes()) *
+                                (tile_.warps * tile_.block_n + (left_from_shared ? rows_ : 0)));
     return work;
   }
   double scores() const { return static_cast<double>(rows_) * tile_.block_n; }
   /// A maximum for each score; of the correction, which is skipped unless a maximum moved far, a quarter.
   Work maximum() const {
     Work work;
-    work.alu = scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
+    work.alu =
+        scores() / arch_.fact("minmax_per_cycle") + 0.25 * rows_ * config_.head_dim / arch_.fact("f32_per_cycle");
     return work;
   }
   /// Exponentials, a multiply-add, an addition and half a conversion for each score, beside the product.
   Work weighted_product() const {
     Work work = product(false);
     work.exp = scores() / arch_.fact("exp2_per_cycle");
-    const double operations = step_.natural_exponential ? 6 : 2;  // a difference and four products in the place of the multiply-add
+    const double operations =
+        step_.natural_exponential ? 6 : 2;  // a difference and four products in the place of the multiply-add
     work.alu = scores() * (operations / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("minmax_per_cycle"));
     return work;
   }
@@ -90,17 +98,21 @@ class Builder : private FmhaBuilder {
 
   /// Is the kernel held to a step of the ladder?
   bool held() const { return config_.step != kNoFmhaStep; }
-  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a step asks, else a whole interval, as far as the rings go that
-  /// fit. The interval is longer than the chain where threads copy, and where blocks side by side keep a unit busy; a reader holds its slot
-  /// for part of it.
+  /// How far ahead copies are issued, for an iteration of `chain` cycles: as a step asks, else a whole interval, as far
+  /// as the rings go that fit. The interval is longer than the chain where threads copy, and where blocks side by side
+  /// keep a unit busy; a reader holds its slot for part of it.
   void look_ahead(const Work& qk, const Work& pv, double chain) {
     if (held() && step_.k_ahead == 0) return;
     const std::int64_t block = tile_.block_n * row_bytes(), barriers = 1024;
     const double copies = 2 * shared_cycles(static_cast<double>(block)), issued = chain + (bulk_ ? 0 : copies);
-    const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix), tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
+    const double interval = std::max({issued, tile_.blocks_per_sm * (qk.matrix + pv.matrix),
+                                      tile_.blocks_per_sm * (qk.shared + pv.shared + copies)});
     const auto fit = (graph_.machine.memory_bytes.at("SMEM") - rows_ * row_bytes() - barriers) / block;
-    const FmhaSlots slots = held() ? fmha_step_slots(step_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
-    const auto ahead = [&](int asked, int ring, const Work& reader) { return std::min<double>(asked, ring - reader.longest() / interval) * interval / chain; };
+    const FmhaSlots slots =
+        held() ? fmha_step_slots(step_, fit) : FmhaSlots{static_cast<int>(fit / 2), static_cast<int>(fit / 2)};
+    const auto ahead = [&](int asked, int ring, const Work& reader) {
+      return std::min<double>(asked, ring - reader.longest() / interval) * interval / chain;
+    };
     k_ahead_ = std::max(0.0, ahead(held() ? step_.k_ahead : 1, slots.k, qk));
     v_ahead_ = std::max(0.0, ahead(held() ? step_.v_ahead : 1, slots.v, pv));
   }
@@ -154,7 +166,10 @@ class Builder : private FmhaBuilder {
     const int qk = compute(transpose >= 0 ? "qk_columns" : "qk", Scope::iteration, qk_work);
     const int row_max = compute(step_.natural_exponential ? "row_max_natural" : "row_max", Scope::iteration, max_work);
     const int pv = compute(step_.natural_exponential ? "pv_natural" : "pv", Scope::iteration, pv_work);
-    const int store = compute(!held() ? "store" : step_.exact_division ? "store_divided" : "store_approximated", Scope::tile_end, {});
+    const int store = compute(!held()                ? "store"
+                              : step_.exact_division ? "store_divided"
+                                                     : "store_approximated",
+                              Scope::tile_end, {});
     node(row_max).has_fast_variant = true;
     // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
     node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
@@ -181,7 +196,8 @@ class Builder : private FmhaBuilder {
   const FmhaStep& step_ = fmha_steps()[static_cast<std::size_t>(config_.step)];
   static constexpr double kUsualAhead = 0.5;  ///< where no step asks
   bool bulk_ = false;
-  double latency_ = 0, k_ahead_ = kUsualAhead, v_ahead_ = kUsualAhead;  ///< iterations between the issue of a copy and its use
+  double latency_ = 0, k_ahead_ = kUsualAhead,
+         v_ahead_ = kUsualAhead;  ///< iterations between the issue of a copy and its use
 };
 
 }  // namespace
@@ -191,24 +207,32 @@ int fmha_warp_rows(const FmhaTile& tile) { return tile.warps * tile.row_blocks *
 const arch::Needs& fmha_warp_needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
-    return arch::Needs{{"TC", "EXP", "ALU", "LSU"}, {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"}, {"sm80"}};
+    return arch::Needs{
+        {"TC", "EXP", "ALU", "LSU"},
+        {"matrix_flops_per_cycle", "exp2_per_cycle", "f32_per_cycle", "minmax_per_cycle", "shared_bytes_per_cycle"},
+        {"sm80"}};
   });
 }
 
-Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) { return Builder(config, tile, arch).build(); }
+Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  return Builder(config, tile, arch).build();
+}
 
 std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch& arch) {
-  if (config.step != kNoFmhaStep) return {{1, 64, false, 4, 1, fmha_steps()[static_cast<std::size_t>(config.step)].blocks_per_sm, true}};
+  if (config.step != kNoFmhaStep)
+    return {{1, 64, false, 4, 1, fmha_steps()[static_cast<std::size_t>(config.step)].blocks_per_sm, true}};
   // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
-  // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of the matrix unit
-  // where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim 128, 64 keys are as fast as 48, but
-  // spill (H200, 2026-11-21). Any scale takes registers more.
-  const auto tile = [](int block_n, int warps, int row_blocks, int blocks, bool registers) { return FmhaTile{1, block_n, false, warps, row_blocks, blocks, registers}; };
+  // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of
+  // the matrix unit where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim
+  // 128, 64 keys are as fast as 48, but spill (H200, 2026-11-21). Any scale takes registers more.
+  const auto tile = [](int block_n, int warps, int row_blocks, int blocks, bool registers) {
+    return FmhaTile{1, block_n, false, warps, row_blocks, blocks, registers};
+  };
   const int deep = config.general_scale ? 32 : 48;
   // Where an SM has no room for two blocks of 128 such rows, one of 256 has the same warps; else 64 rows.
   if (config.head_dim == 128) return {tile(deep, 4, 2, 2, false), tile(deep, 8, 2, 1, false), tile(64, 4, 1, 2, false)};
-  // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of them. Threads that
-  // copy lack the registers.
+  // Wide blocks of keys gain 4% by fewer waits an iteration, and lose as much where the diagonal cuts through many of
+  // them. Threads that copy lack the registers.
   const bool wide = !config.causal && !config.general_scale && arch.has_unit("TMA");
   return {tile(wide ? 80 : 64, 4, 2, 2, true), tile(64, 4, 1, 2, true)};
 }

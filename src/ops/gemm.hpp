@@ -1,10 +1,11 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// gemm.cpp decides requests, gemm_ahead.cpp which are made before anybody asks, gemm_tiles.cpp which tile suits a problem and in how many parts K
-// is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose a tile, gemm_trial.cpp what a kernel is checked by, gemm_steps.cpp
-// and gemm_copies.cpp the launches of a call, gemm_plan.cpp launch parameters, gemm_validate.cpp what is legal. Nodes and costs are those of
-// gemm_graph.cpp (products of warpgroups; gemm_e4m3.cpp of 8-bit operands), gemm_tensor.cpp (tensor memory), gemm_warps.cpp (a warp's
-// instructions) and gemm_amd.cpp (a wave's); gemm_store.cpp decides how results leave.
+// gemm.cpp decides requests, gemm_ahead.cpp which are made before anybody asks, gemm_tiles.cpp which tile suits a
+// problem and in how many parts K is cut, gemm_rungs.cpp the ladder, gemm_tune.cpp what is measured to choose a tile,
+// gemm_trial.cpp what a kernel is checked by, gemm_steps.cpp and gemm_copies.cpp the launches of a call, gemm_plan.cpp
+// launch parameters, gemm_validate.cpp what is legal. Nodes and costs are those of gemm_graph.cpp (products of
+// warpgroups; gemm_e4m3.cpp of 8-bit operands), gemm_tensor.cpp (tensor memory), gemm_warps.cpp (a warp's instructions)
+// and gemm_amd.cpp (a wave's); gemm_store.cpp decides how results leave.
 #pragma once
 
 #include <span>
@@ -18,9 +19,10 @@ namespace tj::ops {
 
 const Op& gemm_op();
 
-/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one consumer
-/// leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with neighbouring tiles run together:
-/// those below each other share the copies of b, those beside each other those of a. A tile is for one size of operands' elements.
+/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one
+/// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
+/// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
+/// tile is for one size of operands' elements.
 struct GemmTile {
   int block_m = 128, block_n = 256, block_k = 64;
   int cluster_m = 1, cluster_n = 1;
@@ -48,9 +50,9 @@ struct GemmKernel {
   bool bias = false, add_c = false;
   Activation activation = Activation::none;
   bool d_aligned = true;  ///< d and its rows begin at multiples of 16 bytes and are so long
-  int tile = 0;  ///< in gemm_tiles()
-  int rung = 0;  ///< in gemm_rungs(); never the last, which is none
-  bool parts = false;  ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
+  int tile = 0;           ///< in gemm_tiles()
+  int rung = 0;           ///< in gemm_rungs(); never the last, which is none
+  bool parts = false;     ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
 };
 /// The kernel of the same operands that leaves sums over parts of K.
 GemmKernel of_parts(GemmKernel kernel);
@@ -71,24 +73,25 @@ struct GemmRung {
   bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
   int max_slots = 0, max_stages = 0;
   bool one_role = false;
-  bool tile_a_block = false;   ///< no block does a second tile; row by row, in place of groups of rows
+  bool tile_a_block = false;  ///< no block does a second tile; row by row, in place of groups of rows
   int max_tiles = 0, max_iterations = 0;
-  int cluster = 1;             ///< blocks that share copies; of the last rung, the choice decides
+  int cluster = 1;  ///< blocks that share copies; of the last rung, the choice decides
 };
 inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
 /// "none", then v1 to v10; the last has no limits, as the first.
 std::span<const GemmRung> gemm_rungs();
 const GemmRung& gemm_rung(const GemmKernel& kernel);
-/// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is that of archs whose
-/// matrix instruction multiplies 64 rows, as sm_90a's does.
+/// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is
+/// that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
 /// Its constraints as fields of a request; none without a rung.
 std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
 
-/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole blocks, and so do
-/// rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them; pieces of a warp fit its registers.
+/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
+/// blocks, and so do rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them; pieces of
+/// a warp fit its registers.
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
@@ -114,14 +117,14 @@ inline constexpr int kMostGemmParts = 128;
 std::string gemm_choice_name(const GemmChoice& choice);
 /// Iterations of each part but the last, which has at least one; parts that would have none are no parts.
 std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
-/// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing after an arch's
-/// first call. Throws tj::Error(target, unsupported) for an arch without the facts.
+/// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing
+/// after an arch's first call. Throws tj::Error(target, unsupported) for an arch without the facts.
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
-/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none, or where the kind is of
-/// parts or a rung, whose tiles are others.
+/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none,
+/// or where the kind is of parts or a rung, whose tiles are others.
 std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
-/// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the choice that is
-/// taken, then the others, fewest predicted cycles first.
+/// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the
+/// choice that is taken, then the others, fewest predicted cycles first.
 struct RankedGemm {
   GemmChoice choice;
   double cycles = 0;
@@ -155,8 +158,8 @@ std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::stri
 const arch::Needs& gemm_needs(int element_bytes = 2);
 /// The same of whichever unit multiplies on the arch, for 16-bit operands.
 const arch::Needs& gemm_needs_of(const arch::Arch& arch);
-/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32 (of
-/// 16-bit operands: 0). The arch has what gemm_needs() lists.
+/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in
+/// f32 (of 16-bit operands: 0). The arch has what gemm_needs() lists.
 double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
 double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
 
@@ -175,19 +178,21 @@ struct GemmWarps {
   int count() const { return m * n; }
 };
 GemmWarps gemm_warps(const GemmTile& tile);
-/// Whether a warp's registers hold its piece of such a tile with what else the kernel asks for; yes where no warps multiply.
+/// Whether a warp's registers hold its piece of such a tile with what else the kernel asks for; yes where no warps
+/// multiply.
 bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
 /// Slots of its ring that such a block has room for.
 int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch);
-/// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and for copies.
+/// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and
+/// for copies.
 struct GemmWarpCycles {
   int matrix = 0, loads = 0, copies = 0;
 };
 GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
-/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself. iterations: of the
-/// tile that they are rated by.
+/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself.
+/// iterations: of the tile that they are rated by.
 std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations);
 
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
@@ -214,12 +219,13 @@ struct GemmForm {
   bool walks = true;        ///< blocks do tile after tile; else one each
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
 };
-/// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is left out.
+/// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is
+/// left out.
 void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts = 1);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
-/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing allocates
-/// nothing. Reads no tensor memory. Thread safe.
+/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing
+/// allocates nothing. Reads no tensor memory. Thread safe.
 void validate(const GemmArgs& args, bool on_model);
 void validate(const GemmConfig& config);
 

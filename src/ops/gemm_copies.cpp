@@ -28,9 +28,13 @@ std::int64_t pitch_of(const Tensor& rows) {
   const std::int64_t step = (columns * element < kLineBytes ? kCopyAlignmentBytes : kLineBytes) / element;
   return (columns + step - 1) / step * step;
 }
-std::int64_t matrix_of(const Tensor& rows) { return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)]; }
+std::int64_t matrix_of(const Tensor& rows) {
+  return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)];
+}
 
-bool copied(const Tensor& operand) { return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1); }
+bool copied(const Tensor& operand) {
+  return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
+}
 
 std::size_t bytes_of(const Tensor& operand) {
   if (!copied(operand)) return 0;
@@ -68,7 +72,9 @@ void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const Step& step) {
 }
 
 bool gemm_copies(const GemmConfig& config) {
-  const auto off = [&](std::int64_t rows, std::int64_t row) { return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0; };
+  const auto off = [&](std::int64_t rows, std::int64_t row) {
+    return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0;
+  };
   const auto operand = [&](std::int64_t outer, bool mn) { return mn ? off(config.k, outer) : off(outer, config.k); };
   return operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
 }

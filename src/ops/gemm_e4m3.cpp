@@ -1,6 +1,7 @@
 // What the size of an operand's elements changes in a matrix product's costs; see gemm.hpp.
 //
-// Decides rates and what an arch must have. Invariant: of 16-bit elements nothing is promoted and nothing more is asked for.
+// Decides rates and what an arch must have. Invariant: of 16-bit elements nothing is promoted and nothing more is asked
+// for.
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
 #include "support/lasting.hpp"
@@ -9,12 +10,14 @@ namespace tj::ops {
 namespace {
 
 // Every unit and fact that is read in gemm_graph.cpp, gemm_tiles.cpp and below.
-const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"TC", "TMA"},
-                            {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
-                             "copy_latency_cycles", "copy_cycles_per_kb", "loaded_copy_cycles_per_kb", "multicast_copy_factor", "copy_outside_row_cycles",
-                             "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes", "cache_bytes_per_cycle",
-                             "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"},
-                            {"sm90"}});
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
+      "copy_latency_cycles", "copy_cycles_per_kb", "loaded_copy_cycles_per_kb", "multicast_copy_factor",
+      "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
+      "cache_bytes_per_cycle", "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles",
+      "fragment_store_cycles", "next_launch_cycles"},
+     {"sm90"}});
 
 arch::Needs with_narrow_elements() {
   arch::Needs needs = kNeeds;

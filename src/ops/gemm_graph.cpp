@@ -2,9 +2,11 @@
 //
 //   load_a, load_b -> mma.c            for each consumer c
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
-//   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed back;
+//   mma.c (i) ==> mma.c (i+2)          one group is under way while the next is issued: where the slots of i are handed
+//   back;
 //                                      (i+1) where a rung allows two slots
-//   mma.c ==> store.c                  tile end, from registers; or through shared memory, stage_rows.c -> put_box.c or put_rows.c
+//   mma.c ==> store.c                  tile end, from registers; or through shared memory, stage_rows.c -> put_box.c or
+//   put_rows.c
 // Of 8-bit operands mma.c leaves sums over one iteration, promote.c adds them to those of the tile:
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
@@ -26,9 +28,9 @@ using gemm::kRowsPerConsumer;
 
 constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
 
-// What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x 128 with
-// addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128 (nvcc 13.0, launch
-// bound of 512 threads), and none in 150.
+// What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x
+// 128 with addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128
+// (nvcc 13.0, launch bound of 512 threads), and none in 150.
 constexpr int kContextRegisters = 72;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
@@ -46,9 +48,12 @@ class Builder : GemmBuilder {
   Graph build() {
     unit_text(tile_.consumers() * kRowsPerConsumer, tile_.block_n);
     const bool threads = gemm_rung(kernel_).thread_copies;
-    const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
+    const int a = threads
+                      ? read("read_a", "a", tile_.block_m)
+                      : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
     const int b = threads ? read("read_b", "b", tile_.block_n)
-                          : load("load_b", "b", tile_.block_n, tile_.block_n, {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
+                          : load("load_b", "b", tile_.block_n, tile_.block_n,
+                                 {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
     for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
     constrain();
     return std::move(graph_);
@@ -59,7 +64,8 @@ class Builder : GemmBuilder {
   struct Sharers {
     int count, stride;
   };
-  /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list of values.
+  /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list
+  /// of values.
   int load(const char* name, const char* value, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
     graph_.values.push_back({value, slot_rows * row_bytes, 1024, Scope::iteration, 2, kMaxSlots});
@@ -72,10 +78,12 @@ class Builder : GemmBuilder {
     n.async = Async::copy;
     const double kb = static_cast<double>(bytes) / 1024;
     // Other SMs copy at the same time.
-    const double loaded = kb * arch_.fact("loaded_copy_cycles_per_kb") * (sharers.count > 1 ? arch_.fact("multicast_copy_factor") : 1);
+    const double loaded =
+        kb * arch_.fact("loaded_copy_cycles_per_kb") * (sharers.count > 1 ? arch_.fact("multicast_copy_factor") : 1);
     n.reservations = {of("TMA", cycles(loaded))};
     n.cycles = 1;
-    n.latency = std::max(cycles(loaded), cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
+    n.latency = std::max(cycles(loaded),
+                         cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
     n.variable_latency = n.streaming = true;
     n.warps = 1;
     return add(std::move(n));
@@ -112,8 +120,8 @@ class Builder : GemmBuilder {
     edge(promote, store, n.latency, 0, false);
   }
 
-  /// With two slots, the next copy goes where the group before has read: to look for its end only after the next group is issued, which
-  /// waits for that group's operands, would hold it up.
+  /// With two slots, the next copy goes where the group before has read: to look for its end only after the next group
+  /// is issued, which waits for that group's operands, would hold it up.
   int groups_under_way() const {
     const int slots = gemm_rung(kernel_).max_slots;
     return slots == 1 || slots == 2 ? 1 : 2;
@@ -133,19 +141,24 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   gemm_require(kernel, arch);
   if (gemm_by_warps(arch)) return gemm_warp_candidates(kernel, arch, kTypicalDepth / tile.block_k);
-  Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0, false};  // turns would only hold back who could go on
+  Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0,
+                      false};  // turns would only hold back who could go on
   candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   const GemmRung& rung = gemm_rung(kernel);
   candidate.max_slots = rung.max_slots;
   candidate.max_stages = rung.max_stages;
   candidate.one_role = rung.one_role;
   candidate.copies_apart = gemm_in_tensor_memory(arch) && !rung.one_role;  // one's rows leave while the other's do
-  if (!gemm_in_tensor_memory(arch)) candidate.definitions = matrix_widths({tile.block_n});
+  if (!gemm_in_tensor_memory(arch))
+    candidate.definitions = matrix_widths({tile.block_n});
   else if (gemm_tensor_stores_beside(tile, arch) && candidate.copies_apart)
-    candidate.graph.overhead_cycles = std::max(0.0, candidate.graph.overhead_cycles - candidate.typical_iterations * gemm_tensor_cycles(tile, arch));
+    candidate.graph.overhead_cycles =
+        std::max(0.0, candidate.graph.overhead_cycles - candidate.typical_iterations * gemm_tensor_cycles(tile, arch));
   return {candidate};
 }
 
-Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) { return gemm_candidates(kernel, arch).front(); }
+Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
+  return gemm_candidates(kernel, arch).front();
+}
 
 }  // namespace tj::ops

@@ -1,8 +1,9 @@
-// The rungs of the matrix product's ladder: constraints on one graph, from a loop that one role runs step by step to the op's own
-// kernel; see gemm.hpp.
+// The rungs of the matrix product's ladder: constraints on one graph, from a loop that one role runs step by step to
+// the op's own kernel; see gemm.hpp.
 //
-// Decides what each rung leaves to the scheduler, and which sizes it serves. Invariant: no rung has node bodies or a graph of its own
-// beyond the kind of its copies; each gives the scheduler at least the freedom of the one before, and the last leaves out nothing.
+// Decides what each rung leaves to the scheduler, and which sizes it serves. Invariant: no rung has node bodies or a
+// graph of its own beyond the kind of its copies; each gives the scheduler at least the freedom of the one before, and
+// the last leaves out nothing.
 #include "ops/gemm.hpp"
 #include "ops/gemm_tensor.hpp"
 #include "ops/tensor_checks.hpp"
@@ -16,7 +17,8 @@ using support::cat;
 
 constexpr int kAny = 0;
 
-// In order: copies by the role's threads, most slots, most stages, one role, one tile a block, most tiles, most iterations, blocks of a cluster.
+// In order: copies by the role's threads, most slots, most stages, one role, one tile a block, most tiles, most
+// iterations, blocks of a cluster.
 constexpr GemmRung kRungs[] = {
     {"none", false, kAny, kAny, false, false, kAny, kAny, 1},
     {"v1", true, 1, 1, true, true, 1, 1, 1},
@@ -31,8 +33,10 @@ constexpr GemmRung kRungs[] = {
     {"v10", false, kAny, kAny, false, false, kAny, kAny, 1},
 };
 
-/// Of every rung but the last, whose sizes choose it: one consumer. A product in tensor memory has 128 rows, and of a pair of blocks 256.
-constexpr GemmTile kTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1}, kTensorTile{128, 256, 64}, kPairTile{128, 256, 64, 2, 1};
+/// Of every rung but the last, whose sizes choose it: one consumer. A product in tensor memory has 128 rows, and of a
+/// pair of blocks 256.
+constexpr GemmTile kTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1}, kTensorTile{128, 256, 64},
+    kPairTile{128, 256, 64, 2, 1};
 
 int place_of(const GemmTile& tile) {
   for (std::size_t t = 0; t < gemm_tiles().size(); ++t)
@@ -43,7 +47,8 @@ int place_of(const GemmTile& tile) {
 /// Found once, as hot calls ask for it.
 int tile_of(const GemmRung& rung, const arch::Arch* arch) {
   struct Places {
-    int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile), pair = place_of(kPairTile);
+    int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile),
+        pair = place_of(kPairTile);
   };
   static constinit support::Lasting<const Places> found;
   const Places& at = found.get();
@@ -68,15 +73,20 @@ void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch) {
 
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype) {
   if (rung < kNoGemmRung || rung > kGemmOwnRung)
-    refuse("gemm", Code::invalid_argument, cat("rung is ", rung, "; allowed: 0 (none), 1 (v1) to ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
+    refuse("gemm", Code::invalid_argument,
+           cat("rung is ", rung, "; allowed: 0 (none), 1 (v1) to ", kGemmOwnRung, " (v", kGemmOwnRung, ")"));
   if (rung == kNoGemmRung || rung == kGemmOwnRung) return;
   const GemmRung& limits = kRungs[rung];
-  if (size_of(dtype) != 2) refuse("gemm", Code::unsupported, cat("rung is ", limits.name, " and a.dtype is ", to_string(dtype), "; allowed with a rung: f16, bf16"));
+  if (size_of(dtype) != 2)
+    refuse("gemm", Code::unsupported,
+           cat("rung is ", limits.name, " and a.dtype is ", to_string(dtype), "; allowed with a rung: f16, bf16"));
   GemmKernel kernel;
   set_gemm_rung(kernel, rung, nullptr);
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   const auto most = [&](const char* name, std::int64_t value, std::int64_t allowed) {
-    if (value > allowed) refuse("gemm", Code::unsupported, cat("rung is ", limits.name, " and ", name, " is ", value, "; allowed: at most ", allowed));
+    if (value > allowed)
+      refuse("gemm", Code::unsupported,
+             cat("rung is ", limits.name, " and ", name, " is ", value, "; allowed: at most ", allowed));
   };
   if (limits.max_tiles == 1) {
     most("M", sizes.m, tile.block_m);

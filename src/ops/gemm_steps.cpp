@@ -1,7 +1,7 @@
 // The launches that serve a matrix product; see gemm_steps.hpp.
 //
-// Decides their order and where in scratch memory each finds what it reads. Invariant: sums of parts are added in the order of the
-// parts, so equal calls give equal bits.
+// Decides their order and where in scratch memory each finds what it reads. Invariant: sums of parts are added in the
+// order of the parts, so equal calls give equal bits.
 #include "ops/gemm_steps.hpp"
 
 #include "ops/copy_rows.hpp"
@@ -19,7 +19,8 @@ std::int64_t blocks_of(const GemmSizes& sizes, const GemmChoice& choice) {
   return (sizes.k + block - 1) / block;
 }
 
-/// The parts that a call has: what was chosen for its sizes, less those without an iteration. None where neither a nor b is read.
+/// The parts that a call has: what was chosen for its sizes, less those without an iteration. None where neither a nor
+/// b is read.
 int parts_of(const GemmArgs& args, const GemmChoice& choice) {
   if (args.alpha == 0) return 0;
   const std::int64_t blocks = blocks_of(gemm_sizes(args), choice), each = gemm_part_blocks(blocks, choice.parts);
@@ -30,7 +31,8 @@ int parts_of(const GemmArgs& args, const GemmChoice& choice) {
 Tensor sums_of(const GemmArgs& args, int parts, void* data) {
   const GemmSizes sizes = gemm_sizes(args);
   const std::int64_t pitch = (sizes.n + kRowFloats - 1) / kRowFloats * kRowFloats;
-  return Tensor::strided(data, args.d.device, DType::f32, {parts * sizes.batch, sizes.m, sizes.n}, {sizes.m * pitch, pitch, 1});
+  return Tensor::strided(data, args.d.device, DType::f32, {parts * sizes.batch, sizes.m, sizes.n},
+                         {sizes.m * pitch, pitch, 1});
 }
 
 std::size_t sum_bytes(const GemmArgs& args, const GemmChoice& choice) {
@@ -59,14 +61,23 @@ class GemmParts final : public Op {
   Device device_of(const void* args) const override { return get(args).product.d.device; }
   bool serves(const arch::Arch& arch) const override { return gemm_op().serves(arch); }
   Request request_of(const void* args, const arch::Arch&) const override { return gemm_request(kernel_of(get(args))); }
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override { return gemm_small_key(kernel_of(get(args))); }
-  std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return gemm_op().requests(flags); }
-  std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const override { return gemm_op().requests_for(flags, arch); }
-  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override { return gemm_op().candidates(request, arch); }
-  Geometry geometry(const Request& request, const Candidate& candidate) const override { return gemm_op().geometry(request, candidate); }
-  void touches(const void* args, Touched& memory) const override {
-    gemm_touches(get(args).product, memory);
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
+    return gemm_small_key(kernel_of(get(args)));
   }
+  std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
+    return gemm_op().requests(flags);
+  }
+  std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags,
+                                    const arch::Arch& arch) const override {
+    return gemm_op().requests_for(flags, arch);
+  }
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    return gemm_op().candidates(request, arch);
+  }
+  Geometry geometry(const Request& request, const Candidate& candidate) const override {
+    return gemm_op().geometry(request, candidate);
+  }
+  void touches(const void* args, Touched& memory) const override { gemm_touches(get(args).product, memory); }
   void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
     gemm_plan(get(args).product, geometry, plan, get(args).choice.parts);
   }
@@ -84,7 +95,9 @@ class GemmParts final : public Op {
 
 std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts) { return (k_blocks + parts - 1) / parts; }
 
-bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice) { return choice.parts > 1 || gemm_copy_bytes(args) > 0; }
+bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice) {
+  return choice.parts > 1 || gemm_copy_bytes(args) > 0;
+}
 
 std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice) {
   return gemm_copy_bytes(args) + (choice.parts > 1 ? (sum_bytes(args, choice) + kPlace - 1) / kPlace * kPlace : 0);

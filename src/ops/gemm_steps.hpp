@@ -1,4 +1,5 @@
-// The launches that serve a matrix product: copies of operands, the product or sums over parts of its K, the sum of these.
+// The launches that serve a matrix product: copies of operands, the product or sums over parts of its K, the sum of
+// these.
 //
 // gemm_copies.cpp decides which operands are copied, gemm_steps.cpp the order and the scratch memory.
 #pragma once
@@ -29,8 +30,8 @@ struct NeededKernel {
 /// Of calls with dense operands, the product's last.
 std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const GemmChoice& choice);
 
-/// Sums over parts of K by kernels of gemm's own: an op that is launched only as a step. product: its d has f32 matrices
-/// [parts x batch, M, N] in scratch memory, alpha 1 and no epilogue.
+/// Sums over parts of K by kernels of gemm's own: an op that is launched only as a step. product: its d has f32
+/// matrices [parts x batch, M, N] in scratch memory, alpha 1 and no epilogue.
 struct GemmPartsArgs {
   GemmArgs product;
   GemmChoice choice;

@@ -13,7 +13,8 @@ bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch);
 int gemm_tensor_rows(const GemmTile& tile);
 /// Are a tile's sums stored under the next one's loop? Tensor memory has room for a second set of them then.
 bool gemm_tensor_stores_beside(const GemmTile& tile, const arch::Arch& arch);
-/// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half in each.
+/// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half in
+/// each.
 bool gemm_in_pairs(const GemmKernel& kernel, const arch::Arch& arch);
 /// Of an iteration, on the unit.
 double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch);

@@ -1,10 +1,8 @@
 // Which tile suits a problem, and in how many parts K is cut; see gemm.hpp.
 //
-// Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix unit and
-// copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the SMs' common path to it allow; for parts
-// of K, the launch that adds them. Does not schedule: the schedule of a tile reaches the same interval.
-// Invariant: same sizes, kernel and arch, same choice, on any machine. Operands count as dense, so that preparing by sizes and
-// calling with tensors agree.
+// Decides by the cycles of gemm_rates.hpp. Does not schedule: the schedule of a tile reaches the same interval.
+// Invariant: same sizes, kernel and arch, same choice, on any machine. Operands count as dense, so that preparing by
+// sizes and calling with tensors agree.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,10 +11,8 @@
 #include <tuple>
 
 #include "ops/gemm.hpp"
-#include "ops/gemm_amd.hpp"
 #include "ops/gemm_params.cuh"
-#include "ops/gemm_tensor.hpp"
-#include "ops/sum_parts.hpp"
+#include "ops/gemm_rates.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 
@@ -24,249 +20,57 @@ namespace tj::ops {
 namespace {
 
 using gemm::kRowsPerConsumer;
+using Rates = GemmRates;
+using Prediction = GemmPrediction;
 
-constexpr GemmTile kTiles[] = {
-    {128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {64, 256, 64}, {128, 64, 64}, {64, 128, 64}, {64, 64, 128}, {64, 32, 128},
-    {16, 32, 128}, {16, 64, 128},
-    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
-    {128, 128, 32}, {128, 256, 32}, {256, 192, 32},
-    // Of products in tensor memory: two of 128 rows share what is copied of b.
-    {256, 128, 64}, {256, 256, 64},
-    // Of two blocks that share what is copied the most.
-    {128, 256, 64, 1, 2}, {128, 256, 64, 2, 1}, {128, 192, 64, 2, 1}, {128, 192, 64, 1, 2}, {128, 128, 64, 2, 1}, {128, 128, 64, 1, 2},
-    {64, 256, 64, 2, 1}, {128, 64, 64, 1, 2}, {64, 128, 64, 2, 1},
-    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of sums, or of two.
-    {256, 256, 64, 2, 1}, {256, 128, 64, 2, 1},
-    // Of four, each of which shares a with one and b with another.
-    {128, 128, 64, 2, 2}, {128, 64, 64, 2, 2},
-    // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K an iteration
-    // would share a role, where ptxas (13.0) serialises products whose sums are read while others are under way.
-    {128, 192, 128, 1, 1, 1}, {128, 128, 128, 1, 1, 1}, {128, 64, 256, 1, 1, 1}, {64, 128, 128, 1, 1, 1},
-    {64, 64, 256, 1, 1, 1}, {64, 32, 256, 1, 1, 1}, {16, 32, 256, 1, 1, 1}, {16, 64, 256, 1, 1, 1},
-    {128, 192, 128, 2, 1, 1}, {128, 192, 128, 1, 2, 1}, {128, 128, 128, 2, 1, 1}, {128, 128, 128, 1, 2, 1},
-};
-constexpr std::size_t kTileCount = std::size(kTiles);
-constexpr int kStepBytes = 32;   // of K, of one matrix instruction
-constexpr int kLineBytes = 128;  // of L2
 constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole tiles fill the SMs as well
-// Parts are taken where their prediction is below this share of the best without: they cost memory, and what is predicted within that is
-// predicted alike.
+// Parts are taken where their prediction is below this share of the best without: they cost memory, and what is
+// predicted within that is predicted alike.
 constexpr double kPartsGain = 0.9;
 constexpr double kAlike = 1.01;  // predictions so far apart say nothing
-// What an iteration of warps' products takes longer where copies go out only one ahead of it: 128 x 128 x 64 on an H200 (2026-11-21), profiled.
-constexpr double kLateCopies = 1.1;
-
-std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
-// What the choice needs of an arch, as numbers that a hot call can read.
-struct Rates {
-  const arch::Arch* arch = nullptr;
-  bool narrow = false;  ///< tiles of 8-bit elements too
-  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0;
-  double cache_bytes = 0;
-  double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0, sustained_bytes_per_cycle = 0;  ///< of all SMs together
-  double copy_latency_cycles = 0, next_launch_cycles = 0;
-  bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
-  std::array<std::int64_t, kTileCount> matrix{};                     ///< of an iteration
-  std::array<int, kTileCount> beside{};                              ///< blocks that share an SM; 0: the arch does not serve the tile
-  std::array<bool, kTileCount> stores_beside{};                      ///< a block stores a tile under the next one's loop
-  std::array<std::array<GemmTileCycles, 2>, kTileCount> cycles{};    ///< by tile, then 16-bit and f32 output
-};
-
-/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next group
-/// waits for it: the others' products may fill that time.
-std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
-  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")), group = arch.fact("matrix_group_cycles");
-  const double chain = tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + gemm_promote_cycles(tile, arch) : 0;
-  return whole(std::max(tile.consumers() * own + group, chain));
-}
-
-/// Of archs of which less has been measured. Products of warps hold what issues them: an iteration takes as long as the busier of the unit and the path to shared memory, which
-/// copies take as well.
-Rates rates_by_warps(const arch::Arch& arch) {
-  arch::require(arch, "gemm", gemm_needs_of(arch));
-  Rates rates;
-  rates.arch = &arch;
-  const GemmCopyRates copies = gemm_copy_rates(arch);
-  rates.copy_cycles_per_byte = copies.cycles_per_kb / 1024;
-  rates.cache_bytes = arch.fact("cache_bytes");
-  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
-  const double path = arch.sm_count / rates.copy_cycles_per_byte;  // of all SMs from the cache, where nobody has measured more
-  rates.cache_bytes_per_cycle = path;
-  rates.unaligned_bytes_per_cycle = arch.has_fact("unaligned_copy_bytes_per_cycle") ? arch.fact("unaligned_copy_bytes_per_cycle") : path;
-  rates.sustained_bytes_per_cycle = arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
-  rates.copy_latency_cycles = copies.latency_cycles;
-  rates.next_launch_cycles = arch.fact("next_launch_cycles");
-  rates.own_share = gemm_through_registers(arch);  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
-  for (std::size_t t = 0; t < kTileCount; ++t) {
-    rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
-    if (rates.beside[t] == 0) continue;
-    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
-    if (gemm_in_tensor_memory(arch)) {
-      rates.matrix[t] = whole(gemm_tensor_cycles(kTiles[t], arch));
-      rates.stores_beside[t] = gemm_tensor_stores_beside(kTiles[t], arch);
-      continue;
-    }
-    const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
-    const double late = gemm_warp_slots(kTiles[t], arch) > 2 ? 1 : kLateCopies;
-    rates.matrix[t] = whole(late * std::max(each.matrix, each.loads + each.copies) + arch.fact("matrix_group_cycles"));
-  }
-  return rates;
-}
-
-Rates rates_of(const arch::Arch& arch) {
-  if (gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) return rates_by_warps(arch);
-  arch::require(arch, "gemm", gemm_needs());
-  Rates rates;
-  rates.arch = &arch;
-  for (std::size_t t = 0; t < kTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
-  rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
-  rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
-  rates.multicast_factor = arch.fact("multicast_copy_factor");
-  rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
-  rates.cache_bytes = arch.fact("cache_bytes");
-  rates.cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle");
-  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
-  rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
-  rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
-  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
-  rates.next_launch_cycles = arch.fact("next_launch_cycles");
-  for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (rates.beside[t] == 0 || (kTiles[t].element_bytes == 1 && !rates.narrow)) continue;
-    rates.matrix[t] = matrix_cycles(kTiles[t], arch);
-    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
-  }
-  return rates;
-}
 
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_needs_of(*arch)).empty()) list.push_back(rates_of(*arch));
+    if (arch::lacks(*arch, gemm_needs_of(*arch)).empty()) list.push_back(gemm_rates_of(*arch));
   return list;
 }
-
-/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path. Blocks that
-/// share a copy read it once.
-double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
-  const auto off_lines = [&](std::int64_t row_elements) { return row_elements * tile.element_bytes % kLineBytes != 0; };
-  double rows = 0;
-  if (off_lines(kernel.left_mn ? sizes.m : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n;
-  if (off_lines(kernel.right_mn ? sizes.n : sizes.k)) rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
-  return rows * tile.block_k * tile.element_bytes * iterations;
-}
-
-/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is read once, and
-/// arrives more slowly; of a pair, each block brings half of b.
-double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const Rates& rates) {
-  GemmKernel of_tile = kernel;
-  of_tile.tile = static_cast<int>(&tile - kTiles);
-  const int columns = gemm_in_pairs(of_tile, *rates.arch) ? tile.block_n / 2 : tile.block_n;
-  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m), inside_b = std::min<std::int64_t>(sizes.n, columns);
-  const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
-  const int row_bytes = tile.block_k * tile.element_bytes;
-  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1, factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
-  return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes * rates.copy_cycles_per_byte +
-         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
-}
-
-/// An iteration of all SMs by what they read from L2 together, over several waves.
-double shared_path_cycles(const GemmTile& tile, const Rates& rates) {
-  const double rows = static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
-  return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
-}
-
-/// Of all SMs, that work at once.
-int cluster_places(const GemmTile& tile, const arch::Arch& arch) { return std::max(1, arch.sm_count / tile.blocks()); }
-/// Sizes go up to 2^30 each.
-double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
-  return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) * static_cast<double>(up(sizes.n, tile.block_n * tile.cluster_n)) * static_cast<double>(sizes.batch);
-}
-
-/// What a problem costs in one tile, for any number of parts of K. What does not depend on that is computed once: hot calls of new sizes
-/// ask for many.
-class Prediction {
- public:
-  Prediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates)
-      : rates_(rates), tile_(kTiles[static_cast<std::size_t>(tile)]), cycles_(rates.cycles[static_cast<std::size_t>(tile)]), out_bytes_(size_of(kernel.out)), add_c_(kernel.add_c),
-        blocks_(up(sizes.k, tile_.block_k)), clusters_(clusters_of(sizes, tile_)), places_(cluster_places(tile_, *rates.arch)),
-        beside_(rates.beside[static_cast<std::size_t>(tile)]), stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]) {
-    const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), batch = static_cast<double>(sizes.batch);
-    elements_ = m * n * batch;
-    operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
-    own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]), copy_cycles(sizes, kernel, tile_, rates));
-    shared_ = std::max(own_, shared_path_cycles(tile_, rates));
-    lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) / rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
-  }
-
-  double cycles(int parts) const {
-    const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
-    const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
-    const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
-    // Of blocks side by side on an SM one stores while another multiplies; so does a block that has room for the next tile's sums.
-    const auto by_iterations = [&](double iteration) {
-      const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
-      return waves * loop + (std::ceil(waves / beside_) - 1) * alone;
-    };
-    // Each operand read once, the result written once; or the sums of each part.
-    const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
-    const double idle = rates_.own_share ? waves * places_ / (clusters_ * parts) : 1;  // of the SMs' time, over that in which they have a tile
-    const double by_memory = idle * compulsory / (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
-    const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
-    const double product = static_cast<double>(ends.start) + std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts}) + end;
-    return parts == 1 ? product : product + sum_cycles(parts);
-  }
-
- private:
-  /// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
-  double sum_cycles(int parts) const {
-    const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
-    return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
-  }
-
-  const Rates& rates_;
-  const GemmTile& tile_;
-  const std::array<GemmTileCycles, 2>& cycles_;
-  const int out_bytes_;
-  const bool add_c_;
-  const std::int64_t blocks_;  ///< iterations of K as a whole
-  const double clusters_, places_, beside_;
-  const bool stores_beside_;
-  double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
-};
 
 double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmChoice& choice, const Rates& rates) {
   return Prediction(sizes, kernel, choice.tile, rates).cycles(choice.parts);
 }
 
 bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  if (tile.blocks() > rates.arch->max_cluster || rates.beside[static_cast<std::size_t>(&tile - kTiles)] == 0) return false;
+  if (tile.blocks() > rates.arch->max_cluster ||
+      rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0)
+    return false;
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
   return !too_low && gemm_tile_fits(tile, kernel);
 }
 
-/// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs, and how many
-/// is no fact of the arch.
+/// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs,
+/// and how many is no fact of the arch.
 bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
 
-/// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another one.
+/// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another
+/// one.
 const Rates* made_rates(const arch::Arch& arch) {
   if (arch::find(arch.name) != &arch) return nullptr;
   static constinit support::Mutex mutex;
   static constinit support::Lasting<std::map<const arch::Arch*, Rates>> made;
   const std::lock_guard lock(mutex);
   const auto found = made.get().find(&arch);
-  return found != made.get().end() ? &found->second : &made.get().emplace(&arch, rates_of(arch)).first->second;
+  return found != made.get().end() ? &found->second : &made.get().emplace(&arch, gemm_rates_of(arch)).first->second;
 }
 
-/// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that options made without
-/// a lock.
+/// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that
+/// options made without a lock.
 const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   static constinit support::Lasting<const std::vector<Rates>> all;
-  const auto meant = [&](const Rates& rates) { return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3); };
+  const auto meant = [&](const Rates& rates) {
+    return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3);
+  };
   for (const Rates& rates : all.get(known_rates))
     if (meant(rates)) return &rates;
   thread_local constinit const Rates* last = nullptr;
@@ -275,15 +79,17 @@ const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
   return last = made_rates(arch);
 }
 
-/// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new sizes wait for it;
-/// parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that give the same iterations are one
-/// number, the least.
+/// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new
+/// sizes wait for it; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
+/// give the same iterations are one number, the least.
 RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
-  const GemmTile& shape = kTiles[static_cast<std::size_t>(tile)];
+  const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
   const std::int64_t blocks = up(sizes.k, shape.block_k);
   const Prediction prediction(sizes, kernel, tile, rates);
   const double fill = cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
-  const auto most = [&](double waves) { return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}}); };
+  const auto most = [&](double waves) {
+    return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
+  };
   RankedGemm best{{tile, 1}, 0};
   const auto rate = [&](std::int64_t wanted) {
     const std::int64_t parts = wanted < 2 ? 1 : up(blocks, up(blocks, wanted));
@@ -297,41 +103,46 @@ RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile
   return best;
 }
 
-/// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest, in a cluster if there is one: it
-/// reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than alone, 2 x 1 no faster; smaller products were alike.)
-/// The cycles are the fewest, of whichever tile.
+/// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest, in a cluster
+/// if there is one: it reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than alone, 2 x 1
+/// no faster; smaller products were alike.) The cycles are the fewest, of whichever tile.
 RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
-  std::array<double, kTileCount> cycles;
+  std::array<double, kGemmTileCount> cycles;
   cycles.fill(std::numeric_limits<double>::infinity());
-  for (std::size_t t = 0; t < kTileCount; ++t)
-    if (taken_unmeasured(kTiles[t]) && serves(kTiles[t], sizes, kernel, rates)) cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+  for (std::size_t t = 0; t < kGemmTileCount; ++t)
+    if (taken_unmeasured(gemm_tiles()[t]) && serves(gemm_tiles()[t], sizes, kernel, rates))
+      cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
   const double fewest = *std::min_element(cycles.begin(), cycles.end());
   const auto preferred = [&](std::size_t t, std::size_t other) {
     const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };
-    const auto one = size(kTiles[t]), another = size(kTiles[other]);
+    const auto one = size(gemm_tiles()[t]), another = size(gemm_tiles()[other]);
     return one != another ? one > another : cycles[t] < cycles[other];
   };
-  std::size_t best = kTileCount;
-  for (std::size_t t = 0; t < kTileCount; ++t)
-    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kTileCount || preferred(t, best))) best = t;
-  if (best == kTileCount)
+  std::size_t best = kGemmTileCount;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t)
+    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kGemmTileCount || preferred(t, best)))
+      best = t;
+  if (best == kGemmTileCount)
     support::fail(Stage::target, Code::unsupported,
-                  support::cat("gemm does not run on '", rates.arch->name, "', whose blocks have ", rates.arch->smem_per_block_bytes, " bytes of shared memory: no tile's ring fits"));
+                  support::cat("gemm does not run on '", rates.arch->name, "', whose blocks have ",
+                               rates.arch->smem_per_block_bytes, " bytes of shared memory: no tile's ring fits"));
   return {{static_cast<int>(best), 1}, fewest};
 }
 
 RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
   const RankedGemm whole = best_whole(sizes, kernel, rates);
   RankedGemm cut{{-1, 1}, 0};
-  for (std::size_t t = 0; t < kTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
-    if (!taken_unmeasured(kTiles[t]) || !serves(kTiles[t], sizes, kernel, rates)) continue;
-    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates); ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles)) cut = ranked;
+  for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
+    if (!taken_unmeasured(gemm_tiles()[t]) || !serves(gemm_tiles()[t], sizes, kernel, rates)) continue;
+    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates);
+        ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles))
+      cut = ranked;
   }
   return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
 }
 
-/// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than all else that a
-/// hot call decides.
+/// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than
+/// all else that a hot call decides.
 struct Made {
   const arch::Arch* arch = nullptr;
   ProblemKey key{};
@@ -341,36 +152,26 @@ using Shelf = std::array<Made, 4>;  ///< newest first
 Shelf& shelf_of(const ProblemKey& key) {
   thread_local constinit std::array<Shelf, 32> shelves{};
   std::uint64_t hash = 0;
-  for (const std::int64_t value : key) hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
+  for (const std::int64_t value : key)
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
   return shelves[hash >> 59];
 }
 
 }  // namespace
 
-std::span<const GemmTile> gemm_tiles() { return kTiles; }
-
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
-  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn))) return false;
+  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
+    return false;
   if (!gemm_warps_fit(tile, kernel)) return false;
-  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) && (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
-}
-
-GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
-  GemmTileCycles result;
-  const GemmCopyRates copies = gemm_copy_rates(arch);
-  const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
-  const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
-  const double rows = gemm_by_warps(arch) ? tile.block_m : gemm_in_tensor_memory(arch) ? gemm_tensor_rows(tile) : kRowsPerConsumer, sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
-  const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
-  result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb + (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
-  // Consumers store side by side; what they write leaves no faster than copies come.
-  result.end = whole(arch.fact("tile_turn_cycles") + std::max(sums * arch.fact("fragment_store_cycles"), out_kb * copies.cycles_per_kb));
-  return result;
+  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
+         (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
 }
 
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* rates = known(arch, kernel);
-  if (rates == nullptr) return fewest_cycles(sizes, kernel, rates_of(arch)).choice;  // may change between calls, and its address be used again
+  if (rates == nullptr)
+    return fewest_cycles(sizes, kernel, gemm_rates_of(arch))
+        .choice;  // may change between calls, and its address be used again
   const ProblemKey key = gemm_problem_key(sizes, kernel);
   Shelf& shelf = shelf_of(key);
   for (const Made& made : shelf)
@@ -382,17 +183,20 @@ GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const a
 
 std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* shipped = known(arch, kernel);
-  const Rates rates = shipped != nullptr ? *shipped : rates_of(arch);
+  const Rates rates = shipped != nullptr ? *shipped : gemm_rates_of(arch);
   std::vector<RankedGemm> ranking;
-  for (std::size_t t = 0; t < kTileCount; ++t) {
-    if (!serves(kTiles[t], sizes, kernel, rates)) continue;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
+    if (!serves(gemm_tiles()[t], sizes, kernel, rates)) continue;
     const GemmChoice whole{static_cast<int>(t), 1};
     ranking.push_back({whole, predicted(sizes, kernel, whole, rates)});
-    if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1) ranking.push_back(cut);
+    if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1)
+      ranking.push_back(cut);
   }
-  std::stable_sort(ranking.begin(), ranking.end(), [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
   const GemmChoice taken = fewest_cycles(sizes, kernel, rates).choice;
-  const auto first = std::find_if(ranking.begin(), ranking.end(), [&](const RankedGemm& ranked) { return ranked.choice == taken; });
+  const auto first =
+      std::find_if(ranking.begin(), ranking.end(), [&](const RankedGemm& ranked) { return ranked.choice == taken; });
   if (first != ranking.end()) std::rotate(ranking.begin(), first, first + 1);
   return ranking;
 }

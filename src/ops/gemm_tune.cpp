@@ -1,7 +1,7 @@
 // Choosing a matrix product's tile by measurement: problems, their tiles, their tensors; see tunable.hpp.
 //
-// Decides which sizes and kinds a command line names and which tensors such a product has: dense ones, a batch in all of them.
-// Invariant: a problem that was written down as fields and read back is the same problem, or none.
+// Decides which sizes and kinds a command line names and which tensors such a product has: dense ones, a batch in all
+// of them. Invariant: a problem that was written down as fields and read back is the same problem, or none.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -29,7 +29,8 @@ std::optional<std::int64_t> number(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const std::string& flag, const std::string& value, const std::string& allowed) {
-  fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", support::shown(value), "'; allowed: ", allowed));
+  fail(Stage::argument, Code::invalid_argument,
+       cat("--", flag, " is '", support::shown(value), "'; allowed: ", allowed));
 }
 
 /// "4096" is 4096x4096x4096.
@@ -47,13 +48,17 @@ GemmSizes parse_sizes(const std::string& text) {
   return {sizes[0], sizes[1], sizes[2], sizes.size() == 4 ? sizes[3] : 1};
 }
 
-std::int64_t& size_at(GemmSizes& sizes, std::size_t i) { return *std::array{&sizes.m, &sizes.n, &sizes.k, &sizes.batch}[i]; }
+std::int64_t& size_at(GemmSizes& sizes, std::size_t i) {
+  return *std::array{&sizes.m, &sizes.n, &sizes.k, &sizes.batch}[i];
+}
 
 /// Every combination of --m, --n, --k and --batch, or those of --sizes.
 std::vector<GemmSizes> sizes_of(const Flags& flags) {
   if (const auto listed = flags.find("sizes"); listed != flags.end()) {
     for (const char* name : kSizeNames)
-      if (flags.count(name) > 0) fail(Stage::argument, Code::invalid_argument, cat("--sizes and --", name, " are both given; allowed: one way to name sizes"));
+      if (flags.count(name) > 0)
+        fail(Stage::argument, Code::invalid_argument,
+             cat("--sizes and --", name, " are both given; allowed: one way to name sizes"));
     std::vector<GemmSizes> list;
     for (const std::string& text : listed->second) list.push_back(parse_sizes(text));
     return list;
@@ -62,7 +67,9 @@ std::vector<GemmSizes> sizes_of(const Flags& flags) {
   for (std::size_t i = 0; i < std::size(kSizeNames); ++i) {
     const auto given = flags.find(kSizeNames[i]);
     if (given == flags.end() && i < 3)
-      fail(Stage::argument, Code::invalid_argument, cat("--", kSizeNames[i], " is missing; a tile is measured for sizes: --m, --n and --k, or --sizes MxNxK,..."));
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", kSizeNames[i],
+               " is missing; a tile is measured for sizes: --m, --n and --k, or --sizes MxNxK,..."));
     if (given == flags.end()) continue;
     std::vector<GemmSizes> longer;
     for (const GemmSizes& sizes : list)
@@ -97,14 +104,19 @@ Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
   Problem problem;
   std::string tile;
   for (const auto& field : request.fields)
-    if (field.first == "tile") tile = field.second;
-    else problem.fields.push_back(field);
-  for (std::size_t i = 0; i < std::size(kSizeNames); ++i) problem.fields.emplace_back(kSizeNames[i], cat(size_at(sizes, i)));
+    if (field.first == "tile")
+      tile = field.second;
+    else
+      problem.fields.push_back(field);
+  for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
+    problem.fields.emplace_back(kSizeNames[i], cat(size_at(sizes, i)));
   problem.name = request.name;
-  if (const std::size_t at = problem.name.find("_" + tile); at != std::string::npos) problem.name.erase(at, tile.size() + 1);
+  if (const std::size_t at = problem.name.find("_" + tile); at != std::string::npos)
+    problem.name.erase(at, tile.size() + 1);
   problem.name += cat(" ", sizes.m, "x", sizes.n, "x", sizes.k);
   if (sizes.batch != 1) problem.name += cat("x", sizes.batch);
-  problem.flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
+  problem.flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) *
+                  static_cast<double>(sizes.batch);
   return problem;
 }
 
@@ -123,9 +135,11 @@ GemmSizes sizes_of(const Problem& problem) {
 }
 
 /// A matrix whose rows (columns where it is transposed) follow each other, each at a multiple of `aligned` elements.
-Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed = false, std::int64_t aligned = 1) {
+Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed = false,
+               std::int64_t aligned = 1) {
   const std::int64_t inner = transposed ? rows : columns, pitch = (inner + aligned - 1) / aligned * aligned;
-  Operand operand{dtype, {rows, columns}, transposed ? std::vector<std::int64_t>{1, pitch} : std::vector<std::int64_t>{pitch, 1}};
+  Operand operand{
+      dtype, {rows, columns}, transposed ? std::vector<std::int64_t>{1, pitch} : std::vector<std::int64_t>{pitch, 1}};
   if (sizes.batch == 1) return operand;
   operand.shape.insert(operand.shape.begin(), sizes.batch);
   operand.strides.insert(operand.strides.begin(), pitch * (transposed ? columns : rows));
@@ -134,11 +148,21 @@ Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int6
 
 class GemmTunable final : public Tunable {
  public:
-  ProblemKey key_of(const void* args) const override { return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args))); }
-  int predicted(const void* args, const arch::Arch& arch) const override { return predicted_gemm(gemm_sizes(get(args)), gemm_kind(get(args)), arch).number(); }
-  std::uint64_t small_key(const void* args, int choice) const override { return gemm_small_key(chosen(gemm_kind(get(args)), GemmChoice::of(choice))); }
-  Request request_of(const void* args, int choice) const override { return gemm_request(chosen(gemm_kind(get(args)), GemmChoice::of(choice))); }
-  ProblemKey key_of(const Problem& problem) const override { return gemm_problem_key(sizes_of(problem), kind_of(problem)); }
+  ProblemKey key_of(const void* args) const override {
+    return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
+  }
+  int predicted(const void* args, const arch::Arch& arch) const override {
+    return predicted_gemm(gemm_sizes(get(args)), gemm_kind(get(args)), arch).number();
+  }
+  std::uint64_t small_key(const void* args, int choice) const override {
+    return gemm_small_key(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
+  }
+  Request request_of(const void* args, int choice) const override {
+    return gemm_request(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
+  }
+  ProblemKey key_of(const Problem& problem) const override {
+    return gemm_problem_key(sizes_of(problem), kind_of(problem));
+  }
 
   std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
     const GemmKernel kind = kind_of(problem);
@@ -151,16 +175,23 @@ class GemmTunable final : public Tunable {
   }
 
   std::vector<Problem> problems(const Flags& flags) const override {
-    if (flags.count("tile") > 0) fail(Stage::argument, Code::invalid_argument, "--tile is given; it is what is measured: leave it out, or name tiles with --tune-only");
-    if (flags.count("parts") > 0) fail(Stage::argument, Code::invalid_argument, "--parts is given; whether K is cut is what is measured: leave it out, or name tiles with --tune-only");
-    if (flags.count("rung") > 0) fail(Stage::argument, Code::invalid_argument, "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
+    if (flags.count("tile") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--tile is given; it is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("parts") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--parts is given; whether K is cut is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("rung") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
     Flags kinds = flags;
     for (const char* name : kSizeNames) kinds.erase(name);
     kinds.erase("sizes");
     kinds["tile"].clear();  // any of each size of elements: each kind once
     int element_bytes = 0;
     for (const GemmTile& tile : gemm_tiles())
-      if (std::exchange(element_bytes, tile.element_bytes) != tile.element_bytes) kinds["tile"].push_back(gemm_tile_name(tile));
+      if (std::exchange(element_bytes, tile.element_bytes) != tile.element_bytes)
+        kinds["tile"].push_back(gemm_tile_name(tile));
     std::vector<Problem> list;
     for (const GemmSizes& sizes : sizes_of(flags))
       for (const Request& request : gemm_op().requests(kinds)) {
@@ -187,7 +218,8 @@ class GemmTunable final : public Tunable {
     return taken(problem, list) ? list : operands(problem, 16 / size_of(kind_of(problem).dtype));
   }
 
-  void with_args(const Problem& problem, Device device, std::span<void* const> places, const std::function<void(const void*)>& use) const override {
+  void with_args(const Problem& problem, Device device, std::span<void* const> places,
+                 const std::function<void(const void*)>& use) const override {
     const GemmArgs args = args_of(problem, operands(problem), device, places);
     use(&args);
   }
@@ -198,12 +230,14 @@ class GemmTunable final : public Tunable {
     const GemmKernel kernel = kind_of(problem);
     const GemmSizes sizes = sizes_of(problem);
     std::vector<Operand> list = {matrix(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn, aligned),
-                                 matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned), matrix(kernel.out, sizes, sizes.m, sizes.n)};
+                                 matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned),
+                                 matrix(kernel.out, sizes, sizes.m, sizes.n)};
     if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
     if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
     return list;
   }
-  static GemmArgs args_of(const Problem& problem, const std::vector<Operand>& operands, Device device, std::span<void* const> places) {
+  static GemmArgs args_of(const Problem& problem, const std::vector<Operand>& operands, Device device,
+                          std::span<void* const> places) {
     const GemmKernel kernel = kind_of(problem);
     std::size_t next = 0;
     const auto tensor = [&] {

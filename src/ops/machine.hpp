@@ -1,7 +1,7 @@
 // An arch as the scheduler's machine.
 //
-// Decides what of an arch a graph is scheduled against: units, memory spaces, registers. Knows no op, adds no unit of an op's
-// own. Invariant: equal archs give equal machines.
+// Decides what of an arch a graph is scheduled against: units, memory spaces, registers. Knows no op, adds no unit of
+// an op's own. Invariant: equal archs give equal machines.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@
 
 namespace tj::ops {
 
-/// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch. Of memory and
-/// registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
+/// Units of the arch with their capacities, its memory spaces, its registers and how they move; named like the arch. Of
+/// memory and registers what each of `blocks_per_sm` blocks side by side on an SM has: the graph says the same number.
 graph::Machine machine_of(const arch::Arch& arch, int blocks_per_sm = 1);
 
-/// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch). Throws as read_json does.
+/// A user's graph (graph/json_reader.hpp), which may name the machine of any arch, with options too (arch::parse_arch).
+/// Throws as read_json does.
 graph::Graph read_graph(std::string_view text, std::string_view name);
 
-/// The least shared memory to launch a block with so that no more than `blocks` of them are side by side on an SM of the chip: of all that
-/// it has, though the arch may be one with a cap.
+/// The least shared memory to launch a block with so that no more than `blocks` of them are side by side on an SM of
+/// the chip: of all that it has, though the arch may be one with a cap.
 std::int64_t least_smem_for(const arch::Arch& arch, int blocks);
 
 /// A time that a model gives, in whole cycles: no less than it.

@@ -41,7 +41,8 @@ struct Candidate {
   int max_slots = 0;              ///< most slots of a ring; 0: what its value allows
   bool one_role = false;          ///< copies, products and all else in one role
   bool copies_apart = false;      ///< each copy of what computes in a role of its own
-  std::uint64_t node_budget = 0;  ///< of a second search, where the usual one does not settle the interval of the shape that is taken; 0: none
+  std::uint64_t node_budget =
+      0;  ///< of a second search, where the usual one does not settle the interval of the shape that is taken; 0: none
   /// Preprocessor names for its unit: text that it does not use is left out. It compiles to the same without.
   std::vector<std::string> definitions = {};
 };
@@ -62,7 +63,7 @@ struct LaunchPlan {
   std::array<Map, kMaxMaps> maps{};
   std::size_t map_count = 0;
   unsigned blocks = 0;
-  unsigned sm_count = 0;  ///< of the device, set before plan() is called; 0: not known
+  unsigned sm_count = 0;       ///< of the device, set before plan() is called; 0: not known
   unsigned blocks_per_sm = 1;  ///< of the kernel, set likewise
   /// Blocks that run at once: the grid of a kernel whose blocks walk tiles.
   unsigned resident_blocks() const { return sm_count * blocks_per_sm; }
@@ -89,13 +90,15 @@ class Tunable;
 class Op;
 struct Trial;
 
-/// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call allocates nothing.
+/// What each launch that serves a call is told to, in order: refers to a callable that outlives it, so that a hot call
+/// allocates nothing.
 class Step {
  public:
   template <class F>
     requires(!std::is_same_v<F, Step>)
   Step(const F& callable)
-      : callable_(&callable), call_([](const void* of, const Op& op, const void* args) { (*static_cast<const F*>(of))(op, args); }) {}
+      : callable_(&callable),
+        call_([](const void* of, const Op& op, const void* args) { (*static_cast<const F*>(of))(op, args); }) {}
   void operator()(const Op& op, const void* args) const { call_(callable_, op, args); }
 
  private:
@@ -114,23 +117,28 @@ class Op : public Maker {
   virtual Device device_of(const void* args) const = 0;
   /// Whether the arch has a kernel of this op at all; candidates() says what another lacks. Asked once for a device.
   virtual bool serves(const arch::Arch& /*arch*/) const { return true; }
-  /// The request that serves args on this arch: which of several kernels may depend on sizes and on what the arch can do.
+  /// The request that serves args on this arch: which of several kernels may depend on sizes and on what the arch can
+  /// do.
   virtual Request request_of(const void* args, const arch::Arch& arch) const = 0;
   /// All that request_of(args, arch) holds, in 64 bits, without allocating.
   virtual std::uint64_t small_key(const void* args, const arch::Arch& arch) const = 0;
   /// Command-line form: every combination of the given flags, the op's default set for those left out (at most 16).
   /// Throws tj::Error(argument) naming flag, value and what is allowed.
   virtual std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
-  /// The same for one arch, where what a flag means depends on it; a default set may have what only this arch serves, too (at most 32).
-  virtual std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& /*arch*/) const { return requests(flags); }
+  /// The same for one arch, where what a flag means depends on it; a default set may have what only this arch serves,
+  /// too (at most 32).
+  virtual std::vector<Request> requests_for(const std::map<std::string, std::vector<std::string>>& flags,
+                                            const arch::Arch& /*arch*/) const {
+    return requests(flags);
+  }
 
   // Of ops with a tunable(), choice is one of its numbers; else kNoChoice.
   /// Does serving args take other launches than one of this op's kernel?
   virtual bool in_steps(const void* /*args*/, int /*choice*/) const { return false; }
   /// Device memory that they take besides the tensors of args; 0 where one launch of this op serves them.
   virtual std::size_t scratch_bytes(const void* /*args*/, int /*choice*/) const { return 0; }
-  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args, choice) at a multiple of 256. A step of
-  /// this op itself is one launch by the same choice.
+  /// Calls step(op, args) for each launch that serves args, in order. scratch: scratch_bytes(args, choice) at a
+  /// multiple of 256. A step of this op itself is one launch by the same choice.
   virtual void steps(const void* args, int /*choice*/, void* /*scratch*/, const Step& step) const { step(*this, args); }
 
   /// What one launch of this op for args may touch; nothing where that is not known. For drivers that check accesses.
@@ -139,17 +147,20 @@ class Op : public Maker {
   /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
   virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;
 
-  /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is no choice.
+  /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is
+  /// no choice.
   virtual const Tunable* tunable() const { return nullptr; }
 
-  /// Problems to check its kernels by, on the CPU model (trial.hpp): of each kernel that flags name, one of the sizes that they name too, else
-  /// a few of small ones that reach all of it: each ring's slots come round, a block does several tiles, iterations are few and many. Throws tj::Error(argument) as requests() does;
-  /// unsupported where the op has none.
-  virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const;
+  /// Problems to check its kernels by, on the CPU model (trial.hpp): of each kernel that flags name, one of the sizes
+  /// that they name too, else a few of small ones that reach all of it: each ring's slots come round, a block does
+  /// several tiles, iterations are few and many. Throws tj::Error(argument) as requests() does; unsupported where the
+  /// op has none.
+  virtual std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& flags,
+                                    const arch::Arch& arch) const;
 };
 
-/// Stands for scratch memory where nothing is launched. No processor and no GPU has addresses like it: what is made up there, however large,
-/// overlaps no tensor.
+/// Stands for scratch memory where nothing is launched. No processor and no GPU has addresses like it: what is made up
+/// there, however large, overlaps no tensor.
 inline void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{1} << 62); }
 
 /// All ops, in a fixed order.

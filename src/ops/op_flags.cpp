@@ -30,20 +30,27 @@ void check_flags(std::string_view op, const Flags& flags, const std::vector<Flag
     return name.empty() ? name : cat("; did you mean --", name, "?");
   };
   for (const auto& flag : flags)
-    if (std::none_of(choices.begin(), choices.end(), [&](const FlagChoice& choice) { return flag.first == choice.name; }))
-      fail(Stage::argument, Code::invalid_argument, cat("--", shown(flag.first), " means nothing to ", op, "; allowed are ", joined(names), near(flag.first)));
+    if (std::none_of(choices.begin(), choices.end(),
+                     [&](const FlagChoice& choice) { return flag.first == choice.name; }))
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", shown(flag.first), " means nothing to ", op, "; allowed are ", joined(names), near(flag.first)));
 }
 
 std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice) {
   const auto found = flags.find(choice.name);
   const bool given = found != flags.end() && !found->second.empty();
-  const std::vector<std::string> usual(choice.allowed.begin(), choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults));
+  const std::vector<std::string> usual(choice.allowed.begin(),
+                                       choice.allowed.begin() + static_cast<std::ptrdiff_t>(choice.defaults));
   std::vector<std::string> values;
   for (const std::string& word : given ? found->second : usual) {
     if (std::find(choice.allowed.begin(), choice.allowed.end(), word) == choice.allowed.end())
-      fail(Stage::argument, Code::invalid_argument, cat("--", choice.name, " is '", shown(word), "'; allowed are ", joined(choice.allowed), meant(word, choice.allowed)));
-    if (word == "both") values.insert(values.end(), {"false", "true"});
-    else values.push_back(word);
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", choice.name, " is '", shown(word), "'; allowed are ", joined(choice.allowed),
+               meant(word, choice.allowed)));
+    if (word == "both")
+      values.insert(values.end(), {"false", "true"});
+    else
+      values.push_back(word);
   }
   return values;
 }

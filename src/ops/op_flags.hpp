@@ -28,12 +28,14 @@ std::string joined(const std::vector<std::string>& words);
 /// Throws tj::Error(argument) naming a flag that is none of the choices.
 void check_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices);
 
-/// What was given of a flag, else its defaults; "both" is false, then true. Throws tj::Error(argument) naming flag, value and what is allowed.
+/// What was given of a flag, else its defaults; "both" is false, then true. Throws tj::Error(argument) naming flag,
+/// value and what is allowed.
 std::vector<std::string> values_of(const Flags& flags, const FlagChoice& choice);
 
 /// Every combination: set(kernel, name, value) is called once for each choice.
 template <class Kernel, class Set>
-std::vector<Kernel> combinations(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices, Set set) {
+std::vector<Kernel> combinations(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices,
+                                 Set set) {
   check_flags(op, flags, choices);
   std::vector<Kernel> kernels(1);
   for (const FlagChoice& choice : choices) {

@@ -1,6 +1,6 @@
 // The list of ops: one line each.
-#include "ops/op.hpp"
 #include "ops/known_ops.hpp"
+#include "ops/op.hpp"
 #include "ops/op_flags.hpp"
 #include "support/text.hpp"
 

@@ -27,7 +27,9 @@ constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-long long stride(const Tensor& tensor, int dimension) { return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)]; }
+long long stride(const Tensor& tensor, int dimension) {
+  return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
+}
 
 /// Can all rows be accessed kColumns elements at a time?
 bool wide(const Tensor& tensor) {
@@ -37,7 +39,9 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
-DType output_of(const std::string& name) { return element_named("sum_parts", name, {DType::f16, DType::bf16, DType::f32}); }
+DType output_of(const std::string& name) {
+  return element_named("sum_parts", name, {DType::f16, DType::bf16, DType::f32});
+}
 DType output_of(const Request& request) { return output_of(request.fields.front().second); }
 
 class SumParts final : public Op {
@@ -46,19 +50,28 @@ class SumParts final : public Op {
 
   void validate(const void* args, bool) const override {
     const auto& [call, sums, parts] = get(args);
-    const std::int64_t m = call.d.shape[at(call.d.rank - 2)], n = call.d.shape[at(call.d.rank - 1)], batch = call.d.rank == 3 ? call.d.shape[0] : 1;
-    const bool alike = sums.rank == 3 && sums.dtype == DType::f32 && sums.shape[0] == parts * batch && sums.shape[1] == m && sums.shape[2] == n && sums.device == call.d.device;
-    const bool dense = sums.strides[2] == 1 && sums.strides[1] % sum_parts::kColumns == 0 && sums.strides[0] == m * sums.strides[1] && reinterpret_cast<std::uintptr_t>(sums.data) % 16 == 0;
+    const std::int64_t m = call.d.shape[at(call.d.rank - 2)], n = call.d.shape[at(call.d.rank - 1)],
+                       batch = call.d.rank == 3 ? call.d.shape[0] : 1;
+    const bool alike = sums.rank == 3 && sums.dtype == DType::f32 && sums.shape[0] == parts * batch &&
+                       sums.shape[1] == m && sums.shape[2] == n && sums.device == call.d.device;
+    const bool dense = sums.strides[2] == 1 && sums.strides[1] % sum_parts::kColumns == 0 &&
+                       sums.strides[0] == m * sums.strides[1] && reinterpret_cast<std::uintptr_t>(sums.data) % 16 == 0;
     if (parts < 0 || !alike || !dense)
       fail(Stage::argument, Code::invalid_argument,
-           cat("sum_parts: sums are ", to_string(sums.dtype), " of rank ", sums.rank, " with ", sums.shape[0], " x ", sums.shape[1], " x ", sums.shape[2], " elements for ", parts,
-               " parts; allowed: f32 [parts x batch, M, N] of the call's d, dense but for rows at multiples of 16 bytes"));
+           cat("sum_parts: sums are ", to_string(sums.dtype), " of rank ", sums.rank, " with ", sums.shape[0], " x ",
+               sums.shape[1], " x ", sums.shape[2], " elements for ", parts,
+               " parts; allowed: f32 [parts x batch, M, N] of the call's d, dense but for rows at multiples of 16 "
+               "bytes"));
   }
   Device device_of(const void* args) const override { return get(args).call.d.device; }
   bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
 
-  Request request_of(const void* args, const arch::Arch&) const override { return sum_parts_request(get(args).call.d.dtype); }
-  std::uint64_t small_key(const void* args, const arch::Arch&) const override { return sum_parts_small_key(get(args).call.d.dtype); }
+  Request request_of(const void* args, const arch::Arch&) const override {
+    return sum_parts_request(get(args).call.d.dtype);
+  }
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
+    return sum_parts_small_key(get(args).call.d.dtype);
+  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
     for (const DType out : outputs(flags, choices())) list.push_back(sum_parts_request(out));
@@ -76,7 +89,9 @@ class SumParts final : public Op {
     arch::require(arch, "sum_parts", kNeeds);
     return {Candidate{graph(output_of(request), arch), 1, 0, false}};
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override { return {{"walks", candidate.graph.persistent}}; }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return {{"walks", candidate.graph.persistent}};
+  }
 
   void touches(const void* args, Touched& memory) const override {
     const SumPartsArgs& of = get(args);
@@ -89,7 +104,9 @@ class SumParts final : public Op {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};
     plan.params_bytes = sizeof(sum_parts::Params);
-    const auto batch_stride = [](const Tensor& tensor, int batched) { return tensor.rank == batched ? stride(tensor, 0) : 0; };
+    const auto batch_stride = [](const Tensor& tensor, int batched) {
+      return tensor.rank == batched ? stride(tensor, 0) : 0;
+    };
     const std::int64_t batch = call.d.rank == 3 ? call.d.shape[0] : 1;
     p.sums = static_cast<const float*>(sums.data);
     p.row_pitch = sums.strides[1];
@@ -129,18 +146,24 @@ class SumParts final : public Op {
 
   static std::vector<FlagChoice> choices() { return {{"out", {"f16", "bf16", "f32"}, 3}}; }
   static std::vector<DType> outputs(const Flags& flags, const std::vector<FlagChoice>& choices) {
-    return combinations<DType>("sum_parts", flags, choices, [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); });
+    return combinations<DType>(
+        "sum_parts", flags, choices,
+        [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); });
   }
 
   static Trial trial_of(DType out, const Sizes& sizes) {
-    const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"), pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
+    const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"),
+                       pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
     Trial trial;
     trial.name = cat("M ", m, " N ", n, " parts ", parts);
     trial.kernel_flags = cat("--out ", to_string(out));
     trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
-    trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}}, dense("d", out, {m, n}, true), dense("bias", out, {n})};
+    trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}},
+                     dense("d", out, {m, n}, true),
+                     dense("bias", out, {n})};
     trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
-    trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
+    trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                       const std::function<void(const void*)>& use) {
       GemmArgs call;
       call.d = tensors[1].operand.view(device, places[1]);
       call.bias = tensors[2].operand.view(device, places[2]);
@@ -157,7 +180,8 @@ class SumParts final : public Op {
     graph.namespace_name = "tj::ops::sum_parts";
     graph.includes = {"ops/sum_parts.cuh"};
     graph.params_type = "tj::ops::sum_parts::Params";
-    graph.config = {{"using Output", element_text("sum_parts", out)}, {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.config = {{"using Output", element_text("sum_parts", out)},
+                    {"static constexpr int kLanes", cat(arch.warp_size)}};
     graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, graph::Scope scope) {
       graph::Node node;
@@ -168,12 +192,17 @@ class SumParts final : public Op {
       graph.nodes.push_back(std::move(node));
       return static_cast<int>(graph.nodes.size()) - 1;
     };
-    const int begin = add("begin", graph::Scope::tile_begin), parts = add("add_parts", graph::Scope::iteration), last = add("finish_columns", graph::Scope::tile_end);
+    const int begin = add("begin", graph::Scope::tile_begin), parts = add("add_parts", graph::Scope::iteration),
+              last = add("finish_columns", graph::Scope::tile_end);
     graph::Node& node = graph.nodes[at(parts)];
-    const double bytes = sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead);
-    node.cycles = node.latency = node.warp_cycles = static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
+    const double bytes =
+        sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead);
+    node.cycles = node.latency = node.warp_cycles =
+        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
     node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
-    const auto edge = [&](int from, int to, int distance) { graph.edges.push_back({from, to, graph.nodes[at(from)].latency, distance, false, -1, 0, true}); };
+    const auto edge = [&](int from, int to, int distance) {
+      graph.edges.push_back({from, to, graph.nodes[at(from)].latency, distance, false, -1, 0, true});
+    };
     edge(begin, parts, 0);
     edge(parts, parts, 1);
     edge(parts, last, 0);
@@ -188,7 +217,9 @@ const Op& sum_parts_op() {
   return op.get();
 }
 
-Request sum_parts_request(DType out) { return {"sum_parts", {{"out", to_string(out)}}, cat("sum_parts_", to_string(out))}; }
+Request sum_parts_request(DType out) {
+  return {"sum_parts", {{"out", to_string(out)}}, cat("sum_parts_", to_string(out))};
+}
 std::uint64_t sum_parts_small_key(DType out) { return static_cast<std::uint64_t>(out); }
 
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {

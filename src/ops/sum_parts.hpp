@@ -7,9 +7,10 @@
 
 namespace tj::ops {
 
-/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order. sums: f32
-/// [parts x batch, M, N], the batch's matrices of one part behind each other, rows at multiples of 16 bytes. Without parts the sums are 0.
-/// The call has passed gemm's validation; neither a nor b of it is read, nor a scale where there are no parts.
+/// d of the call = activation(alpha * scales * (sums of part 0 + part 1 + ...) + beta * c + bias), in this order. sums:
+/// f32 [parts x batch, M, N], the batch's matrices of one part behind each other, rows at multiples of 16 bytes.
+/// Without parts the sums are 0. The call has passed gemm's validation; neither a nor b of it is read, nor a scale
+/// where there are no parts.
 struct SumPartsArgs {
   const GemmArgs& call;
   Tensor sums;

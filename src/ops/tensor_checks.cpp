@@ -39,15 +39,18 @@ void check_form(const Named& t) {
   if (t.tensor.data == nullptr)
     refuse(t.op, Code::invalid_argument, cat(t.name, ".data is null; allowed: the address of its first element"));
   if (t.tensor.rank != t.rank)
-    refuse(t.op, Code::invalid_argument, cat(t.name, ".rank is ", t.tensor.rank, "; allowed: ", t.rank, " (", t.form, ")"));
+    refuse(t.op, Code::invalid_argument,
+           cat(t.name, ".rank is ", t.tensor.rank, "; allowed: ", t.rank, " (", t.form, ")"));
   for (int i = 0; i < t.rank; ++i)
     if (t.at(i) < 1 || t.at(i) > kMaxSize)
-      refuse(t.op, Code::invalid_argument, cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: 1 to ", kMaxSize));
+      refuse(t.op, Code::invalid_argument,
+             cat(t.name, ".shape[", i, "] (", t.axes[i], ") is ", t.at(i), "; allowed: 1 to ", kMaxSize));
 }
 
 void check_dtype(const Named& t, DType wanted, const char* why) {
   if (t.tensor.dtype != wanted)
-    refuse(t.op, Code::invalid_argument, cat(t.name, ".dtype is ", to_string(t.tensor.dtype), "; allowed: ", to_string(wanted), why));
+    refuse(t.op, Code::invalid_argument,
+           cat(t.name, ".dtype is ", to_string(t.tensor.dtype), "; allowed: ", to_string(wanted), why));
 }
 
 void check_device(const Named& t, const Device& wanted, const char* like) {
@@ -60,17 +63,20 @@ void check_device(const Named& t, const Device& wanted, const char* like) {
 void check_place(const Named& t, bool on_model) {
   const Device& device = t.tensor.device;
   if (on_model && device.kind != DeviceKind::cpu)
-    refuse(t.op, Code::invalid_argument, cat(t.name, ".device is ", to_string(device), "; allowed with a model target: cpu (host memory)"));
+    refuse(t.op, Code::invalid_argument,
+           cat(t.name, ".device is ", to_string(device), "; allowed with a model target: cpu (host memory)"));
   if (!on_model && device.kind == DeviceKind::cpu)
     refuse(t.op, Code::invalid_argument,
-           cat(t.name, ".device is cpu; allowed with a GPU target: memory of its GPU, cuda for NVIDIA's targets and hip for AMD's (for host memory choose a target \"model:<arch>\")"));
+           cat(t.name,
+               ".device is cpu; allowed with a GPU target: memory of its GPU, cuda for NVIDIA's targets and hip for "
+               "AMD's (for host memory choose a target \"model:<arch>\")"));
 }
 
 void check_same(const Named& t, int axis, Size wanted, const char* like) {
   if (t.at(axis) != wanted)
     refuse(t.op, Code::invalid_argument,
-           cat(t.name, ".shape[", axis, "] (", t.axes[axis], ") is ", t.at(axis), " in ", shape_text(t.tensor), "; allowed: ", wanted,
-               ", as ", like));
+           cat(t.name, ".shape[", axis, "] (", t.axes[axis], ") is ", t.at(axis), " in ", shape_text(t.tensor),
+               "; allowed: ", wanted, ", as ", like));
 }
 
 void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
@@ -81,8 +87,8 @@ void check_strides(const Named& t, int alignment_bytes, int contiguous_axis) {
     const bool contiguous = i == contiguous_axis;
     if (contiguous && stride != 1)
       refuse(t.op, Code::unsupported,
-             cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, "; allowed: 1 (a contiguous ", i == t.rank - 1 ? "last " : "",
-                 "dimension)"));
+             cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride, "; allowed: 1 (a contiguous ",
+                 i == t.rank - 1 ? "last " : "", "dimension)"));
     if (stride <= 0)
       refuse(t.op, Code::unsupported,
              cat(t.name, ".strides[", i, "] (", t.axes[i], ") is ", stride,
@@ -102,7 +108,8 @@ bool copy_aligned(const Tensor& tensor, int contiguous) {
   bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % kCopyAlignmentBytes == 0;
   for (int i = 0; i < tensor.rank; ++i) {
     const auto axis = static_cast<std::size_t>(i);
-    aligned = aligned && (i == contiguous || tensor.shape[axis] == 1 || tensor.strides[axis] * size_of(tensor.dtype) % kCopyAlignmentBytes == 0);
+    aligned = aligned && (i == contiguous || tensor.shape[axis] == 1 ||
+                          tensor.strides[axis] * size_of(tensor.dtype) % kCopyAlignmentBytes == 0);
   }
   return aligned;
 }
@@ -110,7 +117,8 @@ bool copy_aligned(const Tensor& tensor, int contiguous) {
 void check_alignment(const Named& t, int alignment_bytes) {
   if (reinterpret_cast<std::uintptr_t>(t.tensor.data) % static_cast<std::uintptr_t>(alignment_bytes) != 0)
     refuse(t.op, Code::unsupported,
-           cat(t.name, ".data is ", address_text(t.tensor.data), "; allowed: addresses that are multiples of ", alignment_bytes, " bytes"));
+           cat(t.name, ".data is ", address_text(t.tensor.data), "; allowed: addresses that are multiples of ",
+               alignment_bytes, " bytes"));
 }
 
 Range range_of(const Named& t) {
@@ -118,11 +126,13 @@ Range range_of(const Named& t) {
   for (int i = 0; i < t.rank; ++i) {
     Size offset = 0;
     if (t.at(i) == 1) continue;
-    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last)) refuse_overflow(t);
+    if (__builtin_mul_overflow(t.at(i) - 1, t.stride(i), &offset) || __builtin_add_overflow(last, offset, &last))
+      refuse_overflow(t);
   }
   Size bytes = 0;
   Range range{reinterpret_cast<std::uintptr_t>(t.tensor.data), 0};
-  if (__builtin_add_overflow(last, Size{1}, &last) || __builtin_mul_overflow(last, Size{size_of(t.tensor.dtype)}, &bytes) ||
+  if (__builtin_add_overflow(last, Size{1}, &last) ||
+      __builtin_mul_overflow(last, Size{size_of(t.tensor.dtype)}, &bytes) ||
       __builtin_add_overflow(range.begin, static_cast<std::uintptr_t>(bytes), &range.end))
     refuse_overflow(t);
   return range;
@@ -151,8 +161,8 @@ void check_no_self_overlap(const Named& t) {
 void check_apart(const Named& a, const Range& a_range, const Named& b, const Range& b_range) {
   if (a_range.overlaps(b_range))
     refuse(a.op, Code::unsupported,
-           cat(a.name, " at ", address_text(a.tensor.data), " (", a_range.end - a_range.begin, " bytes) overlaps ", b.name, " at ",
-               address_text(b.tensor.data), " (", b_range.end - b_range.begin,
+           cat(a.name, " at ", address_text(a.tensor.data), " (", a_range.end - a_range.begin, " bytes) overlaps ",
+               b.name, " at ", address_text(b.tensor.data), " (", b_range.end - b_range.begin,
                " bytes); allowed: outputs whose address range meets no other tensor's"));
 }
 

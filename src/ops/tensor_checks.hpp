@@ -1,8 +1,8 @@
 // What every op asks of its tensors: form, type, place, strides, alignment, overlap.
 //
 // Decides the checks and their words, one for all ops. Does not decide which of them an op makes, nor in which order.
-// Invariant: texts are built only on the way out, in functions that never return; every product that could exceed 64 bits
-// goes through the checked helpers. Passing allocates nothing: the checks are on the hot path.
+// Invariant: texts are built only on the way out, in functions that never return; every product that could exceed 64
+// bits goes through the checked helpers. Passing allocates nothing: the checks are on the hot path.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace tj::ops {
 
 using Size = std::int64_t;
 
-// Kernels count rows, columns and tiles in 32 bits and add to them: a row and a column, a tile and the blocks of a launch.
+// Kernels count rows, columns and tiles in 32 bits and add to them: a row and a column, a tile and the blocks of a
+// launch.
 inline constexpr Size kMaxSize = Size{1} << 30;
 inline constexpr Size kMaxStrideBytes = Size{1} << 40;  // the bulk copy engine's limit, exclusive
 inline constexpr int kCopyAlignmentBytes = 16;

@@ -1,7 +1,7 @@
 // The memory that a launch of an op reads and writes: what a checker holds its accesses against.
 //
-// Decides how tensors become ranges. Does not decide who checks. Invariant: a range reaches from a tensor's first element to its last; gaps
-// between rows are in it.
+// Decides how tensors become ranges. Does not decide who checks. Invariant: a range reaches from a tensor's first
+// element to its last; gaps between rows are in it.
 #pragma once
 
 #include <array>
@@ -39,7 +39,8 @@ class Touched {
 
   void add(const Tensor& tensor, bool written, std::uintptr_t unit) {
     std::int64_t last = 0;
-    for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[static_cast<std::size_t>(i)] - 1) * tensor.strides[static_cast<std::size_t>(i)];
+    for (int i = 0; i < tensor.rank; ++i)
+      last += (tensor.shape[static_cast<std::size_t>(i)] - 1) * tensor.strides[static_cast<std::size_t>(i)];
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
     const std::uintptr_t end = begin + static_cast<std::uintptr_t>((last + 1) * size_of(tensor.dtype));
     ranges_.at(count_++) = {begin & ~(unit - 1), (end + unit - 1) & ~(unit - 1), written};

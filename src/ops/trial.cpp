@@ -19,14 +19,16 @@ std::int64_t number(const std::string& flag, const std::string& text, std::int64
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > kMostSize)
-    fail(Stage::argument, Code::invalid_argument, cat("--", flag, " is '", support::shown(text), "'; allowed: ", least, " to ", kMostSize));
+    fail(Stage::argument, Code::invalid_argument,
+         cat("--", flag, " is '", support::shown(text), "'; allowed: ", least, " to ", kMostSize));
   return value;
 }
 
 }  // namespace
 
 std::vector<Trial> Op::trials(const std::map<std::string, std::vector<std::string>>&, const arch::Arch&) const {
-  fail(Stage::argument, Code::unsupported, cat("op '", name(), "' brings no problems to check it by; give it an Op::trials (src/ops/trial.hpp)"));
+  fail(Stage::argument, Code::unsupported,
+       cat("op '", name(), "' brings no problems to check it by; give it an Op::trials (src/ops/trial.hpp)"));
 }
 
 std::size_t TrialTensor::elements() const {
@@ -53,7 +55,8 @@ Sizes::Sizes(std::string_view op, Flags& flags, std::vector<std::pair<const char
     Size size{name, value, false};
     if (const auto found = flags.find(name); found != flags.end()) {
       if (found->second.size() != 1)
-        fail(Stage::argument, Code::invalid_argument, cat("--", name, " is '", joined(found->second), "'; allowed: one size of ", op));
+        fail(Stage::argument, Code::invalid_argument,
+             cat("--", name, " is '", joined(found->second), "'; allowed: one size of ", op));
       size.value = number(name, found->second.front(), 1);
       size.given = true;
       flags.erase(found);
@@ -98,7 +101,8 @@ std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<
 
 std::vector<FlagChoice> first_of_each(std::vector<FlagChoice> choices) {
   for (FlagChoice& choice : choices) {
-    if (const auto both = std::find(choice.allowed.begin(), choice.allowed.end(), "both"); both != choice.allowed.end()) {
+    if (const auto both = std::find(choice.allowed.begin(), choice.allowed.end(), "both");
+        both != choice.allowed.end()) {
       choice.allowed.erase(both);
       choice.allowed.emplace_back("both");
     }

@@ -1,7 +1,8 @@
 // Problems that an op brings for being checked: tensors in host memory, of sizes that a command line may change.
 //
-// Decides how sizes are read, and what a trial consists of. Does not decide how it is run (src/check/), nor what is looked for.
-// Invariant: equal flags give equal trials; what a kernel may read is given or random, what it writes is neither.
+// Decides how sizes are read, and what a trial consists of. Does not decide how it is run (src/check/), nor what is
+// looked for. Invariant: equal flags give equal trials; what a kernel may read is given or random, what it writes is
+// neither.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,14 @@
 
 namespace tj::ops {
 
-/// A tensor of a trial, and what it holds when the kernel begins: `numbers`, else random values; nothing where it is only written.
+/// A tensor of a trial, and what it holds when the kernel begins: `numbers`, else random values; nothing where it is
+/// only written.
 struct TrialTensor {
   std::string name;  ///< "k"
   Operand operand;
   bool written = false;
   std::vector<std::int32_t> numbers = {};  ///< of an i32 tensor, dense
-  std::size_t room = 0;                    ///< elements that there is memory for, where that is more than up to the last
+  std::size_t room = 0;  ///< elements that there is memory for, where that is more than up to the last
 
   std::size_t elements() const;  ///< from the first to the last, gaps and room included
   std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
@@ -37,13 +39,15 @@ TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vect
 
 /// One problem.
 struct Trial {
-  std::string name;   ///< "batch 1, heads 2, ...": its sizes
-  std::string flags;  ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
+  std::string name;          ///< "batch 1, heads 2, ...": its sizes
+  std::string flags;         ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
   std::string kernel_flags;  ///< "--dtype f16": of one that makes all those of its kernel
-  int choice = -1;    ///< kNoChoice, or of an op with a tunable(): how it is served
+  int choice = -1;           ///< kNoChoice, or of an op with a tunable(): how it is served
   std::vector<TrialTensor> tensors;
-  /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this device.
-  std::function<void(Device device, std::span<void* const> places, const std::function<void(const void* args)>& use)> with_args;
+  /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
+  /// device.
+  std::function<void(Device device, std::span<void* const> places, const std::function<void(const void* args)>& use)>
+      with_args;
 };
 
 /// Sizes of a command line: takes the flags that are such out of `flags`, which leaves those that choose kernels.

@@ -5,6 +5,8 @@
 
 namespace tj::ops {
 
-Tensor Operand::view(Device device, void* data) const { return support::strided_tensor(data, device, dtype, shape, strides); }
+Tensor Operand::view(Device device, void* data) const {
+  return support::strided_tensor(data, device, dtype, shape, strides);
+}
 
 }  // namespace tj::ops

@@ -1,7 +1,7 @@
 // An op of which several kernels can serve one problem: which those are, and what running them takes.
 //
-// Decides how a problem is named, what may be chosen for it and which tensors it has. Measures nothing and keeps nothing.
-// Invariant: a problem's fields, its key and arguments of its sizes stand for the same kernels.
+// Decides how a problem is named, what may be chosen for it and which tensors it has. Measures nothing and keeps
+// nothing. Invariant: a problem's fields, its key and arguments of its sizes stand for the same kernels.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ using ProblemKey = std::array<std::int64_t, 5>;
 
 /// One of the kernels that can serve a problem; in steps where the op says so.
 struct Variant {
-  int choice = 0;  ///< not negative
+  int choice = 0;    ///< not negative
   std::string name;  ///< "128x256x64"
   double predicted_cycles = 0;
   Request request;
@@ -43,8 +43,8 @@ struct Variant {
 /// A dense tensor that a problem reads or writes.
 struct Operand {
   DType dtype = DType::f16;
-  std::vector<std::int64_t> shape;     ///< as its memory lies, outermost first
-  std::vector<std::int64_t> strides;   ///< in elements
+  std::vector<std::int64_t> shape;    ///< as its memory lies, outermost first
+  std::vector<std::int64_t> strides;  ///< in elements
 
   /// Of memory at this place.
   Tensor view(Device device, void* data) const;
@@ -54,7 +54,8 @@ class Tunable {
  public:
   virtual ~Tunable() = default;
 
-  // ---- hot: nothing is allocated -------------------------------------------------------------------------------------
+  // ---- hot: nothing is allocated
+  // -------------------------------------------------------------------------------------
   virtual ProblemKey key_of(const void* args) const = 0;
   /// What is taken where nothing was measured.
   virtual int predicted(const void* args, const arch::Arch& arch) const = 0;
@@ -63,17 +64,20 @@ class Tunable {
 
   virtual Request request_of(const void* args, int choice) const = 0;
   virtual ProblemKey key_of(const Problem& problem) const = 0;
-  /// Everything that can serve it: what is taken where nothing was measured, then the others, fewest predicted cycles first.
+  /// Everything that can serve it: what is taken where nothing was measured, then the others, fewest predicted cycles
+  /// first.
   virtual std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const = 0;
 
-  /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is allowed.
+  /// The problems of a command line: every combination. Throws tj::Error(argument) naming flag, value and what is
+  /// allowed.
   virtual std::vector<Problem> problems(const std::map<std::string, std::vector<std::string>>& flags) const = 0;
   /// The problem of these fields; empty when they are not those of one.
   virtual std::optional<Problem> problem_of(const std::vector<std::pair<std::string, std::string>>& fields) const = 0;
 
   virtual std::vector<Operand> operands(const Problem& problem) const = 0;
   /// Calls `use` with the op's public descriptor over tensors at these places, in the order of operands().
-  virtual void with_args(const Problem& problem, Device device, std::span<void* const> places, const std::function<void(const void*)>& use) const = 0;
+  virtual void with_args(const Problem& problem, Device device, std::span<void* const> places,
+                         const std::function<void(const void*)>& use) const = 0;
 };
 
 }  // namespace tj::ops

@@ -43,14 +43,17 @@ std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Ar
   return list;
 }
 
-std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks) {
+std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry,
+                                unsigned blocks) {
   const Says* of = says(op);
   return of != nullptr && of->tiles != nullptr ? of->tiles(args, geometry, blocks) : std::vector<TileCount>();
 }
 
 double predicted_cycles(const Op& op, const void* args, int choice, const arch::Arch& arch) {
   const Says* of = says(op);
-  return of != nullptr && of->predicted_cycles != nullptr && choice != kNoChoice ? of->predicted_cycles(args, choice, arch) : 0;
+  return of != nullptr && of->predicted_cycles != nullptr && choice != kNoChoice
+             ? of->predicted_cycles(args, choice, arch)
+             : 0;
 }
 
 std::string choice_text(const Op& op, int choice) {

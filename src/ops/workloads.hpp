@@ -1,7 +1,7 @@
 // Problems to time an op by, and what it says of them beforehand.
 //
-// Decides which ops say more than their trials do. Times nothing. Invariant: what a workload asks for is what a call of those sizes asks
-// for, on any device that the arch is for.
+// Decides which ops say more than their trials do. Times nothing. Invariant: what a workload asks for is what a call of
+// those sizes asks for, on any device that the arch is for.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace tj::ops {
 
-/// A trial whose tensors are as most calls have them; its choice is kNoChoice where none was asked for: what a call takes.
+/// A trial whose tensors are as most calls have them; its choice is kNoChoice where none was asked for: what a call
+/// takes.
 struct Workload {
   Trial trial;
   double flops = 0;  ///< without what a mask leaves out; 0: not counted
@@ -25,11 +26,12 @@ struct TileCount {
   std::int64_t tiles = 0, iterations = 0;
 };
 
-/// One for each kernel that flags name, of sizes that keep a device busy where flags name none; the op's trials where it says nothing of its
-/// own. Throws tj::Error(argument) as Op::trials does.
+/// One for each kernel that flags name, of sizes that keep a device busy where flags name none; the op's trials where
+/// it says nothing of its own. Throws tj::Error(argument) as Op::trials does.
 std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Arch& arch);
 /// The tiles that one launch of the op for args, of so many blocks, walks; empty where nobody says.
-std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
+std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry,
+                                unsigned blocks);
 /// Cycles of a call that is served so; 0 where nobody predicts it but its tiles and its schedule.
 double predicted_cycles(const Op& op, const void* args, int choice, const arch::Arch& arch);
 /// "128x256x64"; empty for an op without choices.

@@ -25,21 +25,31 @@ void normalise(std::vector<int>& cycle) {
 
 }  // namespace
 
-AtInterval::AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact, std::uint64_t& budget)
-    : problem_(problem), ii_(ii), ordered_(ordered), budget_(budget), conflicts_(exact ? make_conflicts(problem, ii, true) : Conflicts{}),
-      in_window_(conflicts_, ii, true), in_round_(conflicts_, ii, false) {}
+AtInterval::AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact,
+                       std::uint64_t& budget)
+    : problem_(problem),
+      ii_(ii),
+      ordered_(ordered),
+      budget_(budget),
+      conflicts_(exact ? make_conflicts(problem, ii, true) : Conflicts{}),
+      in_window_(conflicts_, ii, true),
+      in_round_(conflicts_, ii, false) {}
 
 bool AtInterval::prepare() {
   base_ = Closure(problem_.size());
   for (const graph::Edge& edge : problem_.edges)
-    base_.set(edge.src, edge.dst, static_cast<std::int32_t>(std::max<std::int64_t>(edge.delay - std::int64_t{ii_} * edge.distance, -kHorizon)));
+    base_.set(
+        edge.src, edge.dst,
+        static_cast<std::int32_t>(std::max<std::int64_t>(edge.delay - std::int64_t{ii_} * edge.distance, -kHorizon)));
   if (!conflicts_.possible || !base_.close()) return false;
   earliest_.assign(at(problem_.size()), 0);
   for (int i = 0; i < problem_.size(); ++i) {
     for (int k = 0; k < problem_.size(); ++k) earliest_[at(i)] = std::max(earliest_[at(i)], base_.at(k, i));
     shortest_ = std::max(shortest_, earliest_[at(i)] + problem_.length[at(i)]);
   }
-  last_cycle_ = problem_.max_stages > 0 ? static_cast<int>(std::min<std::int64_t>(std::int64_t{problem_.max_stages} * ii_ - 1, kHorizon)) : kHorizon;
+  last_cycle_ = problem_.max_stages > 0
+                    ? static_cast<int>(std::min<std::int64_t>(std::int64_t{problem_.max_stages} * ii_ - 1, kHorizon))
+                    : kHorizon;
   return true;
 }
 
@@ -63,7 +73,8 @@ Verdict AtInterval::probe_interval(std::uint64_t limit) {
     offer(std::move(cycle));
     return Verdict::found;
   }
-  return probe(std::min(kHorizon, last_cycle_ + *std::max_element(problem_.length.begin(), problem_.length.end())), limit);
+  return probe(std::min(kHorizon, last_cycle_ + *std::max_element(problem_.length.begin(), problem_.length.end())),
+               limit);
 }
 
 void AtInterval::offer_advanced(std::vector<int> cycle) {
@@ -102,7 +113,8 @@ bool AtInterval::window(int length, Closure& root) const {
     root.set(i + 1, 0, -bound);
   }
   through_origin(root, true);
-  return std::all_of(ordered_.begin(), ordered_.end(), [&](const auto& pair) { return root.insert(pair.first + 1, pair.second + 1, 0); });
+  return std::all_of(ordered_.begin(), ordered_.end(),
+                     [&](const auto& pair) { return root.insert(pair.first + 1, pair.second + 1, 0); });
 }
 
 /// Each strongly connected component somewhere in one round; edges between components are met later by whole rounds.
@@ -143,7 +155,8 @@ void AtInterval::join_components(std::vector<int>& cycle) const {
   while (changed) {
     changed = false;
     for (const graph::Edge& edge : problem_.edges) {
-      const std::int64_t gap = std::int64_t{edge.delay} - std::int64_t{ii_} * edge.distance + cycle[at(edge.src)] - cycle[at(edge.dst)];
+      const std::int64_t gap =
+          std::int64_t{edge.delay} - std::int64_t{ii_} * edge.distance + cycle[at(edge.src)] - cycle[at(edge.dst)];
       const int least = round[at(edge.src)] + ceil_div(gap, ii_);
       if (least <= round[at(edge.dst)]) continue;
       round[at(edge.dst)] = least;
@@ -167,7 +180,8 @@ void AtInterval::advance(std::vector<int>& cycle) const {
     std::int64_t earliest = first;
     for (const graph::Edge& edge : problem_.edges)
       if (edge.dst == node && edge.src != node)
-        earliest = std::max(earliest, std::int64_t{cycle[at(edge.src)]} + edge.delay - std::int64_t{ii_} * edge.distance);
+        earliest =
+            std::max(earliest, std::int64_t{cycle[at(edge.src)]} + edge.delay - std::int64_t{ii_} * edge.distance);
     table.remove(node, cycle[at(node)]);
     int chosen = static_cast<int>(earliest);
     while (chosen < cycle[at(node)]) {

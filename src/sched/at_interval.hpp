@@ -1,7 +1,7 @@
 // One initiation interval of a problem: what is known of it, and what is asked of the search inside it.
 //
-// Decides which windows become roots of a Search, and how a schedule of the rounds becomes one of all edges. Keeps the best
-// schedule that it was offered. Invariant: that one satisfies every edge and unit.
+// Decides which windows become roots of a Search, and how a schedule of the rounds becomes one of all edges. Keeps the
+// best schedule that it was offered. Invariant: that one satisfies every edge and unit.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@ namespace tj::sched {
 
 class AtInterval {
  public:
-  /// `ordered`: exchangeable nodes, the first no later than the second. Without `exact` it only keeps what it is offered. All
-  /// references must outlive this.
-  AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact, std::uint64_t& budget);
+  /// `ordered`: exchangeable nodes, the first no later than the second. Without `exact` it only keeps what it is
+  /// offered. All references must outlive this.
+  AtInterval(const Problem& problem, int ii, const std::vector<std::pair<int, int>>& ordered, bool exact,
+             std::uint64_t& budget);
 
   /// Prepares; false when the II is impossible without any search.
   bool prepare();

@@ -1,7 +1,7 @@
 // All-pairs closure of difference constraints t_j - t_i >= w, kept exact under insertion.
 //
-// Decides consistency only; knows neither units nor initiation intervals. Invariant: at(i, j) is the longest path from i
-// to j; after a refused insertion the content is unspecified.
+// Decides consistency only; knows neither units nor initiation intervals. Invariant: at(i, j) is the longest path from
+// i to j; after a refused insertion the content is unspecified.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,9 @@ class Closure {
   }
 
   int size() const { return static_cast<int>(size_); }
-  std::int32_t at(int i, int j) const { return value_[static_cast<std::size_t>(i) * size_ + static_cast<std::size_t>(j)]; }
+  std::int32_t at(int i, int j) const {
+    return value_[static_cast<std::size_t>(i) * size_ + static_cast<std::size_t>(j)];
+  }
   bool path(int i, int j) const { return at(i, j) > kHalf; }
 
   /// A direct constraint, before close().

@@ -41,7 +41,8 @@ bool complement(std::vector<Interval> forbidden, int ii, std::vector<Interval>& 
 /// A node's own reservations repeat every II and may meet each other.
 bool fits_alone(const Cover& cover, int node, int ii) {
   std::vector<CoverItem> own;
-  std::copy_if(cover.items.begin(), cover.items.end(), std::back_inserter(own), [&](const CoverItem& item) { return item.node == node; });
+  std::copy_if(cover.items.begin(), cover.items.end(), std::back_inserter(own),
+               [&](const CoverItem& item) { return item.node == node; });
   return std::all_of(own.begin(), own.end(), [&](const CoverItem& first) {
     int total = 0;
     for (const CoverItem& other : own)
@@ -62,8 +63,8 @@ std::vector<Cover> make_covers(const Problem& problem, int ii) {
   return covers;
 }
 
-/// Where the unit has little time to spare, the time between two reservations is what some of the others take, and at most
-/// the spare time: every other distance of the two is forbidden too.
+/// Where the unit has little time to spare, the time between two reservations is what some of the others take, and at
+/// most the spare time: every other distance of the two is forbidden too.
 class Gaps {
  public:
   Gaps(const Cover& cover, int ii) : cover_(cover), ii_(ii), spare_(ii) {
@@ -72,7 +73,8 @@ class Gaps {
       spare_ -= item.cycles;
       least = std::min(least, item.cycles);
     }
-    const bool alone = std::all_of(cover.items.begin(), cover.items.end(), [&](const CoverItem& item) { return item.count == cover.capacity; });
+    const bool alone = std::all_of(cover.items.begin(), cover.items.end(),
+                                   [&](const CoverItem& item) { return item.count == cover.capacity; });
     useful_ = alone && spare_ >= 0 && spare_ < least && cover.items.size() <= kMostItems && ii <= kLongest;
   }
   bool useful() const { return useful_; }
@@ -81,7 +83,8 @@ class Gaps {
   const std::vector<Interval>& forbidden(const CoverItem& a, const CoverItem& b) {
     const auto [place, fresh] = known_.try_emplace({a.cycles, b.cycles});
     if (!fresh) return place->second;
-    std::vector<std::uint64_t> sums(static_cast<std::size_t>(ii_) / 64 + 1, 0);  // bit v: some of the others take v cycles
+    std::vector<std::uint64_t> sums(static_cast<std::size_t>(ii_) / 64 + 1,
+                                    0);  // bit v: some of the others take v cycles
     sums[0] = 1;
     for (const CoverItem& other : cover_.items)
       if (&other != &a && &other != &b) add_shifted(sums, other.cycles);
@@ -146,7 +149,8 @@ bool add_forbidden(const Cover& cover, int ii, bool narrow, std::size_t size, Fo
   for (std::size_t a = 0; a < cover.items.size(); ++a) {
     const CoverItem& first = cover.items[a];
     // Asked once, at the first of a node's reservations.
-    const bool several = a + 1 < cover.items.size() && cover.items[a + 1].node == first.node && (a == 0 || cover.items[a - 1].node != first.node);
+    const bool several = a + 1 < cover.items.size() && cover.items[a + 1].node == first.node &&
+                         (a == 0 || cover.items[a - 1].node != first.node);
     if (first.count > cover.capacity || (several && !fits_alone(cover, first.node, ii))) return false;
     for (std::size_t b = a + 1; b < cover.items.size(); ++b) {
       const CoverItem& second = cover.items[b];
@@ -155,7 +159,8 @@ bool add_forbidden(const Cover& cover, int ii, bool narrow, std::size_t size, Fo
       const std::size_t place = static_cast<std::size_t>(first.node) * size + static_cast<std::size_t>(second.node);
       overlap[place].push_back({offset - second.cycles + 1, offset + first.cycles - 1});
       if (!narrow) continue;
-      for (const Interval& each : gaps.forbidden(first, second)) gap[place].push_back({each.low + offset, each.high + offset});
+      for (const Interval& each : gaps.forbidden(first, second))
+        gap[place].push_back({each.low + offset, each.high + offset});
     }
   }
   return true;
@@ -181,7 +186,8 @@ Conflicts make_conflicts(const Problem& problem, int ii, bool narrow) {
       Pair pair{i, j, {}, {}};
       std::vector<Interval> both = overlap[place];
       both.insert(both.end(), gap[place].begin(), gap[place].end());
-      if (!complement(overlap[place], ii, pair.allowed) || (!gap[place].empty() && !complement(std::move(both), ii, pair.reachable))) {
+      if (!complement(overlap[place], ii, pair.allowed) ||
+          (!gap[place].empty() && !complement(std::move(both), ii, pair.reachable))) {
         result.possible = false;
         break;
       }
@@ -192,7 +198,8 @@ Conflicts make_conflicts(const Problem& problem, int ii, bool narrow) {
 
 /// The last interval that begins at `rest` or before; null: none does.
 const Interval* last_until(const std::vector<Interval>& allowed, int rest) {
-  const auto after = std::upper_bound(allowed.begin(), allowed.end(), rest, [](int value, const Interval& each) { return value < each.low; });
+  const auto after = std::upper_bound(allowed.begin(), allowed.end(), rest,
+                                      [](int value, const Interval& each) { return value < each.low; });
   return after == allowed.begin() ? nullptr : &*(after - 1);
 }
 

@@ -1,8 +1,8 @@
 // What units forbid at one initiation interval, as questions about the distance of two nodes modulo II.
 //
-// Two reservations that together exceed a unit's capacity must be disjoint: t_j - t_i lies in a few intervals modulo II.
-// Larger capacities also need sums: at the start of a reservation, the counts of all that cover it fit.
-// Decides no times. Invariant: cycles that satisfy every pair and every cover respect every unit in every modulo slot.
+// Two reservations that together exceed a unit's capacity must be disjoint: t_j - t_i lies in a few intervals modulo
+// II. Larger capacities also need sums: at the start of a reservation, the counts of all that cover it fit. Decides no
+// times. Invariant: cycles that satisfy every pair and every cover respect every unit in every modulo slot.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct Interval {
 struct Pair {
   int i = 0, j = 0;
   std::vector<Interval> allowed;
-  /// What is left when the unit's other work must fit into the gaps as well: no solution lies outside. Empty: as `allowed`.
+  /// What is left when the unit's other work must fit into the gaps as well: no solution lies outside. Empty: as
+  /// `allowed`.
   std::vector<Interval> reachable;
   const std::vector<Interval>& narrowed() const { return reachable.empty() ? allowed : reachable; }
 };

@@ -1,7 +1,8 @@
 // Iterative modulo scheduling: the heuristic for when the exact search runs out of its budget.
 //
-// Places nodes by height; a node that does not fit is forced in and evicts what it collides with. Decides cycles at one II
-// or gives up after a fixed number of placements. Deterministic. Self-conflicts of a node are left to the caller's check.
+// Places nodes by height; a node that does not fit is forced in and evicts what it collides with. Decides cycles at one
+// II or gives up after a fixed number of placements. Deterministic. Self-conflicts of a node are left to the caller's
+// check.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,12 +20,20 @@ constexpr int kPlacementsPerNode = 24;
 class Iterative {
  public:
   Iterative(const Problem& problem, int ii)
-      : problem_(problem), ii_(ii), table_(problem, ii), in_(count()), out_(count()), height_(count(), 0), cycle_(count(), -1), last_(count(), -1) {
+      : problem_(problem),
+        ii_(ii),
+        table_(problem, ii),
+        in_(count()),
+        out_(count()),
+        height_(count(), 0),
+        cycle_(count(), -1),
+        last_(count(), -1) {
     for (const graph::Edge& edge : problem.edges) {
       in_[at(edge.dst)].push_back(edge);
       if (edge.src != edge.dst) out_[at(edge.src)].push_back(edge);
     }
-    limit_ = problem.max_stages > 0 ? static_cast<std::int64_t>(problem.max_stages) * ii : std::numeric_limits<int>::max() / 2;
+    limit_ = problem.max_stages > 0 ? static_cast<std::int64_t>(problem.max_stages) * ii
+                                    : std::numeric_limits<int>::max() / 2;
   }
 
   bool run() {
@@ -75,7 +84,8 @@ class Iterative {
     std::int64_t earliest = 0;
     for (const graph::Edge& edge : in_[at(node)])
       if (edge.src != node && cycle_[at(edge.src)] >= 0)
-        earliest = std::max(earliest, cycle_[at(edge.src)] + std::int64_t{edge.delay} - std::int64_t{edge.distance} * ii_);
+        earliest =
+            std::max(earliest, cycle_[at(edge.src)] + std::int64_t{edge.delay} - std::int64_t{edge.distance} * ii_);
     if (earliest > std::numeric_limits<int>::max() / 4) return false;
     const int first = static_cast<int>(earliest);
     int chosen = first;
@@ -102,7 +112,8 @@ class Iterative {
     while (table_.blocked(node, chosen) != 0) {
       int victim = -1;
       for (int i = 0; i < problem_.size(); ++i)
-        if (cycle_[at(i)] >= 0 && shares_unit(i, node) && (victim < 0 || height_[at(i)] < height_[at(victim)]) && helps(i, node, chosen))
+        if (cycle_[at(i)] >= 0 && shares_unit(i, node) && (victim < 0 || height_[at(i)] < height_[at(victim)]) &&
+            helps(i, node, chosen))
           victim = i;
       if (victim < 0) return;
       take_out(victim);
@@ -111,7 +122,8 @@ class Iterative {
       for (const graph::Edge& edge : *edges) {
         const int other = edge.src == node ? edge.dst : edge.src;
         if (other == node || cycle_[at(other)] < 0) continue;
-        const std::int64_t from = edge.src == node ? chosen : cycle_[at(other)], to = edge.dst == node ? chosen : cycle_[at(other)];
+        const std::int64_t from = edge.src == node ? chosen : cycle_[at(other)],
+                           to = edge.dst == node ? chosen : cycle_[at(other)];
         if (to + std::int64_t{edge.distance} * ii_ < from + edge.delay) take_out(other);
       }
   }

@@ -1,6 +1,8 @@
-// The order of questions: II upwards, at each the shortest length first, then fewer roles, then fewer bytes (see joint.hpp).
+// The order of questions: II upwards, at each the shortest length first, then fewer roles, then fewer bytes (see
+// joint.hpp).
 //
-// Whatever a question leaves open for want of budget makes the matching proof false; the next question is asked all the same.
+// Whatever a question leaves open for want of budget makes the matching proof false; the next question is asked all the
+// same.
 #include "sched/joint.hpp"
 
 #include <algorithm>
@@ -19,15 +21,19 @@ namespace {
 using support::cat;
 
 constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds, apart from the search itself
-constexpr int kFirstIntervals = 16;               ///< that fail before one iteration after another is looked at
-constexpr int kUsualRoles = 6;                    ///< the pool where no other is asked for
-constexpr int kSingleSteps = 1024;                ///< IIs tried one by one before the steps grow
+constexpr int kFirstIntervals = 16;              ///< that fail before one iteration after another is looked at
+constexpr int kUsualRoles = 6;                   ///< the pool where no other is asked for
+constexpr int kSingleSteps = 1024;               ///< IIs tried one by one before the steps grow
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Joint {
  public:
-  Joint(const graph::Graph& graph, const JointOptions& options) : model_(graph, options), options_(options), budget_(options.node_budget), modulo_budget_(options.modulo_budget) {}
+  Joint(const graph::Graph& graph, const JointOptions& options)
+      : model_(graph, options),
+        options_(options),
+        budget_(options.node_budget),
+        modulo_budget_(options.modulo_budget) {}
 
   JointResult run() {
     const ModuloResult modulo = modulo_at(std::max(1, options_.min_ii));
@@ -42,7 +48,9 @@ class Joint {
     if (!result_.found) {
       explain();
       result_.search_nodes = visited();
-      const char* beyond = result_.nowhere ? ", nor with one iteration after another" : result_.proven_ii ? "" : " found within the budget";
+      const char* beyond = result_.nowhere     ? ", nor with one iteration after another"
+                           : result_.proven_ii ? ""
+                                               : " found within the budget";
       result_.certificate = cat("no joint schedule up to II ", last_ii_, beyond, "; ", result_.certificate);
       return std::move(result_);
     }
@@ -136,8 +144,8 @@ class Joint {
     return Verdict::found;
   }
 
-  /// The modulo schedule as it is, with the fewest roles, and with a role for each copy. Where nothing but units and edges
-  /// binds, the first is the answer, and no search was needed.
+  /// The modulo schedule as it is, with the fewest roles, and with a role for each copy. Where nothing but units and
+  /// edges binds, the first is the answer, and no search was needed.
   bool try_seeds(const ModuloResult& modulo) {
     for (const bool by_copy : {false, true}) {
       RoleAnswer answer;
@@ -154,8 +162,8 @@ class Joint {
     return false;
   }
 
-  /// Where neither registers, memory nor spills speak for few roles, there may be one for each node: then nothing but units and
-  /// edges binds, and search_roles() finds how few are enough.
+  /// Where neither registers, memory nor spills speak for few roles, there may be one for each node: then nothing but
+  /// units and edges binds, and search_roles() finds how few are enough.
   bool try_alone(const ModuloResult& modulo) {
     if (options_.max_roles > 0 || !model_.roles_are_free()) return false;
     RoleAnswer answer;
@@ -217,7 +225,8 @@ class Joint {
     result_.cross_role_bytes = model_.cross_bytes(answer.role);
   }
 
-  /// Copies as late as roles and units allow, so that slots are held no longer than needed; not where that breaks a limit.
+  /// Copies as late as roles and units allow, so that slots are held no longer than needed; not where that breaks a
+  /// limit.
   void delay() {
     std::vector<int> cycle = best_.cycle;
     delay_copies(model_.decided_problem(best_.role), model_.graph(), result_.ii, cycle);
@@ -248,7 +257,8 @@ class Joint {
       std::uint64_t budget = kBindingBudget;
       RoleAnswer answer;
       const int most = relaxed.roles ? model_.problem().size() + 1 : pool();
-      if (RoleSearch(model_, {excluded_ii_, excluded_length_, most, -1, relaxed, nullptr, nullptr}, budget).run(answer) == Verdict::found) {
+      if (RoleSearch(model_, {excluded_ii_, excluded_length_, most, -1, relaxed, nullptr, nullptr}, budget)
+              .run(answer) == Verdict::found) {
         result_.binding.push_back(name);
         alone += (alone.empty() ? "" : ", ") + name;
       }
@@ -268,7 +278,8 @@ class Joint {
   void finish(const ModuloResult& modulo) {
     if (result_.ii > modulo.ii) {
       explain();
-      result_.certificate = cat("II ", result_.ii, ": ", result_.certificate, "; units and recurrences alone allow II ", modulo.ii);
+      result_.certificate =
+          cat("II ", result_.ii, ": ", result_.certificate, "; units and recurrences alone allow II ", modulo.ii);
     } else {
       result_.binding = {modulo.res_mii >= modulo.rec_mii ? "unit" : "recurrence"};
       result_.certificate = modulo.certificate;
@@ -306,14 +317,17 @@ class Joint {
 JointResult joint_schedule(const graph::Graph& graph, const JointOptions& options) {
   graph::check(graph);
   if (options.max_roles < 0)
-    support::fail(Stage::schedule, Code::invalid_argument, cat("max_roles is ", options.max_roles, "; it must be 0 (as many as pay) or more"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat("max_roles is ", options.max_roles, "; it must be 0 (as many as pay) or more"));
   if (options.max_stages < 0 || options.min_ii < 0 || options.max_ii < 0 || options.min_ii > 1 << 22)
     support::fail(Stage::schedule, Code::invalid_argument,
-                  cat("max_stages, min_ii and max_ii are ", options.max_stages, ", ", options.min_ii, " and ", options.max_ii,
-                      "; each must be 0 (no limit) or more, min_ii at most ", 1 << 22));
-  const bool loops = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.scope == graph::Scope::iteration; });
+                  cat("max_stages, min_ii and max_ii are ", options.max_stages, ", ", options.min_ii, " and ",
+                      options.max_ii, "; each must be 0 (no limit) or more, min_ii at most ", 1 << 22));
+  const bool loops = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                 [](const graph::Node& node) { return node.scope == graph::Scope::iteration; });
   if (!loops)
-    support::fail(Stage::schedule, Code::invalid_argument, cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
   return Joint(graph, options).run();
 }
 

@@ -1,26 +1,32 @@
 // The joint schedule: cycles and roles of all iteration nodes in one exact search.
 //
-// Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and units:
-//   roles        what completes by itself sits in roles of its kind, nothing else does: loads (asynchronous copies, variable
-//                latency), stores, products that one thread asks the matrix unit for (RoleKind::matrix); bodies that are
-//                written for different numbers of warps (nodes with a context) sit in different roles; a value in memory
-//                (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
+// Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and
+// units:
+//   roles        what completes by itself sits in roles of its kind, nothing else does: loads (asynchronous copies,
+//   variable
+//                latency), stores, products that one thread asks the matrix unit for (RoleKind::matrix); bodies that
+//                are written for different numbers of warps (nodes with a context) sit in different roles; a value in
+//                memory (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
 //                JointOptions::mixed_roles
-//   copies       with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different copies
+//   copies       with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different
+//   copies
 //                (Node::copy) sit in different roles
-//   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint modulo II
-//   spills       an edge between two roles asks for Edge::spill_cycles more
-//   memory       a node's bytes of each space are held from its issue until its last reader is done; of edges from a node to
+//   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint
+//   modulo II spills       an edge between two roles asks for Edge::spill_cycles more memory       a node's bytes of
+//   each space are held from its issue until its last reader is done; of edges from a node to
 //                itself only the shortest distance counts, when its next instance takes the place of the value
-//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers. What
+//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers.
+//   What
 //                a role has to keep all the time is a value that its node reads one iteration later (an edge to itself)
-//   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1), t_v];
+//   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1),
+//   t_v];
 //                asynchronous nodes have only their issue in Node::cycles, so they stand in the way no longer than that
-//   slots        where JointOptions::slots limits a value: it is filled again so many iterations later, when its readers are done
-// Where nothing of this is given, II and length are the modulo ones. At each II lengths are searched as far as the shortest
-// modulo schedule has stages; a longer pipeline is not tried before the next II.
-// Copies are issued as late as all of this allows. Does not decide rings. Invariant: a found result satisfies all of the above,
-// less what `relaxed` leaves out.
+//   slots        where JointOptions::slots limits a value: it is filled again so many iterations later, when its
+//   readers are done
+// Where nothing of this is given, II and length are the modulo ones. At each II lengths are searched as far as the
+// shortest modulo schedule has stages; a longer pipeline is not tried before the next II. Copies are issued as late as
+// all of this allows. Does not decide rings. Invariant: a found result satisfies all of the above, less what `relaxed`
+// leaves out.
 #pragma once
 
 #include <cstdint>
@@ -35,70 +41,73 @@ namespace tj::sched {
 /// Families of constraints that are left out: to ask what a limit costs, or which one binds.
 struct Relaxation {
   bool registers = false;
-  bool concurrency = false;       ///< of waits
+  bool concurrency = false;  ///< of waits
   bool spills = false;
-  bool roles = false;             ///< the size of the pool
-  bool warps = false;             ///< Node::warp_cycles
-  bool bodies = false;            ///< those written for different numbers of warps may share a role
-  bool variable_latency = false;  ///< what completes by itself may share a role with the rest, and with what is of another kind
-  bool copies = false;            ///< those that JointOptions::copies_apart keeps apart
-  std::string space;              ///< a memory space without limit; empty: none
+  bool roles = false;   ///< the size of the pool
+  bool warps = false;   ///< Node::warp_cycles
+  bool bodies = false;  ///< those written for different numbers of warps may share a role
+  bool variable_latency =
+      false;            ///< what completes by itself may share a role with the rest, and with what is of another kind
+  bool copies = false;  ///< those that JointOptions::copies_apart keeps apart
+  std::string space;    ///< a memory space without limit; empty: none
 };
 
 struct JointOptions {
-  std::uint64_t node_budget = 200'000;    ///< of all searches for roles together; deterministic
-  std::uint64_t modulo_budget = 50'000;   ///< of the modulo schedules that they start from, likewise
-  int max_roles = 0;                      ///< the pool of roles; 0: 6, or one a node where no registers, memory or spills are given
-  int max_stages = 0;                     ///< 0: any
-  int min_ii = 0;                         ///< start no lower
-  int max_ii = 0;                         ///< try no higher; 0: as far as one iteration after another takes
-  bool streaming_latency_zero = false;    ///< as Options::streaming_latency_zero
-  std::vector<int> slots;                 ///< per graph value, the most that its ring may have; 0 or empty: any
-  bool strict_slots = false;              ///< a slot that a matrix node reads is free when its role waits for it, not yet before
-  bool mixed_roles = false;               ///< as Options::mixed_roles
-  bool copies_apart = false;              ///< as Options::copies_apart
+  std::uint64_t node_budget = 200'000;   ///< of all searches for roles together; deterministic
+  std::uint64_t modulo_budget = 50'000;  ///< of the modulo schedules that they start from, likewise
+  int max_roles = 0;   ///< the pool of roles; 0: 6, or one a node where no registers, memory or spills are given
+  int max_stages = 0;  ///< 0: any
+  int min_ii = 0;      ///< start no lower
+  int max_ii = 0;      ///< try no higher; 0: as far as one iteration after another takes
+  bool streaming_latency_zero = false;  ///< as Options::streaming_latency_zero
+  std::vector<int> slots;               ///< per graph value, the most that its ring may have; 0 or empty: any
+  bool strict_slots = false;  ///< a slot that a matrix node reads is free when its role waits for it, not yet before
+  bool mixed_roles = false;   ///< as Options::mixed_roles
+  bool copies_apart = false;  ///< as Options::copies_apart
   Relaxation relaxed;
 };
 
 struct JointResult {
   bool found = false;
   int ii = 0, length = 0;
-  int modulo_ii = 0, modulo_length = 0;   ///< of the same graph without the constraints above
+  int modulo_ii = 0, modulo_length = 0;  ///< of the same graph without the constraints above
   int res_mii = 0, rec_mii = 0;
-  bool nowhere = false;                   ///< not found, and not possible with one iteration after another either
-  bool proven_ii = false;                 ///< found: no smaller II exists; not found: none does
-  bool proven_length = false;             ///< at this II
-  bool proven_roles = false;              ///< at this II and length: fewest roles, and then fewest bytes between them
-  std::vector<int> cycle;                 ///< per graph node; the first iteration node is 0, tile-scope nodes have 0
-  std::vector<int> role;                  ///< per graph node
-  int roles = 0;                          ///< of the iteration nodes
-  std::vector<int> role_registers;        ///< per role: what its values need in the fullest cycle, rounded to the machine's step
-  std::int64_t cross_role_bytes = 0;      ///< an iteration sends from role to role
-  std::vector<std::string> binding;       ///< what makes a smaller II impossible: "unit", "recurrence", "registers", "concurrency",
-                                          ///< "spills", "roles", "warps", "bodies", "copies", "variable latency", or a memory space; several
-                                          ///< when only all of them together do
-  std::string certificate;                ///< the same in words
+  bool nowhere = false;        ///< not found, and not possible with one iteration after another either
+  bool proven_ii = false;      ///< found: no smaller II exists; not found: none does
+  bool proven_length = false;  ///< at this II
+  bool proven_roles = false;   ///< at this II and length: fewest roles, and then fewest bytes between them
+  std::vector<int> cycle;      ///< per graph node; the first iteration node is 0, tile-scope nodes have 0
+  std::vector<int> role;       ///< per graph node
+  int roles = 0;               ///< of the iteration nodes
+  std::vector<int>
+      role_registers;  ///< per role: what its values need in the fullest cycle, rounded to the machine's step
+  std::int64_t cross_role_bytes = 0;  ///< an iteration sends from role to role
+  std::vector<std::string> binding;   ///< what makes a smaller II impossible: "unit", "recurrence", "registers",
+                                      ///< "concurrency", "spills", "roles", "warps", "bodies", "copies", "variable
+                                      ///< latency", or a memory space; several when only all of them together do
+  std::string certificate;            ///< the same in words
   std::uint64_t search_nodes = 0;
 };
 
-/// An expected outcome is a value (found == false); throws tj::Error for a graph that is not well formed or bad options.
-/// Thread safe; same input, same output.
+/// An expected outcome is a value (found == false); throws tj::Error for a graph that is not well formed or bad
+/// options. Thread safe; same input, same output.
 JointResult joint_schedule(const graph::Graph& graph, const JointOptions& options = {});
 
 /// Why two roles of a loop are two.
 struct RolePair {
   int first = 0, second = 0;
-  /// Constraints that must all be left out before the two could be one at this II and length, the other roles as they are; as
-  /// JointResult::binding names them, "bodies" (written for different numbers of warps), or "units and recurrences" when
-  /// leaving out constraints is not enough. Empty when the two could be one anyway, or the budget did not tell.
+  /// Constraints that must all be left out before the two could be one at this II and length, the other roles as they
+  /// are; as JointResult::binding names them, "bodies" (written for different numbers of warps), or "units and
+  /// recurrences" when leaving out constraints is not enough. Empty when the two could be one anyway, or the budget did
+  /// not tell.
   std::vector<std::string> kept_by;
 };
 
 /// For each two roles of a found result. `options` are those that it was found with. Thread safe, deterministic.
 std::vector<RolePair> why_apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options = {});
 
-/// A found result as a schedule: roles with their orders and registers, rings. Throws tj::Error(schedule, unsupported) when
-/// its rings need more slots or shared memory than there are.
+/// A found result as a schedule: roles with their orders and registers, rings. Throws tj::Error(schedule, unsupported)
+/// when its rings need more slots or shared memory than there are.
 Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options = {});
 
 }  // namespace tj::sched

@@ -1,4 +1,5 @@
-// Why roles are as many as they are (see joint.hpp): which families of constraints exist, and which of them keep two roles apart.
+// Why roles are as many as they are (see joint.hpp): which families of constraints exist, and which of them keep two
+// roles apart.
 //
 // Asks at the II and length of a result, with the roles that it has; searches for no other roles.
 #include <algorithm>
@@ -19,7 +20,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 struct Family {
   const char* name;
   bool (*there)(const JointModel&);
-  bool Relaxation::*out;
+  bool Relaxation::* out;
 };
 
 constexpr Family kFamilies[] = {
@@ -47,7 +48,8 @@ std::vector<int> renumbered(const JointModel& model, const std::vector<int>& rol
 
 class Apart {
  public:
-  Apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options) : model_(graph, options), result_(result), options_(options) {
+  Apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options)
+      : model_(graph, options), result_(result), options_(options) {
     for (const int node : model_.problem().node) role_.push_back(result.role[at(node)]);
   }
 
@@ -128,7 +130,7 @@ std::vector<std::pair<std::string, Relaxation>> JointModel::families() const {
     list.emplace_back(space, options_.relaxed);
     list.back().second.space = space;
   }
-  const auto add = [&](const char* name, bool Relaxation::*out) {
+  const auto add = [&](const char* name, bool Relaxation::* out) {
     if (options_.relaxed.*out) return;
     list.emplace_back(name, options_.relaxed);
     list.back().second.*out = true;
@@ -141,7 +143,8 @@ std::vector<std::pair<std::string, Relaxation>> JointModel::families() const {
 
 std::vector<RolePair> why_apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options) {
   if (!result.found || result.role.size() != graph.nodes.size())
-    support::fail(Stage::schedule, Code::invalid_argument, support::cat("graph '", graph.name, "': the result is of no schedule of this graph"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  support::cat("graph '", graph.name, "': the result is of no schedule of this graph"));
   return Apart(graph, result, options).pairs();
 }
 

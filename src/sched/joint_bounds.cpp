@@ -1,5 +1,5 @@
-// What the joint search knows without searching (see joint_model.hpp): least roles and bytes, a first guess at roles, and limits
-// that no II meets.
+// What the joint search knows without searching (see joint_model.hpp): least roles and bytes, a first guess at roles,
+// and limits that no II meets.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -81,18 +81,23 @@ std::int64_t JointModel::held_at_issue(int i, const std::function<std::int64_t(i
 
 std::pair<std::string, std::string> JointModel::impossible(int max_roles) const {
   const Relaxation& relaxed = options_.relaxed;
-  if (!mixed_.empty() && !relaxed.variable_latency) return {"roles", cat(mixed_, " must stay in one role, but only one of them completes by itself")};
-  if (!unlike_.empty() && !relaxed.bodies) return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
-  if (!tied_copies_.empty() && !relaxed.copies) return {"copies", cat(tied_copies_, " must share a role, but compute for different copies, which must be apart")};
+  if (!mixed_.empty() && !relaxed.variable_latency)
+    return {"roles", cat(mixed_, " must stay in one role, but only one of them completes by itself")};
+  if (!unlike_.empty() && !relaxed.bodies)
+    return {"roles", cat("nodes that must share a role with ", unlike_, " are written for another number of warps")};
+  if (!tied_copies_.empty() && !relaxed.copies)
+    return {"copies", cat(tied_copies_, " must share a role, but compute for different copies, which must be apart")};
   const int least = least_roles(relaxed);
-  if (least > max_roles && !relaxed.roles) return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
+  if (least > max_roles && !relaxed.roles)
+    return {"roles", cat("at least ", least, " roles are needed, ", max_roles, " are allowed")};
   for (const std::string& space : spaces_) {
     if (space == relaxed.space) continue;
     const std::int64_t capacity = graph_.machine.memory_bytes.at(space);
     for (int i = 0; i < problem_.size(); ++i) {
       const std::int64_t sum = held_at_issue(i, [&](int node) { return bytes_of(node, space); });
       if (sum > capacity)
-        return {space, cat(problem_.name[at(i)], ", what it reads and what is carried hold ", sum, " bytes of ", space, ", there are ", capacity)};
+        return {space, cat(problem_.name[at(i)], ", what it reads and what is carried hold ", sum, " bytes of ", space,
+                           ", there are ", capacity)};
     }
   }
   if (!uses_registers_ || relaxed.registers) return {};
@@ -101,10 +106,12 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
   if (!machine.register_roles) most = std::min(most, machine.registers / (threads_of_group() * least));
   most = most / std::max(1, machine.register_step) * std::max(1, machine.register_step);
   for (int i = 0; i < problem_.size(); ++i) {
-    const std::int64_t sum =
-        held_at_issue(i, [&](int node) { return cluster_of_[at(node)] == cluster_of_[at(i)] ? std::int64_t{node_of(node).registers} : 0; });
+    const std::int64_t sum = held_at_issue(i, [&](int node) {
+      return cluster_of_[at(node)] == cluster_of_[at(i)] ? std::int64_t{node_of(node).registers} : 0;
+    });
     if (sum > most)
-      return {"registers", cat(problem_.name[at(i)], ", what it reads and what is carried in its role hold ", sum, " registers a thread, a role has at most ", most)};
+      return {"registers", cat(problem_.name[at(i)], ", what it reads and what is carried in its role hold ", sum,
+                               " registers a thread, a role has at most ", most)};
   }
   return {};
 }
@@ -112,7 +119,8 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
 // As if all that may share a role did.
 std::int64_t JointModel::least_bytes(const Relaxation& relaxed) const {
   std::vector<int> kind;
-  for (int i = 0; i < problem_.size(); ++i) kind.push_back(relaxed.variable_latency ? 0 : static_cast<int>(role_kind_[at(i)]));
+  for (int i = 0; i < problem_.size(); ++i)
+    kind.push_back(relaxed.variable_latency ? 0 : static_cast<int>(role_kind_[at(i)]));
   return cross_bytes(kind);
 }
 

@@ -1,5 +1,5 @@
-// What is certain about edges while roles are decided one by one: spills, slots that are filled again, warps that are shared
-// (see joint_model.hpp).
+// What is certain about edges while roles are decided one by one: spills, slots that are filled again, warps that are
+// shared (see joint_model.hpp).
 #include <algorithm>
 #include <cstddef>
 
@@ -33,8 +33,11 @@ void JointModel::make_certain_problem() {
 void JointModel::take_role_edges(const std::vector<int>& role, Problem& problem) const {
   const Sharing who = sharing(role, options_.relaxed);
   for (graph::Edge& edge : problem.edges)
-    if (!options_.relaxed.spills && edge.spill_cycles > 0 && who.apart(problem_.node[at(edge.src)], problem_.node[at(edge.dst)])) edge.delay += edge.spill_cycles;
-  for (graph::Edge& reuse : reuse_edges(graph_, who, caps_, options_.strict_slots, local_)) problem.edges.push_back(reuse);
+    if (!options_.relaxed.spills && edge.spill_cycles > 0 &&
+        who.apart(problem_.node[at(edge.src)], problem_.node[at(edge.dst)]))
+      edge.delay += edge.spill_cycles;
+  for (graph::Edge& reuse : reuse_edges(graph_, who, caps_, options_.strict_slots, local_))
+    problem.edges.push_back(reuse);
 }
 
 Problem JointModel::decided_problem(const std::vector<int>& role) const {
@@ -49,7 +52,9 @@ Problem JointModel::decided_problem(const std::vector<int>& role) const {
 }
 
 Sharing JointModel::sharing(const std::vector<int>& role, const Relaxation& relaxed) const {
-  const auto decided = [this, &role](int a, int b) { return role[at(local_[at(a)])] >= 0 && role[at(local_[at(b)])] >= 0; };
+  const auto decided = [this, &role](int a, int b) {
+    return role[at(local_[at(a)])] >= 0 && role[at(local_[at(b)])] >= 0;
+  };
   const auto cluster = [this](int a) { return at(cluster_of_[at(local_[at(a)])]); };
   const auto same = [this, &role, decided, cluster](int a, int b) {
     return cluster(a) == cluster(b) || (decided(a, b) && role[at(local_[at(a)])] == role[at(local_[at(b)])]);

@@ -37,7 +37,8 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
   modulo_.streaming_latency_zero = options.streaming_latency_zero;
   modulo_.mixed_roles = options.mixed_roles;
   caps_ = options.slots.empty() ? SlotCaps(graph.values.size(), 0) : options.slots;
-  problem_ = make_problem(graph, std::vector<int>(graph.nodes.size(), 0), SlotCaps(graph.values.size(), 0), false, modulo_);
+  problem_ =
+      make_problem(graph, std::vector<int>(graph.nodes.size(), 0), SlotCaps(graph.values.size(), 0), false, modulo_);
   local_.assign(graph.nodes.size(), -1);
   std::set<std::string> spaces;
   for (int i = 0; i < problem_.size(); ++i) {
@@ -49,7 +50,8 @@ JointModel::JointModel(const graph::Graph& graph, const JointOptions& options) :
     for (const auto& [space, bytes] : node.memory_bytes)
       if (bytes > 0 && graph.machine.memory_bytes.count(space) != 0) spaces.insert(space);
   }
-  uses_registers_ = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.registers > 0; });
+  uses_registers_ =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) { return node.registers > 0; });
   spaces_.assign(spaces.begin(), spaces.end());
   waits_.assign(role_kind_.size(), 0);
   for (const graph::Edge& edge : problem_.edges) {
@@ -72,7 +74,8 @@ void JointModel::find_clusters() {
     const graph::Node &src = graph_.nodes[at(edge.src)], &dst = graph_.nodes[at(edge.dst)];
     if (kind_of(src) != kind_of(dst)) mixed_ = cat("'", src.name, "' -> '", dst.name, "'");
   }
-  if (options_.mixed_roles && options_.max_roles == 1) std::fill(leader.begin(), leader.end(), 0);  // nothing is left to choose
+  if (options_.mixed_roles && options_.max_roles == 1)
+    std::fill(leader.begin(), leader.end(), 0);  // nothing is left to choose
   std::vector<int> cluster_of(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) {
     int& cluster = cluster_of[at(leader[at(problem_.node[at(i)])])];
@@ -92,7 +95,9 @@ void JointModel::find_clusters() {
     if (of_cluster != 0 && of_cluster != node.warps && unlike_.empty()) unlike_ = node.name;
     of_cluster = node.warps;
   }
-  for (const auto& cluster : clusters_) kinds_.push_back({role_kind_[at(cluster.front())], warps[at(leader[at(problem_.node[at(cluster.front())])])], copy_of(cluster)});
+  for (const auto& cluster : clusters_)
+    kinds_.push_back(
+        {role_kind_[at(cluster.front())], warps[at(leader[at(problem_.node[at(cluster.front())])])], copy_of(cluster)});
   int known = 0, copy = -1;
   for (const Kind& kind : kinds_) {
     has_bodies_ = has_bodies_ || (known != 0 && kind.warps != 0 && kind.warps != known);
@@ -109,12 +114,14 @@ int JointModel::copy_of(const std::vector<int>& cluster) {
   for (const int i : cluster) {
     if (!options_.copies_apart || role_kind_[at(i)] != RoleKind::compute) continue;
     if (first < 0) first = i;
-    if (node_of(i).copy != node_of(first).copy) tied_copies_ = cat("'", node_of(first).name, "' and '", node_of(i).name, "'");
+    if (node_of(i).copy != node_of(first).copy)
+      tied_copies_ = cat("'", node_of(first).name, "' and '", node_of(i).name, "'");
   }
   return first < 0 ? -1 : node_of(first).copy;
 }
 
-bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const {
+bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle,
+                           const Relaxation& relaxed) const {
   if (!values_cross(role, relaxed)) return false;
   for (const graph::Edge& edge : role_edges(role, relaxed))
     if (std::int64_t{cycle[at(edge.dst)]} - cycle[at(edge.src)] < least_distance(edge, ii)) return false;
@@ -125,8 +132,8 @@ bool JointModel::satisfied(const std::vector<int>& role, int ii, const std::vect
   return TimeSearch(rules).satisfied(cycle);
 }
 
-/// Until when a node's value is held: its readers' ends. An accumulator makes room for itself, at its shortest distance; a
-/// longer one to itself only says when to wait.
+/// Until when a node's value is held: its readers' ends. An accumulator makes room for itself, at its shortest
+/// distance; a longer one to itself only says when to wait.
 std::vector<Moment> JointModel::ends(int node, int ii) const {
   std::vector<Moment> result;
   int own = -1;
@@ -150,7 +157,8 @@ TimeRules JointModel::base_rules(int ii, const Relaxation& relaxed) const {
   rules.pairs = std::move(conflicts.pairs);
   for (const Cover& cover : conflicts.covers) {
     Resource unit{cover.capacity, {}};
-    for (const CoverItem& item : cover.items) unit.holdings.push_back({{item.node, item.start}, item.count, {{item.node, item.start + item.cycles}}});
+    for (const CoverItem& item : cover.items)
+      unit.holdings.push_back({{item.node, item.start}, item.count, {{item.node, item.start + item.cycles}}});
     rules.resources.push_back(std::move(unit));
   }
   add_memory(relaxed, rules);
@@ -162,7 +170,8 @@ void JointModel::add_memory(const Relaxation& relaxed, TimeRules& rules) const {
     if (space == relaxed.space || space == options_.relaxed.space) continue;
     Resource resource{graph_.machine.memory_bytes.at(space), {}};
     for (int i = 0; i < problem_.size(); ++i)
-      if (const std::int64_t amount = bytes_of(i, space); amount > 0) resource.holdings.push_back({{i, 0}, amount, ends(i, rules.ii)});
+      if (const std::int64_t amount = bytes_of(i, space); amount > 0)
+        resource.holdings.push_back({{i, 0}, amount, ends(i, rules.ii)});
     rules.resources.push_back(std::move(resource));
   }
 }
@@ -188,7 +197,8 @@ void JointModel::add_warps(const std::vector<int>& role, TimeRules& rules) const
   }
 }
 
-// While v waits, its role issues nothing; what runs on after its issue (Node::cycles) must have been issued early enough.
+// While v waits, its role issues nothing; what runs on after its issue (Node::cycles) must have been issued early
+// enough.
 void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const {
   for (int v = 0; v < problem_.size(); ++v) {
     if (!waits_[at(v)] || role[at(v)] < 0) continue;
@@ -211,7 +221,8 @@ std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) co
   whole.role.assign(graph_.nodes.size(), -1);
   for (int i = 0; i < problem_.size(); ++i) whole.role[at(problem_.node[at(i)])] = role[at(i)];
   const bool complete = std::find(role.begin(), role.end(), -1) == role.end();
-  if (complete && role.size() < graph_.nodes.size()) place_tile_nodes(graph_, options_.mixed_roles, options_.copies_apart, whole);
+  if (complete && role.size() < graph_.nodes.size())
+    place_tile_nodes(graph_, options_.mixed_roles, options_.copies_apart, whole);
   std::vector<Need> result(at(std::max(whole.roles, 1 + *std::max_element(whole.role.begin(), whole.role.end()))));
   const int size = graph_.machine.warps_per_group;
   for (std::size_t i = 0; i < whole.role.size(); ++i) {
@@ -232,8 +243,8 @@ Resource JointModel::registers_of(const std::vector<int>& role, int r, int ii) c
   return resource;
 }
 
-// Without moving registers every role has the same count, so more roles leave less to each. With it, roles may differ: the
-// sum is limited, and what a block is launched with is the same for all groups, rounded down.
+// Without moving registers every role has the same count, so more roles leave less to each. With it, roles may differ:
+// the sum is limited, and what a block is launched with is the same for all groups, rounded down.
 void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) const {
   const graph::Machine& machine = graph_.machine;
   const int roles = 1 + *std::max_element(role.begin(), role.end());
@@ -262,13 +273,15 @@ void JointModel::add_registers(const std::vector<int>& role, TimeRules& rules) c
   if (!machine.register_roles) return;
   total.step = static_cast<int>(step);
   total.limit = complete ? share * all : machine.registers / threads_of_group();
-  for (std::size_t r = at(roles); r < need.size(); ++r) total.limit -= up(need[r].once) * need[r].groups;  // roles without a part in the loop
+  for (std::size_t r = at(roles); r < need.size(); ++r)
+    total.limit -= up(need[r].once) * need[r].groups;  // roles without a part in the loop
   rules.has_total = true;
   rules.total = std::move(total);
   if (complete && share < up(0)) rules.possible = false;
 }
 
-std::vector<int> JointModel::role_registers(const std::vector<int>& role, int roles, int ii, const std::vector<int>& cycle) const {
+std::vector<int> JointModel::role_registers(const std::vector<int>& role, int roles, int ii,
+                                            const std::vector<int>& cycle) const {
   std::vector<int> result;
   const std::int64_t step = std::max(1, graph_.machine.register_step);
   for (int r = 0; r < roles; ++r) {
@@ -280,7 +293,8 @@ std::vector<int> JointModel::role_registers(const std::vector<int>& role, int ro
 
 Closure JointModel::window(int ii, int length, bool& possible) const {
   const int size = problem_.size();
-  const std::int64_t last = options_.max_stages > 0 ? std::min<std::int64_t>(std::int64_t{options_.max_stages} * ii - 1, kHorizon) : kHorizon;
+  const std::int64_t last =
+      options_.max_stages > 0 ? std::min<std::int64_t>(std::int64_t{options_.max_stages} * ii - 1, kHorizon) : kHorizon;
   Closure root(size + 1);
   possible = true;
   for (int i = 0; i < size; ++i) {
@@ -301,7 +315,8 @@ Closure JointModel::window(int ii, int length, bool& possible) const {
 }
 
 int JointModel::least_distance(const graph::Edge& edge, int ii) {
-  return static_cast<int>(std::clamp<std::int64_t>(std::int64_t{edge.delay} - std::int64_t{ii} * edge.distance, -kHorizon, kHorizon));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(std::int64_t{edge.delay} - std::int64_t{ii} * edge.distance, -kHorizon, kHorizon));
 }
 
 }  // namespace tj::sched

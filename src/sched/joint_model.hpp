@@ -1,7 +1,7 @@
 // What the joint search sees: iteration nodes, who may share a role with whom, what is held how long.
 //
-// Decides how the constraints of joint.hpp become rules of a TimeSearch. Searches nothing. Invariant: the rules for some of
-// the roles are implied by the rules for all of them, so a partial assignment that is infeasible stays so.
+// Decides how the constraints of joint.hpp become rules of a TimeSearch. Searches nothing. Invariant: the rules for
+// some of the roles are implied by the rules for all of them, so a partial assignment that is infeasible stays so.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,20 @@ class JointModel {
 
   const graph::Graph& graph() const { return graph_; }
   const Problem& problem() const { return problem_; }  ///< no spills, no slots, no warps
-  /// With what holds whatever the roles: spills and slots between producers and the rest, warps of nodes that share a role.
+  /// With what holds whatever the roles: spills and slots between producers and the rest, warps of nodes that share a
+  /// role.
   const Problem& certain_problem() const { return certain_problem_; }
   const std::vector<std::vector<int>>& clusters() const { return clusters_; }  ///< local nodes that must share a role
-  /// Of a cluster: does it complete by itself, into shared memory or out of it, and how many warps its bodies are written for (0: any).
+  /// Of a cluster: does it complete by itself, into shared memory or out of it, and how many warps its bodies are
+  /// written for (0: any).
   struct Kind {
     RoleKind of = RoleKind::compute;
     int warps = 0;
     int copy = -1;  ///< which of several that must be apart; -1: any
     bool agrees(const Kind& other, const Relaxation& relaxed) const {
-      return (relaxed.variable_latency || of == other.of) && (relaxed.copies || copy < 0 || other.copy < 0 || copy == other.copy) && (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
+      return (relaxed.variable_latency || of == other.of) &&
+             (relaxed.copies || copy < 0 || other.copy < 0 || copy == other.copy) &&
+             (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
     }
     /// What a role is bound to once another kind has joined it.
     void join(const Kind& other) {
@@ -72,8 +76,8 @@ class JointModel {
   bool values_cross(const std::vector<int>& role, const Relaxation& relaxed) const;
   /// Do cycles that satisfy certain_problem() satisfy everything with these roles, all decided?
   bool satisfied(const std::vector<int>& role, int ii, const std::vector<int>& cycle, const Relaxation& relaxed) const;
-  /// A first guess at roles: one for each kind, or what completes by itself and one for each copy of the rest. False when there
-  /// is no such guess.
+  /// A first guess at roles: one for each kind, or what completes by itself and one for each copy of the rest. False
+  /// when there is no such guess.
   bool seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const;
   /// Bytes that go from role to role whatever the roles.
   std::int64_t least_bytes(const Relaxation& relaxed) const;
@@ -93,7 +97,9 @@ class JointModel {
   int copy_of(const std::vector<int>& cluster);
   void make_certain_problem();
   void take_role_edges(const std::vector<int>& role, Problem& problem) const;
-  const graph::Node& node_of(int local) const { return graph_.nodes[static_cast<std::size_t>(problem_.node[static_cast<std::size_t>(local)])]; }
+  const graph::Node& node_of(int local) const {
+    return graph_.nodes[static_cast<std::size_t>(problem_.node[static_cast<std::size_t>(local)])];
+  }
   Sharing sharing(const std::vector<int>& role, const Relaxation& relaxed) const;
   void add_memory(const Relaxation& relaxed, TimeRules& rules) const;
   void add_warps(const std::vector<int>& role, TimeRules& rules) const;
@@ -101,7 +107,9 @@ class JointModel {
     const auto found = node_of(node).memory_bytes.find(space);
     return found == node_of(node).memory_bytes.end() ? 0 : found->second;
   }
-  std::int64_t threads_of_group() const { return std::int64_t{graph_.machine.warps_per_group} * graph_.machine.warp_size; }
+  std::int64_t threads_of_group() const {
+    return std::int64_t{graph_.machine.warps_per_group} * graph_.machine.warp_size;
+  }
   std::int64_t held_at_issue(int i, const std::function<std::int64_t(int)>& amount) const;
   std::vector<Moment> ends(int node, int ii) const;
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
@@ -116,20 +124,22 @@ class JointModel {
 
   const graph::Graph& graph_;
   const JointOptions options_;
-  Options modulo_;                   ///< options of the problems
+  Options modulo_;  ///< options of the problems
   SlotCaps caps_;
-  Problem problem_, warps_problem_, certain_problem_;  ///< warps_problem_: with warps of nodes that share a role for certain
+  Problem problem_, warps_problem_,
+      certain_problem_;              ///< warps_problem_: with warps of nodes that share a role for certain
   std::vector<int> local_;           ///< per graph node
   std::vector<RoleKind> role_kind_;  ///< per local node
   std::vector<char> waits_;
   std::vector<std::vector<int>> clusters_;
-  std::vector<int> cluster_of_;      ///< per local node
-  std::vector<Kind> kinds_;          ///< per cluster
+  std::vector<int> cluster_of_;  ///< per local node
+  std::vector<Kind> kinds_;      ///< per cluster
   std::vector<std::string> spaces_;
-  std::string unlike_;  ///< a node that must share a role with one of another number of warps
+  std::string unlike_;       ///< a node that must share a role with one of another number of warps
   std::string tied_copies_;  ///< two nodes that must share a role and must not, for their copies
-  std::string mixed_;   ///< an edge whose nodes must share a role, but are of both kinds
-  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false, has_bodies_ = false, has_copies_ = false;
+  std::string mixed_;        ///< an edge whose nodes must share a role, but are of both kinds
+  bool uses_registers_ = false, has_waits_ = false, has_spills_ = false, has_warps_ = false, has_producers_ = false,
+       has_bodies_ = false, has_copies_ = false;
 };
 
 }  // namespace tj::sched

@@ -12,7 +12,11 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 RoleSearch::RoleSearch(const JointModel& model, const RoleQuestion& question, std::uint64_t& budget)
-    : model_(model), question_(question), budget_(budget), base_(model.base_rules(question.ii, question.relaxed)), edges_depend_(model.edges_depend()) {}
+    : model_(model),
+      question_(question),
+      budget_(budget),
+      base_(model.base_rules(question.ii, question.relaxed)),
+      edges_depend_(model.edges_depend()) {}
 
 Verdict RoleSearch::run(RoleAnswer& answer) {
   State state;

@@ -18,7 +18,8 @@ struct RoleQuestion {
   Relaxation relaxed;
   /// Roles that are given, per local node, numbered in the order of the clusters that open them; or null.
   const std::vector<int>* fixed = nullptr;
-  const std::vector<int>* hint = nullptr;  ///< cycles within the length that satisfy units and all edges certain to hold; or null
+  const std::vector<int>* hint =
+      nullptr;  ///< cycles within the length that satisfy units and all edges certain to hold; or null
 };
 
 struct RoleAnswer {
@@ -35,9 +36,9 @@ class RoleSearch {
  private:
   struct State {
     Closure closure;
-    std::vector<int> role;    ///< per local node
+    std::vector<int> role;               ///< per local node
     std::vector<JointModel::Kind> kind;  ///< per role
-    std::vector<int> cycle;   ///< satisfies all that is decided
+    std::vector<int> cycle;              ///< satisfies all that is decided
   };
 
   Verdict descend(std::size_t cluster, const State& state, RoleAnswer& answer);

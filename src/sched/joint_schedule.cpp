@@ -31,7 +31,10 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
     const RoleKind own = kind_of(graph.nodes[i]);
     if (kind == RoleKind::store || own == RoleKind::compute) kind = own;  // a role that mixes kinds computes
   }
-  for (const auto& [kind, name] : {std::pair{RoleKind::load, "load"}, {RoleKind::store, "store"}, {RoleKind::matrix, "mma"}, {RoleKind::compute, "compute"}}) {
+  for (const auto& [kind, name] : {std::pair{RoleKind::load, "load"},
+                                   {RoleKind::store, "store"},
+                                   {RoleKind::matrix, "mma"},
+                                   {RoleKind::compute, "compute"}}) {
     const bool numbered = kind == RoleKind::compute || std::count(kinds.begin(), kinds.end(), kind) > 1;
     int number = 0;
     for (std::size_t r = 0; r < schedule.roles.size(); ++r)
@@ -41,8 +44,8 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
 
 bool is_compute(const Role& role) { return role.name.rfind("compute", 0) == 0; }
 
-/// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest to those
-/// that load, as long as they have use for it.
+/// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest
+/// to those that load, as long as they have use for it.
 void share_registers(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
   const graph::Machine& machine = graph.machine;
   const int step = std::max(1, machine.register_step);
@@ -66,7 +69,8 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
     left -= std::int64_t{schedule.roles[r].registers} * groups[r];
   }
   if (left < 0)
-    support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the roles lack ", -left * threads, " registers; use a smaller tile"));
+    support::fail(Stage::schedule, Code::unsupported,
+                  cat("graph '", graph.name, "': the roles lack ", -left * threads, " registers; use a smaller tile"));
   for (const bool computes : {true, false}) {
     const int top = computes ? most : std::min(most, kMaxProducerRegisters / step * step);
     for (bool more = true; more;) {  // all at the lowest level together
@@ -74,8 +78,11 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
       for (const Role& role : schedule.roles)
         if (is_compute(role) == computes) level = std::min(level, role.registers);
       std::int64_t cost = 0;
-      const auto rises = [&](const Role& role) { return is_compute(role) == computes && role.registers == level && level + step <= top; };
-      for (std::size_t r = 0; r < schedule.roles.size(); ++r) cost += rises(schedule.roles[r]) ? std::int64_t{step} * groups[r] : 0;
+      const auto rises = [&](const Role& role) {
+        return is_compute(role) == computes && role.registers == level && level + step <= top;
+      };
+      for (std::size_t r = 0; r < schedule.roles.size(); ++r)
+        cost += rises(schedule.roles[r]) ? std::int64_t{step} * groups[r] : 0;
       more = cost > 0 && cost <= left;
       left -= more ? cost : 0;
       for (Role& role : schedule.roles)
@@ -89,13 +96,15 @@ void fill_rings(const graph::Graph& graph, const Options& options, Schedule& sch
   const std::vector<int> needed = slots_needed(graph, schedule);
   for (std::size_t v = 0; v < needed.size(); ++v)
     if (caps[v] > 0 && needed[v] > caps[v])
-      support::fail(Stage::schedule, Code::unsupported,
-                    cat("graph '", graph.name, "': value '", graph.values[v].name, "' needs ", needed[v], " slots in the joint schedule, ", caps[v],
-                        " are allowed; allow more or schedule without joint roles"));
+      support::fail(
+          Stage::schedule, Code::unsupported,
+          cat("graph '", graph.name, "': value '", graph.values[v].name, "' needs ", needed[v],
+              " slots in the joint schedule, ", caps[v], " are allowed; allow more or schedule without joint roles"));
   if (shrink_to_fit(graph, schedule, needed) != needed)
     support::fail(Stage::schedule, Code::unsupported,
-                  cat("graph '", graph.name, "': the rings of the joint schedule take ", ring_bytes(graph, schedule, needed), " bytes of SMEM, there are ",
-                      ring_capacity(graph), "; use a smaller tile or schedule without joint roles"));
+                  cat("graph '", graph.name, "': the rings of the joint schedule take ",
+                      ring_bytes(graph, schedule, needed), " bytes of SMEM, there are ", ring_capacity(graph),
+                      "; use a smaller tile or schedule without joint roles"));
   make_rings(graph, needed, caps, schedule);
 }
 
@@ -137,8 +146,11 @@ void place_tile_nodes(const graph::Graph& graph, bool mixed, bool apart, JointRe
     for (std::size_t k = 0; k < graph.nodes.size(); ++k) {
       const int role = result.role[k];
       if (role < 0 || (!mixed && kind_of(graph.nodes[k]) != kind_of(graph.nodes[i]))) continue;
-      if (const int others = mixed ? 0 : warps_of_bodies(graph, result.role, role); warps != 0 && others != 0 && others != warps) continue;
-      const bool other_copy = apart && !mixed && kind_of(graph.nodes[i]) == RoleKind::compute && graph.nodes[k].copy != graph.nodes[i].copy;
+      if (const int others = mixed ? 0 : warps_of_bodies(graph, result.role, role);
+          warps != 0 && others != 0 && others != warps)
+        continue;
+      const bool other_copy =
+          apart && !mixed && kind_of(graph.nodes[i]) == RoleKind::compute && graph.nodes[k].copy != graph.nodes[i].copy;
       if (same_kind < 0 && !other_copy) same_kind = role;
       if (same_copy < 0 && graph.nodes[k].copy == graph.nodes[i].copy) same_copy = role;
     }

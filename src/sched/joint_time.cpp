@@ -1,6 +1,6 @@
 // Branch and bound over broken rules (see joint_time.hpp). The candidate is always the earliest cycle of every node: it
-// satisfies all difference constraints, so only pairs and resources can be broken, and the cases that repair one are again
-// difference constraints: a holding begins later than another one's begin, or ends before it.
+// satisfies all difference constraints, so only pairs and resources can be broken, and the cases that repair one are
+// again difference constraints: a holding begins later than another one's begin, or ends before it.
 #include "sched/joint_time.hpp"
 
 #include <algorithm>
@@ -13,7 +13,9 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-std::int64_t when(const Moment& moment, const std::vector<int>& cycle) { return std::int64_t{cycle[at(moment.node)]} + moment.after; }
+std::int64_t when(const Moment& moment, const std::vector<int>& cycle) {
+  return std::int64_t{cycle[at(moment.node)]} + moment.after;
+}
 
 std::int64_t end_of(const Holding& holding, const std::vector<int>& cycle) {
   std::int64_t end = when(holding.begin, cycle);
@@ -94,7 +96,8 @@ Verdict TimeSearch::descend(std::size_t depth) {
       if (verdict != Verdict::infeasible) return verdict;
     }
     // What is left does not satisfy this case: for a single constraint that is one, too.
-    if (each.size() == 1 && !take(states_[depth], {{each[0].to, each[0].from, 1 - each[0].least}})) return Verdict::infeasible;
+    if (each.size() == 1 && !take(states_[depth], {{each[0].to, each[0].from, 1 - each[0].least}}))
+      return Verdict::infeasible;
   }
   return Verdict::infeasible;
 }
@@ -133,7 +136,8 @@ bool TimeSearch::limits_fit(const Closure& closure) const {
     for (const Holding& each : resource.holdings) {
       std::int64_t least = 0;
       for (const Moment& end : each.ends)
-        least = std::max(least, std::int64_t{closure.at(each.begin.node + 1, end.node + 1)} + end.after - each.begin.after);
+        least =
+            std::max(least, std::int64_t{closure.at(each.begin.node + 1, end.node + 1)} + end.after - each.begin.after);
       sum += least * each.amount;
     }
     if (sum > resource.capacity * rules_.ii || least_peak(resource, closure) > resource.capacity) return false;
@@ -148,8 +152,8 @@ bool TimeSearch::limits_fit(const Closure& closure) const {
   return sum <= total.limit;
 }
 
-/// What is held in every solution at the begin of one of the holdings: of each other one the rounds that have certainly begun
-/// and certainly not ended.
+/// What is held in every solution at the begin of one of the holdings: of each other one the rounds that have certainly
+/// begun and certainly not ended.
 std::int64_t TimeSearch::least_peak(const Resource& resource, const Closure& closure) const {
   const auto least = [&](const Moment& from, const Moment& to) {
     const int known = from.node == to.node ? 0 : closure.at(from.node + 1, to.node + 1);
@@ -161,7 +165,8 @@ std::int64_t TimeSearch::least_peak(const Resource& resource, const Closure& clo
     for (const Holding& other : resource.holdings) {
       const std::int64_t begun = floor_div(least(other.begin, first.begin), rules_.ii);
       std::int64_t rounds = 0;
-      for (const Moment& end : other.ends) rounds = std::max(rounds, begun - floor_div(-least(first.begin, end), rules_.ii));
+      for (const Moment& end : other.ends)
+        rounds = std::max(rounds, begun - floor_div(-least(first.begin, end), rules_.ii));
       sum += rounds * other.amount;
     }
     most = std::max(most, sum);
@@ -189,7 +194,8 @@ bool TimeSearch::broken_pair(const std::vector<int>& cycle, std::vector<Case>& c
   return false;
 }
 
-bool TimeSearch::broken_resource(const Resource& resource, const std::vector<int>& cycle, std::vector<Case>& cases) const {
+bool TimeSearch::broken_resource(const Resource& resource, const std::vector<int>& cycle,
+                                 std::vector<Case>& cases) const {
   std::int64_t most = 0;
   const std::size_t first = fullest(resource, rules_.ii, cycle, most);
   if (most <= resource.capacity) return false;
@@ -201,7 +207,9 @@ bool TimeSearch::broken_resource(const Resource& resource, const std::vector<int
 bool TimeSearch::broken_total(const std::vector<int>& cycle, std::vector<Case>& cases) const {
   const Total& total = rules_.total;
   std::int64_t sum = 0;
-  const auto rounded = [&](std::size_t k, std::int64_t most) { return std::max(total.least[k], (most + total.step - 1) / total.step * total.step); };
+  const auto rounded = [&](std::size_t k, std::int64_t most) {
+    return std::max(total.least[k], (most + total.step - 1) / total.step * total.step);
+  };
   for (std::size_t k = 0; k < total.resources.size(); ++k)
     sum += rounded(k, peak(rules_.resources[at(total.resources[k])], rules_.ii, cycle)) * total.weights[k];
   if (sum <= total.limit) return false;
@@ -234,7 +242,8 @@ void TimeSearch::part(const Resource& resource, std::size_t first, std::int64_t 
       if (h != first) cases.push_back({{begin.node, other.begin.node, begin.after - other.begin.after - shift + 1}});
       Case over;
       for (const Moment& end : other.ends) over.push_back({end.node, begin.node, end.after + shift - begin.after});
-      cases.push_back(std::move(over));  // of `first` itself too: with negative delays a value can be done before it begins
+      cases.push_back(
+          std::move(over));  // of `first` itself too: with negative delays a value can be done before it begins
     }
     if (sum > capacity) return;
   }

@@ -1,8 +1,8 @@
-// Exact search for cycles at one initiation interval when more than units binds: what is held (bytes, registers) is limited
-// in every cycle of the steady state, and a wait keeps a role from issuing.
+// Exact search for cycles at one initiation interval when more than units binds: what is held (bytes, registers) is
+// limited in every cycle of the steady state, and a wait keeps a role from issuing.
 //
-// Decides one question: is there a solution inside the closure? Knows no roles by name: who builds the question says which
-// resources a role has. Deterministic. Invariant: `infeasible` is a proof.
+// Decides one question: is there a solution inside the closure? Knows no roles by name: who builds the question says
+// which resources a role has. Deterministic. Invariant: `infeasible` is a proof.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct Resource {
   std::vector<Holding> holdings;
 };
 
-/// Peaks of several resources, rounded up to `step` and to at least their `least`, times `weight`, may not exceed `limit` together.
+/// Peaks of several resources, rounded up to `step` and to at least their `least`, times `weight`, may not exceed
+/// `limit` together.
 struct Total {
   std::vector<int> resources;
   std::vector<int> weights;
@@ -61,8 +62,8 @@ class TimeSearch {
   /// The rules must outlive the search.
   explicit TimeSearch(const TimeRules& rules) : rules_(rules) {}
 
-  /// In `root`, index 0 is the origin and node n has index n + 1; the origin bounds every node both ways. Visits at most
-  /// `limit` nodes. A found answer leaves the cycles in `cycle`.
+  /// In `root`, index 0 is the origin and node n has index n + 1; the origin bounds every node both ways. Visits at
+  /// most `limit` nodes. A found answer leaves the cycles in `cycle`.
   Verdict run(const Closure& root, std::uint64_t limit, std::vector<int>& cycle);
   std::uint64_t visited() const { return visited_; }
   /// Do these cycles satisfy all pairs and resources (edges are not looked at)?
@@ -83,8 +84,10 @@ class TimeSearch {
   bool broken_pair(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_resource(const Resource& resource, const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_total(const std::vector<int>& cycle, std::vector<Case>& cases) const;
-  /// How the holdings that meet at the begin of `first` could cease to exceed `capacity`; of them only as many as it takes.
-  void part(const Resource& resource, std::size_t first, std::int64_t capacity, const std::vector<int>& cycle, std::vector<Case>& cases) const;
+  /// How the holdings that meet at the begin of `first` could cease to exceed `capacity`; of them only as many as it
+  /// takes.
+  void part(const Resource& resource, std::size_t first, std::int64_t capacity, const std::vector<int>& cycle,
+            std::vector<Case>& cases) const;
   static bool take(Closure& closure, const Case& each);
 
   const TimeRules& rules_;

@@ -12,9 +12,12 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 const char* scope_text(graph::Scope scope) {
   switch (scope) {
-    case graph::Scope::tile_begin: return "tile_begin";
-    case graph::Scope::tile_end: return "tile_end";
-    case graph::Scope::iteration: break;
+    case graph::Scope::tile_begin:
+      return "tile_begin";
+    case graph::Scope::tile_end:
+      return "tile_end";
+    case graph::Scope::iteration:
+      break;
   }
   return "iteration";
 }
@@ -33,7 +36,8 @@ Json units(const graph::Graph& graph) {
     for (const graph::Node& node : graph.nodes)
       for (const graph::Reservation& use : node.reservations)
         if (node.scope == graph::Scope::iteration && at(use.unit) == u) cycles += std::int64_t{use.cycles} * use.count;
-    list.push_back({{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
+    list.push_back(
+        {{"name", graph.machine.units[u].name}, {"capacity", graph.machine.units[u].capacity}, {"cycles", cycles}});
   }
   return list;
 }
@@ -72,7 +76,10 @@ std::string to_json(const graph::Graph& graph, const Schedule& schedule) {
   }
   out["roles"] = Json::array();
   for (const Role& role : schedule.roles)
-    out["roles"].push_back({{"name", role.name}, {"warps", role.warps}, {"registers", role.registers}, {"nodes", names(graph, role.nodes)}});
+    out["roles"].push_back({{"name", role.name},
+                            {"warps", role.warps},
+                            {"registers", role.registers},
+                            {"nodes", names(graph, role.nodes)}});
   out["rings"] = Json::array();
   for (const Ring& ring : schedule.rings) {
     const graph::Value& value = graph.values[at(ring.value)];

@@ -12,7 +12,8 @@ namespace {
 
 using support::cat;
 
-// Blocks side by side take an SM's units from each other: which has one when is not the schedule's to say, but in an interval it serves all.
+// Blocks side by side take an SM's units from each other: which has one when is not the schedule's to say, but in an
+// interval it serves all.
 std::int64_t sharers_of(const Problem& problem, int unit) { return unit < problem.shared_units ? problem.sharers : 1; }
 
 std::string unit_reason(const Problem& problem, int unit, std::int64_t total) {
@@ -43,7 +44,8 @@ std::string cycle_reason(const Problem& problem, const std::vector<int>& cycle) 
     distance += edge.distance;
   }
   const graph::Edge& first = problem.edges[static_cast<std::size_t>(cycle.front())];
-  return cat("recurrence ", path, problem.name[static_cast<std::size_t>(first.src)], " takes ", delay, " cycles over distance ", distance);
+  return cat("recurrence ", path, problem.name[static_cast<std::size_t>(first.src)], " takes ", delay,
+             " cycles over distance ", distance);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace tj::sched {
 
 struct Bound {
   int ii = 1;
-  std::string reason;  ///< "unit TC: qk.0 512 + pv.0 512 = 1024 cycles", or a recurrence with its node names
+  std::string reason;       ///< "unit TC: qk.0 512 + pv.0 512 = 1024 cycles", or a recurrence with its node names
   bool impossible = false;  ///< a recurrence that no II satisfies
 };
 

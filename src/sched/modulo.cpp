@@ -1,7 +1,9 @@
-// Minimal II, then minimal length (see modulo.hpp): which questions are put to Search, in which order, with which budget.
+// Minimal II, then minimal length (see modulo.hpp): which questions are put to Search, in which order, with which
+// budget.
 //
-// At each II: first the shortest conceivable length (usually it exists, and proves everything at once); else whether the II
-// is possible at all, with every strongly connected component free to move by whole rounds; else lengths by bisection.
+// At each II: first the shortest conceivable length (usually it exists, and proves everything at once); else whether
+// the II is possible at all, with every strongly connected component free to move by whole rounds; else lengths by
+// bisection.
 #include "sched/modulo.hpp"
 
 #include <algorithm>
@@ -16,8 +18,8 @@ namespace {
 
 using support::cat;
 
-constexpr int kExactNodes = 256;          ///< beyond it the closure's cubic cost no longer pays
-constexpr int kExactReservations = 512;   ///< of one unit, of which every two are looked at
+constexpr int kExactNodes = 256;         ///< beyond it the closure's cubic cost no longer pays
+constexpr int kExactReservations = 512;  ///< of one unit, of which every two are looked at
 constexpr std::uint64_t kFirstProbe = 300;
 constexpr std::uint64_t kCheapProbe = 6;  ///< nodes to exclude a length at little cost
 constexpr int kLongest = 1 << 14;         ///< of these steps: beyond, the II is more likely to be infeasible
@@ -30,13 +32,19 @@ bool within_reach(const Problem& problem) {
   std::vector<int> reservations(problem.units.size(), 0);
   for (const auto& uses : problem.uses)
     for (const graph::Reservation& use : uses) ++reservations[at(use.unit)];
-  return problem.size() <= kExactNodes && std::all_of(reservations.begin(), reservations.end(), [](int count) { return count <= kExactReservations; });
+  return problem.size() <= kExactNodes &&
+         std::all_of(reservations.begin(), reservations.end(), [](int count) { return count <= kExactReservations; });
 }
 
 class Scheduler {
  public:
   Scheduler(const Problem& problem, std::uint64_t budget, int min_ii)
-      : problem_(problem), total_budget_(budget), budget_(budget), min_ii_(min_ii), exact_(within_reach(problem)), ordered_(exchangeable(problem)) {}
+      : problem_(problem),
+        total_budget_(budget),
+        budget_(budget),
+        min_ii_(min_ii),
+        exact_(within_reach(problem)),
+        ordered_(exchangeable(problem)) {}
 
   ModuloResult run() {
     const Bound res = resource_bound(problem_), rec = recurrence_bound(problem_);
@@ -92,8 +100,8 @@ class Scheduler {
     }
     fits(low);
     start.ii = static_cast<int>(high);
-    start.reason = cat("at most ", problem_.max_stages, " stages: the chain to ", problem_.name[at(late)], " starts it at cycle ",
-                       latest_start(low).second, " at II ", low);
+    start.reason = cat("at most ", problem_.max_stages, " stages: the chain to ", problem_.name[at(late)],
+                       " starts it at cycle ", latest_start(low).second, " at II ", low);
     return start;
   }
 
@@ -145,7 +153,8 @@ class Scheduler {
       if (verdict == Verdict::found) return verdict;
       if (verdict == Verdict::infeasible) ++lower;
     }
-    if (exact_ && budget_ > 0 && any == Verdict::unknown) any = here.probe_interval(std::max<std::uint64_t>(1, budget_ / 2));
+    if (exact_ && budget_ > 0 && any == Verdict::unknown)
+      any = here.probe_interval(std::max<std::uint64_t>(1, budget_ / 2));
     if (any != Verdict::unknown) return any;
     auto cycle = iterative_schedule(problem_, here.ii());
     if (!cycle) return Verdict::unknown;
@@ -169,8 +178,8 @@ class Scheduler {
     return lower;
   }
 
-  /// Halfway between what is excluded and what was found; where that is too much, one below what was found, because what is
-  /// learnt about a length holds for all shorter ones; then with more effort.
+  /// Halfway between what is excluded and what was found; where that is too much, one below what was found, because
+  /// what is learnt about a length holds for all shorter ones; then with more effort.
   void shorten(AtInterval& here, int lower) {
     for (std::uint64_t limit = kFirstProbe; lower < here.best_length() && budget_ > 0;) {
       const int length = lower + (here.best_length() - 1 - lower) / 2;
@@ -190,8 +199,9 @@ class Scheduler {
     if (result_.proven_ii)
       result_.certificate = cat("II ", result_.ii, ": ", reason_);
     else
-      result_.certificate = cat("II ", result_.ii, " not proven: the search gave up at II ", unresolved_ == 0 ? result_.ii : unresolved_,
-                                " after ", result_.search_nodes, " nodes; bound: ", reason_);
+      result_.certificate =
+          cat("II ", result_.ii, " not proven: the search gave up at II ", unresolved_ == 0 ? result_.ii : unresolved_,
+              " after ", result_.search_nodes, " nodes; bound: ", reason_);
     return result_;
   }
 

@@ -15,11 +15,11 @@
 namespace tj::sched {
 
 struct ModuloResult {
-  bool found = false;        ///< false: `certificate` says what rules out every II
+  bool found = false;  ///< false: `certificate` says what rules out every II
   int ii = 0, length = 0;
   int res_mii = 1, rec_mii = 1;
   bool proven_ii = false, proven_length = false;
-  std::vector<int> cycle;    ///< per local node; the first is 0
+  std::vector<int> cycle;  ///< per local node; the first is 0
   std::string certificate;
   std::uint64_t search_nodes = 0;
 };

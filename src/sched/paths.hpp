@@ -1,7 +1,7 @@
 // The closure of difference constraints (closure.hpp) that also knows which decisions an entry rests on.
 //
-// Decides consistency and names causes; knows neither units nor initiation intervals. Invariant: an entry whose cause is
-// `c` equals the entry up to c's begin, plus c, plus the entry from c's end, and neither of these has changed since.
+// Decides consistency and names causes; knows neither units nor initiation intervals. Invariant: an entry whose cause
+// is `c` equals the entry up to c's begin, plus c, plus the entry from c's end, and neither of these has changed since.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ class Paths {
 
   void reset(const Closure& root);
   int size() const { return static_cast<int>(size_); }
-  std::int32_t at(int i, int j) const { return value_[static_cast<std::size_t>(i) * size_ + static_cast<std::size_t>(j)]; }
+  std::int32_t at(int i, int j) const {
+    return value_[static_cast<std::size_t>(i) * size_ + static_cast<std::size_t>(j)];
+  }
 
   const std::int32_t* row(int i) const { return value_.data() + static_cast<std::size_t>(i) * size_; }
   const std::int32_t* column(int j) const { return value_.data() + j; }  ///< with stride size()

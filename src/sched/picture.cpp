@@ -105,7 +105,8 @@ class Maker {
   /// Every instance of [start, start + cycles) after the node's issue that the steady window sees.
   void repeat(std::vector<Box>& boxes, int node, std::int64_t start, std::int64_t cycles, int count) const {
     const std::int64_t begin = cycle(node) + start, period = picture_.period;
-    for (std::int64_t round = -floor_div(begin + cycles, period) - 1; begin + round * period < picture_.steady.window; ++round) {
+    for (std::int64_t round = -floor_div(begin + cycles, period) - 1; begin + round * period < picture_.steady.window;
+         ++round) {
       Box box;
       box.node = node;
       box.iteration = static_cast<int>(round);
@@ -131,7 +132,8 @@ class Maker {
     const graph::Unit& info = graph_.machine.units[at(unit)];
     Row row;
     row.name = info.name;
-    row.note = cat(info.capacity > 1 ? cat(info.capacity, " of it, ") : "", "busy ", 100 * busy / (picture_.period * std::max(1, info.capacity)), "%");
+    row.note = cat(info.capacity > 1 ? cat(info.capacity, " of it, ") : "", "busy ",
+                   100 * busy / (picture_.period * std::max(1, info.capacity)), "%");
     row.tracks = tracks_of(std::move(boxes));
     picture_.steady.rows.push_back(std::move(row));
   }
@@ -157,7 +159,9 @@ class Maker {
   void add_unitless() {
     std::vector<Box> boxes;
     for (int node = 0; node < size(); ++node)
-      if (const Node& info = graph_.nodes[at(node)]; iterates(info) && info.reservations.empty() && info.warp_cycles == 0) repeat(boxes, node, 0, info.cycles, 1);
+      if (const Node& info = graph_.nodes[at(node)];
+          iterates(info) && info.reservations.empty() && info.warp_cycles == 0)
+        repeat(boxes, node, 0, info.cycles, 1);
     if (boxes.empty()) return;
     Row row;
     row.name = "no unit";

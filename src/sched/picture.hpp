@@ -13,18 +13,18 @@
 namespace tj::sched {
 
 struct Box {
-  int node = -1;              ///< what is shown; -1 for an iteration as a whole, or a role's turn
-  int role = -1;              ///< whose turn
-  int iteration = 0;          ///< steady state: relative to the newest; unrolled: counted from 0
-  std::int64_t begin = 0;     ///< cycles; may lie outside the window
-  std::int64_t end = 0;       ///< begin == end: a mark
-  std::int64_t issued = 0;    ///< up to here the role's warps are busy; behind it the result is in flight
-  int count = 1;              ///< instances of the unit
-  std::string label;          ///< of boxes that show no node
+  int node = -1;            ///< what is shown; -1 for an iteration as a whole, or a role's turn
+  int role = -1;            ///< whose turn
+  int iteration = 0;        ///< steady state: relative to the newest; unrolled: counted from 0
+  std::int64_t begin = 0;   ///< cycles; may lie outside the window
+  std::int64_t end = 0;     ///< begin == end: a mark
+  std::int64_t issued = 0;  ///< up to here the role's warps are busy; behind it the result is in flight
+  int count = 1;            ///< instances of the unit
+  std::string label;        ///< of boxes that show no node
 };
 
 struct Track {
-  std::vector<Box> boxes;     ///< by begin
+  std::vector<Box> boxes;  ///< by begin
 };
 
 struct Row {
@@ -41,16 +41,17 @@ struct View {
 };
 
 struct Picture {
-  std::int64_t period = 1;    ///< II
-  int stages = 1;             ///< iterations in flight
-  View steady;                ///< units, and warps of roles, over two periods; the newest iteration of the first begins at 0
-  View unrolled;              ///< iterations, turns on a unit, roles: the prologue and two periods of the steady state
+  std::int64_t period = 1;  ///< II
+  int stages = 1;           ///< iterations in flight
+  View steady;    ///< units, and warps of roles, over two periods; the newest iteration of the first begins at 0
+  View unrolled;  ///< iterations, turns on a unit, roles: the prologue and two periods of the steady state
   std::vector<int> begin_nodes, end_nodes;  ///< of tile scope, in no view
 };
 
 Picture make_picture(const graph::Graph& graph, const Schedule& schedule);
 
-/// What a role does for iterations [first, first + count), at the schedule's own times: iteration 0 begins at 0. By begin.
+/// What a role does for iterations [first, first + count), at the schedule's own times: iteration 0 begins at 0. By
+/// begin.
 std::vector<Box> role_boxes(const graph::Graph& graph, const Schedule& schedule, int role, int first, int count);
 /// Boxes on as few tracks as will do, so that those of one do not overlap.
 std::vector<Track> tracks_of(std::vector<Box> boxes);

@@ -1,12 +1,13 @@
-// Throughput that a schedule promises: one tile takes its overhead, one II for each iteration but the last, and one length; blocks side by
-// side on an SM take as long together as one of them.
+// Throughput that a schedule promises: one tile takes its overhead, one II for each iteration but the last, and one
+// length; blocks side by side on an SM take as long together as one of them.
 #include <algorithm>
 
 #include "sched/schedule.hpp"
 
 namespace tj::sched {
 
-double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz, double iterations) {
+double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz,
+                      double iterations) {
   if (iterations <= 0 || schedule.ii <= 0) return 0;
   const double steady_cycles = std::max(0.0, iterations - 1) * schedule.ii;
   const double cycles = graph.overhead_cycles + steady_cycles + schedule.length;

@@ -13,25 +13,32 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 const graph::Edge* first_waiter(const graph::Graph& graph, const Sharing& sharing, int reader) {
   const graph::Edge* first = nullptr;
   for (const graph::Edge& edge : graph.edges) {
-    if (edge.src != reader || edge.dst == reader || !edge.blocking || graph.nodes[at(edge.dst)].scope != graph::Scope::iteration) continue;
+    if (edge.src != reader || edge.dst == reader || !edge.blocking ||
+        graph.nodes[at(edge.dst)].scope != graph::Scope::iteration)
+      continue;
     if (!sharing.same(edge.dst, reader)) continue;
-    if (!first || edge.distance < first->distance || (edge.distance == first->distance && edge.delay < first->delay)) first = &edge;
+    if (!first || edge.distance < first->distance || (edge.distance == first->distance && edge.delay < first->delay))
+      first = &edge;
   }
   return first;
 }
 
 }  // namespace
 
-std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps, bool strict, const std::vector<int>& local) {
+std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps,
+                                     bool strict, const std::vector<int>& local) {
   std::vector<graph::Edge> edges;
   for (const graph::Edge& read : graph.edges) {
     if (read.value < 0 || caps[at(read.value)] == 0 || local[at(read.src)] < 0 || local[at(read.dst)] < 0) continue;
-    if (graph.values[at(read.value)].scope != graph::Scope::iteration || !(sharing.inside || sharing.apart(read.src, read.dst))) continue;
+    if (graph.values[at(read.value)].scope != graph::Scope::iteration ||
+        !(sharing.inside || sharing.apart(read.src, read.dst)))
+      continue;
     const graph::Node& reader = graph.nodes[at(read.dst)];
     graph::Edge reuse;
     reuse.src = local[at(read.dst)];
     reuse.dst = local[at(read.src)];
-    reuse.delay = sharing.inside ? std::max(1, reader.latency) : reader.latency;  // in one role, what fills it again comes after the reader
+    reuse.delay = sharing.inside ? std::max(1, reader.latency)
+                                 : reader.latency;  // in one role, what fills it again comes after the reader
     reuse.distance = caps[at(read.value)] - read.distance;
     edges.push_back(reuse);
     // In one role, what fills the slot again waits for the reader itself.
@@ -46,7 +53,8 @@ std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& s
   return edges;
 }
 
-void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names, Problem& problem) {
+void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names,
+                Problem& problem) {
   std::vector<int> unit_of(names.size(), -1);
   for (int i = 0; i < problem.size(); ++i) {
     const int node = problem.node[at(i)], by = holder[at(node)], cycles = graph.nodes[at(node)].warp_cycles;
@@ -68,7 +76,8 @@ bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& 
   });
 }
 
-Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict, const Options& options) {
+Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict,
+                     const Options& options) {
   Problem problem;
   problem.units = graph.machine.units;
   problem.shared_units = static_cast<int>(problem.units.size());
@@ -96,7 +105,8 @@ Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, co
     edge.dst = local[at(edge.dst)];
     problem.edges.push_back(edge);
   }
-  const Sharing sharing{[&](int a, int b) { return role[at(a)] == role[at(b)]; }, [&](int a, int b) { return role[at(a)] != role[at(b)]; }, options.mixed_roles};
+  const Sharing sharing{[&](int a, int b) { return role[at(a)] == role[at(b)]; },
+                        [&](int a, int b) { return role[at(a)] != role[at(b)]; }, options.mixed_roles};
   for (graph::Edge& reuse : reuse_edges(graph, sharing, caps, strict, local)) problem.edges.push_back(reuse);
   return problem;
 }

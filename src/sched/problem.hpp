@@ -14,14 +14,14 @@
 namespace tj::sched {
 
 struct Problem {
-  std::vector<int> node;                               ///< graph index of each local node
+  std::vector<int> node;  ///< graph index of each local node
   std::vector<std::string> name;
-  std::vector<int> length;                             ///< max(1, latency)
-  std::vector<std::vector<graph::Reservation>> uses;   ///< per node, empty rows left out
+  std::vector<int> length;                            ///< max(1, latency)
+  std::vector<std::vector<graph::Reservation>> uses;  ///< per node, empty rows left out
   std::vector<graph::Unit> units;
-  int shared_units = 0, sharers = 1;                   ///< the first units are an SM's, and so many blocks run on it side by side
-  std::vector<graph::Edge> edges;                      ///< src and dst are local
-  int max_stages = 0;                                  ///< 0: any
+  int shared_units = 0, sharers = 1;  ///< the first units are an SM's, and so many blocks run on it side by side
+  std::vector<graph::Edge> edges;     ///< src and dst are local
+  int max_stages = 0;                 ///< 0: any
   int size() const { return static_cast<int>(node.size()); }
 };
 
@@ -31,9 +31,10 @@ using SlotCaps = std::vector<int>;
 /// A streaming load whose latency counts as 0: variable latency, streaming, and nothing before it in the iteration.
 bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& options);
 
-/// Adds one unit for each holder whose nodes hold their warps (Node::warp_cycles); `holder` per graph node is an index into
-/// `names`, or -1.
-void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names, Problem& problem);
+/// Adds one unit for each holder whose nodes hold their warps (Node::warp_cycles); `holder` per graph node is an index
+/// into `names`, or -1.
+void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names,
+                Problem& problem);
 
 /// What is certain about two graph nodes while roles are not all decided.
 struct Sharing {
@@ -42,12 +43,14 @@ struct Sharing {
   bool inside = false;                  ///< a value has slots that are filled again also where they share one
 };
 
-/// Where a slot is filled again, when its readers are done: edges from reader back to producer, `caps` iterations on, over the
-/// values that are certain to have slots. `local` gives the nodes' numbers, -1 for those without.
-std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps, bool strict, const std::vector<int>& local);
+/// Where a slot is filled again, when its readers are done: edges from reader back to producer, `caps` iterations on,
+/// over the values that are certain to have slots. `local` gives the nodes' numbers, -1 for those without.
+std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps,
+                                     bool strict, const std::vector<int>& local);
 
-/// `role` per graph node decides which edges pay their spill. With `strict`, a slot that an asynchronous matrix node reads
-/// counts as free only when the node that waits for it issues, not yet when the reader's latency has passed.
-Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict, const Options& options);
+/// `role` per graph node decides which edges pay their spill. With `strict`, a slot that an asynchronous matrix node
+/// reads counts as free only when the node that waits for it issues, not yet when the reader's latency has passed.
+Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict,
+                     const Options& options);
 
 }  // namespace tj::sched

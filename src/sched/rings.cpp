@@ -32,16 +32,18 @@ std::vector<bool> ring_values(const Graph& graph, const Schedule& schedule) {
   return result;
 }
 
-/// When the role of asynchronous node `reader` (iteration 0) has seen its completion: a role looks only where one of its
-/// nodes waits, and whoever waits for a younger group of the role has waited for this one.
+/// When the role of asynchronous node `reader` (iteration 0) has seen its completion: a role looks only where one of
+/// its nodes waits, and whoever waits for a younger group of the role has waited for this one.
 std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) {
   const std::int64_t ii = schedule.ii;
   const std::int64_t done = std::int64_t{schedule.cycle[at(reader)]} + graph.nodes[at(reader)].latency;
   const auto& order = schedule.roles[at(schedule.role[at(reader)])].nodes;
   std::int64_t first_look = -1;
   for (const Edge& edge : graph.edges) {
-    const bool waits = edge.blocking && graph.nodes[at(edge.src)].async == Async::matrix && graph.nodes[at(edge.dst)].scope == Scope::iteration &&
-                       graph.nodes[at(edge.src)].scope == Scope::iteration && schedule.role[at(edge.src)] == schedule.role[at(reader)] &&
+    const bool waits = edge.blocking && graph.nodes[at(edge.src)].async == Async::matrix &&
+                       graph.nodes[at(edge.dst)].scope == Scope::iteration &&
+                       graph.nodes[at(edge.src)].scope == Scope::iteration &&
+                       schedule.role[at(edge.src)] == schedule.role[at(reader)] &&
                        schedule.role[at(edge.dst)] == schedule.role[at(reader)];
     if (!waits) continue;
     // The first instance of the group's node that is not older than the reader.
@@ -54,7 +56,9 @@ std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) 
       const std::ptrdiff_t index = place - order.begin();
       std::ptrdiff_t previous = index - 1;
       std::ptrdiff_t count = 0;
-      while (count < static_cast<std::ptrdiff_t>(order.size()) && graph.nodes[at(order[static_cast<std::size_t>(count)])].scope == Scope::iteration) ++count;
+      while (count < static_cast<std::ptrdiff_t>(order.size()) &&
+             graph.nodes[at(order[static_cast<std::size_t>(count)])].scope == Scope::iteration)
+        ++count;
       if (previous < 0) previous = count - 1;
       const int before = order[static_cast<std::size_t>(previous)];
       const std::int64_t gap = modulo(schedule.cycle[at(edge.dst)] - schedule.cycle[at(before)], schedule.ii);
@@ -66,16 +70,19 @@ std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) 
   return std::max(done, first_look);
 }
 
-/// When the role of a bulk store has seen that it has read its slot, where the ring has several: one group behind, that is after the
-/// next store of the role. A ring of one slot is waited for at once, which takes the node's latency.
+/// When the role of a bulk store has seen that it has read its slot, where the ring has several: one group behind, that
+/// is after the next store of the role. A ring of one slot is waited for at once, which takes the node's latency.
 std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
   const std::int64_t ii = schedule.ii, issue = schedule.cycle[at(reader)];
   std::int64_t next = issue + ii;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& other = graph.nodes[i];
-    if (static_cast<int>(i) == reader || other.async != Async::store || other.scope != Scope::iteration || schedule.role[i] != schedule.role[at(reader)]) continue;
+    if (static_cast<int>(i) == reader || other.async != Async::store || other.scope != Scope::iteration ||
+        schedule.role[i] != schedule.role[at(reader)])
+      continue;
     const std::int64_t since = modulo(schedule.cycle[i] - issue, schedule.ii);
-    next = std::min(next, issue + (since == 0 ? ii : since));  // which of two at one cycle comes first is not decided yet
+    next =
+        std::min(next, issue + (since == 0 ? ii : since));  // which of two at one cycle comes first is not decided yet
   }
   return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
 }
@@ -97,8 +104,8 @@ SlotCaps slot_caps(const Graph& graph, const Options& options) {
     }
     if (options.max_slots > 0 && options.max_slots < value.min_slots)
       support::fail(Stage::schedule, Code::invalid_argument,
-                    support::cat("max_slots is ", options.max_slots, ", but value '", value.name, "' of graph '", graph.name, "' needs at least ",
-                                 value.min_slots, "; use 0 or at least that"));
+                    support::cat("max_slots is ", options.max_slots, ", but value '", value.name, "' of graph '",
+                                 graph.name, "' needs at least ", value.min_slots, "; use 0 or at least that"));
     caps.push_back(options.max_slots > 0 ? std::min(options.max_slots, value.max_slots) : value.max_slots);
   }
   return caps;
@@ -109,13 +116,16 @@ std::vector<int> slots_needed(const Graph& graph, const Schedule& schedule) {
   for (const graph::Value& value : graph.values) slots.push_back(value.min_slots);
   for (const Edge& edge : graph.edges) {
     if (edge.value < 0 || graph.values[at(edge.value)].scope != Scope::iteration) continue;
-    if (graph.nodes[at(edge.src)].scope != Scope::iteration || graph.nodes[at(edge.dst)].scope != Scope::iteration) continue;
+    if (graph.nodes[at(edge.src)].scope != Scope::iteration || graph.nodes[at(edge.dst)].scope != Scope::iteration)
+      continue;
     const graph::Node& reader = graph.nodes[at(edge.dst)];
     // In the role that writes the value, what fills the slot again waits for the reader itself.
     const bool inside = schedule.role[at(edge.src)] == schedule.role[at(edge.dst)];
-    std::int64_t end = std::int64_t{schedule.cycle[at(edge.dst)]} + (inside ? std::max(1, reader.latency) : reader.latency);
+    std::int64_t end =
+        std::int64_t{schedule.cycle[at(edge.dst)]} + (inside ? std::max(1, reader.latency) : reader.latency);
     if (reader.async == Async::matrix && !inside) end = observed(graph, schedule, edge.dst);
-    const bool one_slot = slots[at(edge.value)] == 1 && end + std::int64_t{edge.distance} * schedule.ii - schedule.cycle[at(edge.src)] <= schedule.ii;
+    const bool one_slot = slots[at(edge.value)] == 1 &&
+                          end + std::int64_t{edge.distance} * schedule.ii - schedule.cycle[at(edge.src)] <= schedule.ii;
     if (reader.async == Async::store && !inside && !one_slot) end = stored(graph, schedule, edge.dst);
     end += std::int64_t{edge.distance} * schedule.ii;
     const std::int64_t lifetime = end - schedule.cycle[at(edge.src)];
@@ -156,8 +166,9 @@ std::vector<int> shrink_to_fit(const Graph& graph, const Schedule& schedule, std
     }
     if (deepest < 0)
       support::fail(Stage::schedule, Code::unsupported,
-                    support::cat("graph '", graph.name, "': the rings need at least ", ring_bytes(graph, schedule, slots),
-                                 " bytes of SMEM, machine '", graph.machine.name, "' has ", capacity, "; use a smaller tile or fewer slots"));
+                    support::cat("graph '", graph.name, "': the rings need at least ",
+                                 ring_bytes(graph, schedule, slots), " bytes of SMEM, machine '", graph.machine.name,
+                                 "' has ", capacity, "; use a smaller tile or fewer slots"));
     --slots[at(deepest)];
   }
   return slots;
@@ -170,7 +181,8 @@ void make_rings(const Graph& graph, const std::vector<int>& slots, const SlotCap
   std::vector<bool> streams(graph.values.size(), false);
   const std::vector<bool> is_ring = ring_values(graph, schedule);
   for (const Edge& edge : graph.edges)
-    if (edge.value >= 0 && graph.nodes[at(edge.src)].streaming && caps[at(edge.value)] > 0 && is_ring[at(edge.value)]) streams[at(edge.value)] = true;
+    if (edge.value >= 0 && graph.nodes[at(edge.src)].streaming && caps[at(edge.value)] > 0 && is_ring[at(edge.value)])
+      streams[at(edge.value)] = true;
   while (capacity >= 0) {
     // All of the shallowest level together: a ring deeper than its sisters hides nothing more.
     int level = -1;
@@ -192,7 +204,8 @@ void make_rings(const Graph& graph, const std::vector<int>& slots, const SlotCap
       if (edge.value != ring.value) continue;
       ring.producer_role = schedule.role[at(edge.src)];
       const int reader = schedule.role[at(edge.dst)];
-      if ((reader != ring.producer_role || schedule.mixed_roles) && std::find(ring.consumer_roles.begin(), ring.consumer_roles.end(), reader) == ring.consumer_roles.end())
+      if ((reader != ring.producer_role || schedule.mixed_roles) &&
+          std::find(ring.consumer_roles.begin(), ring.consumer_roles.end(), reader) == ring.consumer_roles.end())
         ring.consumer_roles.push_back(reader);
     }
     std::sort(ring.consumer_roles.begin(), ring.consumer_roles.end());
@@ -209,8 +222,10 @@ void delay_copies(const Problem& problem, const Graph& graph, int ii, std::vecto
   }
   std::vector<int> copies;
   for (int i = 0; i < problem.size(); ++i)
-    if (const Async async = graph.nodes[at(problem.node[at(i)])].async; async == Async::copy || async == Async::threads) copies.push_back(i);
-  std::sort(copies.begin(), copies.end(), [&](int a, int b) { return cycle[at(a)] != cycle[at(b)] ? cycle[at(a)] > cycle[at(b)] : a > b; });
+    if (const Async async = graph.nodes[at(problem.node[at(i)])].async; async == Async::copy || async == Async::threads)
+      copies.push_back(i);
+  std::sort(copies.begin(), copies.end(),
+            [&](int a, int b) { return cycle[at(a)] != cycle[at(b)] ? cycle[at(a)] > cycle[at(b)] : a > b; });
   for (const int copy : copies) {
     std::int64_t latest = end - problem.length[at(copy)];
     if (problem.max_stages > 0) latest = std::min(latest, std::int64_t{problem.max_stages} * ii - 1);

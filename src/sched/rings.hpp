@@ -25,14 +25,16 @@ std::int64_t ring_bytes(const graph::Graph& graph, const Schedule& schedule, con
 /// What the machine has; negative when it does not say.
 std::int64_t ring_capacity(const graph::Graph& graph);
 
-/// Takes slots away, deepest ring first, until the bytes fit. Throws tj::Error(schedule, unsupported) with the bytes when the
-/// minima do not fit.
+/// Takes slots away, deepest ring first, until the bytes fit. Throws tj::Error(schedule, unsupported) with the bytes
+/// when the minima do not fit.
 std::vector<int> shrink_to_fit(const graph::Graph& graph, const Schedule& schedule, std::vector<int> slots);
 
-/// Fills `rings` with the slots given, then deepens rings that streaming loads fill, evenly, up to `caps` and the memory.
+/// Fills `rings` with the slots given, then deepens rings that streaming loads fill, evenly, up to `caps` and the
+/// memory.
 void make_rings(const graph::Graph& graph, const std::vector<int>& slots, const SlotCaps& caps, Schedule& schedule);
 
-/// Moves copies as late as their readers and units allow, so that slots are held no longer than needed. Keeps the length.
+/// Moves copies as late as their readers and units allow, so that slots are held no longer than needed. Keeps the
+/// length.
 void delay_copies(const Problem& problem, const graph::Graph& graph, int ii, std::vector<int>& cycle);
 
 }  // namespace tj::sched

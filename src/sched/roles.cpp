@@ -30,9 +30,10 @@ void share_registers(const Graph& graph, Schedule& schedule, const std::vector<b
   const int limit = down(machine.max_registers_per_thread);
   const int at_launch = std::min(limit, down(machine.registers / (threads * (producers + computes))));
   if (at_launch < kMinRegisters)
-    support::fail(Stage::schedule, Code::unsupported,
-                  support::cat("graph '", graph.name, "': ", producers + computes, " groups of ", threads, " threads leave ", at_launch,
-                               " registers a thread, at least ", kMinRegisters, " are needed; use fewer copies"));
+    support::fail(
+        Stage::schedule, Code::unsupported,
+        support::cat("graph '", graph.name, "': ", producers + computes, " groups of ", threads, " threads leave ",
+                     at_launch, " registers a thread, at least ", kMinRegisters, " are needed; use fewer copies"));
   const std::int64_t pool = std::int64_t{at_launch} * (producers + computes);
   int compute = at_launch, load = at_launch;
   if (producers > 0 && computes > 0) {
@@ -44,19 +45,23 @@ void share_registers(const Graph& graph, Schedule& schedule, const std::vector<b
     const Role& role = schedule.roles[at(schedule.role[i])];
     if (graph.nodes[i].registers > role.registers)
       support::fail(Stage::schedule, Code::unsupported,
-                    support::cat("graph '", graph.name, "': node '", graph.nodes[i].name, "' needs ", graph.nodes[i].registers,
-                                 " registers a thread, role '", role.name, "' gets ", role.registers, "; use a smaller tile or fewer copies"));
+                    support::cat("graph '", graph.name, "': node '", graph.nodes[i].name, "' needs ",
+                                 graph.nodes[i].registers, " registers a thread, role '", role.name, "' gets ",
+                                 role.registers, "; use a smaller tile or fewer copies"));
   }
 }
 
 /// Repeatedly the smallest key whose predecessors are out; a cycle of ties is broken by the key alone.
-std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int, int>>& before, const std::vector<long long>& key) {
-  std::sort(nodes.begin(), nodes.end(), [&](int a, int b) { return key[at(a)] != key[at(b)] ? key[at(a)] < key[at(b)] : a < b; });
+std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int, int>>& before,
+                         const std::vector<long long>& key) {
+  std::sort(nodes.begin(), nodes.end(),
+            [&](int a, int b) { return key[at(a)] != key[at(b)] ? key[at(a)] < key[at(b)] : a < b; });
   std::vector<int> result;
   while (!nodes.empty()) {
     auto next = std::find_if(nodes.begin(), nodes.end(), [&](int node) {
       return std::none_of(before.begin(), before.end(), [&](const std::pair<int, int>& pair) {
-        return pair.second == node && pair.first != node && std::find(nodes.begin(), nodes.end(), pair.first) != nodes.end();
+        return pair.second == node && pair.first != node &&
+               std::find(nodes.begin(), nodes.end(), pair.first) != nodes.end();
       });
     });
     if (next == nodes.end()) next = nodes.begin();
@@ -71,7 +76,8 @@ std::vector<int> ordered(std::vector<int> nodes, const std::vector<std::pair<int
 RoleKind kind_of(const Node& node) {
   if (node.async == Async::store || node.drains) return RoleKind::store;
   if (node.async == Async::unit) return RoleKind::matrix;
-  return node.async == Async::copy || node.async == Async::threads || node.variable_latency ? RoleKind::load : RoleKind::compute;
+  return node.async == Async::copy || node.async == Async::threads || node.variable_latency ? RoleKind::load
+                                                                                            : RoleKind::compute;
 }
 
 bool shares_group(const graph::Machine& machine, const Role& role) {
@@ -85,10 +91,13 @@ std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedu
       groups.push_back((role.warps + machine.warps_per_group - 1) / machine.warps_per_group);
       continue;
     }
-    const auto place = std::find_if(used.begin(), used.end(), [&](int warps) { return warps + role.warps <= machine.warps_per_group; });
+    const auto place = std::find_if(used.begin(), used.end(),
+                                    [&](int warps) { return warps + role.warps <= machine.warps_per_group; });
     groups.push_back(place == used.end() ? 1 : 0);
-    if (place == used.end()) used.push_back(role.warps);
-    else *place += role.warps;
+    if (place == used.end())
+      used.push_back(role.warps);
+    else
+      *place += role.warps;
   }
   return groups;
 }
@@ -101,7 +110,11 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   std::vector<int> loads, stores, products;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const RoleKind kind = kind_of(graph.nodes[i]);
-    (kind == RoleKind::load ? loads : kind == RoleKind::store ? stores : kind == RoleKind::matrix ? products : by_copy[graph.nodes[i].copy]).push_back(static_cast<int>(i));
+    (kind == RoleKind::load     ? loads
+     : kind == RoleKind::store  ? stores
+     : kind == RoleKind::matrix ? products
+                                : by_copy[graph.nodes[i].copy])
+        .push_back(static_cast<int>(i));
   }
   const auto add = [&](std::string name, const std::vector<int>& nodes, bool is_producer) {
     if (nodes.empty()) return;
@@ -121,10 +134,12 @@ void assign_roles(const Graph& graph, Schedule& schedule) {
   for (const auto& [copy, nodes] : by_copy) add("compute" + std::to_string(copy), nodes, false);
   for (const graph::Edge& edge : graph.edges)
     if (edge.same_role && schedule.role[at(edge.src)] != schedule.role[at(edge.dst)])
-      support::fail(Stage::schedule, Code::unsupported,
-                    support::cat("graph '", graph.name, "': '", graph.nodes[at(edge.src)].name, "' -> '", graph.nodes[at(edge.dst)].name,
-                                 "' must stay in one role, but copies and variable latency belong to role load and copy c to role "
-                                 "compute<c>; give both nodes one copy, or let a value carry the edge"));
+      support::fail(
+          Stage::schedule, Code::unsupported,
+          support::cat(
+              "graph '", graph.name, "': '", graph.nodes[at(edge.src)].name, "' -> '", graph.nodes[at(edge.dst)].name,
+              "' must stay in one role, but copies and variable latency belong to role load and copy c to role "
+              "compute<c>; give both nodes one copy, or let a value carry the edge"));
   if (graph.machine.register_roles) share_registers(graph, schedule, producer);
 }
 
@@ -152,7 +167,8 @@ void cut_steps(const Graph& graph, Schedule& schedule) {
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     std::vector<int> cycles;
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == Scope::iteration) cycles.push_back(schedule.cycle[i]);
+      if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == Scope::iteration)
+        cycles.push_back(schedule.cycle[i]);
     std::sort(cycles.begin(), cycles.end());
     int& origin = schedule.roles[r].origin;
     origin = cycles.empty() ? 0 : cycles.front() % schedule.ii;
@@ -175,9 +191,11 @@ void order_roles(const Graph& graph, Schedule& schedule) {
   // In a step, node v runs iteration (step - stage). An edge ties two nodes of one step only when it joins equal steps.
   std::vector<std::pair<int, int>> before, tile_before;
   for (const graph::Edge& edge : graph.edges) {
-    const bool inside = graph.nodes[at(edge.src)].scope == Scope::iteration && graph.nodes[at(edge.dst)].scope == Scope::iteration;
+    const bool inside =
+        graph.nodes[at(edge.src)].scope == Scope::iteration && graph.nodes[at(edge.dst)].scope == Scope::iteration;
     if (!inside) tile_before.emplace_back(edge.src, edge.dst);
-    if (inside && edge.src != edge.dst && edge.delay >= 0 && schedule.role[at(edge.src)] == schedule.role[at(edge.dst)] &&
+    if (inside && edge.src != edge.dst && edge.delay >= 0 &&
+        schedule.role[at(edge.src)] == schedule.role[at(edge.dst)] &&
         schedule.cycle[at(edge.dst)] + edge.distance * schedule.ii == schedule.cycle[at(edge.src)])
       before.emplace_back(edge.src, edge.dst);
   }
@@ -192,7 +210,8 @@ void order_roles(const Graph& graph, Schedule& schedule) {
     for (const Scope scope : {Scope::iteration, Scope::tile_begin, Scope::tile_end}) {
       std::vector<int> nodes;
       for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-        if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == scope) nodes.push_back(static_cast<int>(i));
+        if (schedule.role[i] == static_cast<int>(r) && graph.nodes[i].scope == scope)
+          nodes.push_back(static_cast<int>(i));
       const auto sorted = ordered(std::move(nodes), scope == Scope::iteration ? before : tile_before, key);
       list.insert(list.end(), sorted.begin(), sorted.end());
     }

@@ -16,23 +16,27 @@ inline constexpr int kMinRegisters = 24;
 /// More than this a role that only starts copies has no use for.
 inline constexpr int kMaxProducerRegisters = 40;
 
-/// What a role is for. Loads, stores and products that a thread only starts complete by themselves, and none may hold up another.
+/// What a role is for. Loads, stores and products that a thread only starts complete by themselves, and none may hold
+/// up another.
 enum class RoleKind { load, store, matrix, compute };
 RoleKind kind_of(const graph::Node& node);
 
-/// Roles that load, store or start products and are smaller than a group of warps sit in one group, and have one count of registers.
+/// Roles that load, store or start products and are smaller than a group of warps sit in one group, and have one count
+/// of registers.
 bool shares_group(const graph::Machine& machine, const Role& role);
 /// Groups of warps that each role opens, in order; a role that fits into one that is there opens none.
 std::vector<int> groups_of(const graph::Machine& machine, const Schedule& schedule);
 
 /// Fills `roles` (name, warps, registers) and `role`; node lists stay empty. "load" holds what completes by itself
-/// (asynchronous copies, variable latency), "store" what stores by itself, "mma" what the matrix unit is asked for by one thread, "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that
-/// must stay in one role would cross, or a role lacks registers.
+/// (asynchronous copies, variable latency), "store" what stores by itself, "mma" what the matrix unit is asked for by
+/// one thread, "compute<c>" the rest of copy c. Throws tj::Error(schedule) when an edge that must stay in one role
+/// would cross, or a role lacks registers.
 void assign_roles(const graph::Graph& graph, Schedule& schedule);
 
-/// Cuts each role's row of events into steps: at its first node, or where its turn on a shared unit begins, so that a turn
-/// is never split between two steps. Roles that do the same a shift apart then have the same steps. A role that copies beside its work is
-/// cut where the fewest registers are in use: what lives from step to step is moved about where the loop begins and ends.
+/// Cuts each role's row of events into steps: at its first node, or where its turn on a shared unit begins, so that a
+/// turn is never split between two steps. Roles that do the same a shift apart then have the same steps. A role that
+/// copies beside its work is cut where the fewest registers are in use: what lives from step to step is moved about
+/// where the loop begins and ends.
 void cut_steps(const graph::Graph& graph, Schedule& schedule);
 
 /// Fills the roles' node lists from the cycles: iteration nodes in issue order within a step, then tile-scope nodes.

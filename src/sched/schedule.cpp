@@ -22,30 +22,39 @@ namespace {
 using support::cat;
 
 constexpr int kSlotAttempts = 40;
-constexpr std::uint64_t kBudgetOf40 = 7'000;   ///< nodes of the search for a graph of 40
-constexpr std::uint64_t kRolesShare = 4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
+constexpr std::uint64_t kBudgetOf40 = 7'000;  ///< nodes of the search for a graph of 40
+constexpr std::uint64_t kRolesShare =
+    4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 void check_options(const graph::Graph& graph, const Options& options) {
   const auto refuse = [](const char* name, int value) {
-    support::fail(Stage::schedule, Code::invalid_argument, cat(name, " is ", value, "; it must be 0 (no limit) or more"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat(name, " is ", value, "; it must be 0 (no limit) or more"));
   };
   if (options.max_stages < 0) refuse("max_stages", options.max_stages);
   if (options.min_ii < 0) refuse("min_ii", options.min_ii);
   if (options.max_slots < 0) refuse("max_slots", options.max_slots);
   if (options.min_ii > 1 << 22)
-    support::fail(Stage::schedule, Code::invalid_argument, cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  cat("min_ii is ", options.min_ii, "; at most ", 1 << 22, " is allowed"));
   if (!graph.machine.shared_barriers && (!options.joint || options.copies_apart))
-    support::fail(Stage::schedule, Code::invalid_argument, cat("machine '", graph.machine.name, "' has no barriers in shared memory, so that the loop is one role: ",
-                  options.joint ? "copies_apart is set; it must not be" : "joint is off; it must be set"));
+    support::fail(
+        Stage::schedule, Code::invalid_argument,
+        cat("machine '", graph.machine.name, "' has no barriers in shared memory, so that the loop is one role: ",
+            options.joint ? "copies_apart is set; it must not be" : "joint is off; it must be set"));
   if (options.mixed_roles && !options.joint)
-    support::fail(Stage::schedule, Code::invalid_argument, "mixed_roles is set without joint; the simple split keeps what completes by itself apart: set both, or neither");
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  "mixed_roles is set without joint; the simple split keeps what completes by itself apart: set both, "
+                  "or neither");
   if (options.mixed_roles && options.copies_apart)
-    support::fail(Stage::schedule, Code::invalid_argument, "copies_apart is set with mixed_roles, which lets any nodes share a role; set one of them");
+    support::fail(Stage::schedule, Code::invalid_argument,
+                  "copies_apart is set with mixed_roles, which lets any nodes share a role; set one of them");
   for (const graph::Node& node : graph.nodes)
     if (node.scope == graph::Scope::iteration) return;
-  support::fail(Stage::schedule, Code::invalid_argument, cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
+  support::fail(Stage::schedule, Code::invalid_argument,
+                cat("graph '", graph.name, "' has no iteration node; a loop needs at least one"));
 }
 
 /// Cycles into the schedule, and the role orders that follow from them.
@@ -79,20 +88,24 @@ std::vector<std::string> warps_of(const Schedule& schedule) {
 
 /// Slots that the next search may count on.
 struct Narrowing {
-  explicit Narrowing(const graph::Graph& graph, const Options& options) : allowed(slot_caps(graph, options)), caps(allowed), min_ii(options.min_ii) {}
+  explicit Narrowing(const graph::Graph& graph, const Options& options)
+      : allowed(slot_caps(graph, options)), caps(allowed), min_ii(options.min_ii) {}
   const SlotCaps allowed;
   SlotCaps caps;
   bool strict = false, narrowed = false;
   int min_ii = 0;
 };
 
-/// Rings for a schedule whose cycles and roles are there; false when its slots are not, and what may be asked is narrowed.
+/// Rings for a schedule whose cycles and roles are there; false when its slots are not, and what may be asked is
+/// narrowed.
 bool take_rings(const graph::Graph& graph, Narrowing& slots, Schedule& schedule) {
   const std::vector<int> needed = slots_needed(graph, schedule);
   const std::vector<int> fitting = shrink_to_fit(graph, schedule, needed);
   if (needed == fitting && within(needed, slots.caps)) {
     make_rings(graph, needed, slots.allowed, schedule);
-    if (slots.narrowed) schedule.certificate += "; found again because shared memory or slot limits leave fewer slots than the shortest schedule holds";
+    if (slots.narrowed)
+      schedule.certificate +=
+          "; found again because shared memory or slot limits leave fewer slots than the shortest schedule holds";
     return true;
   }
   slots.narrowed = true;
@@ -107,7 +120,8 @@ bool take_rings(const graph::Graph& graph, Narrowing& slots, Schedule& schedule)
 
 [[noreturn]] void no_slots(const graph::Graph& graph, int ii) {
   support::fail(Stage::schedule, Code::unsupported,
-                cat("graph '", graph.name, "': no II up to ", ii, " fits the slots that shared memory and limits allow; use a smaller tile"));
+                cat("graph '", graph.name, "': no II up to ", ii,
+                    " fits the slots that shared memory and limits allow; use a smaller tile"));
 }
 
 /// Bounds that do not depend on slots.
@@ -132,7 +146,8 @@ void solve(const graph::Graph& graph, const Options& options, Schedule& schedule
     const ModuloResult found = modulo_schedule(problem, left, slots.min_ii);
     schedule.search_nodes += found.search_nodes;
     if (!found.found)
-      support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "' has no schedule: ", found.certificate));
+      support::fail(Stage::schedule, Code::unsupported,
+                    cat("graph '", graph.name, "' has no schedule: ", found.certificate));
     if (attempt == 0) {
       schedule.res_mii = found.res_mii;
       schedule.rec_mii = recurrence_without_slots(graph, options, schedule);
@@ -201,11 +216,13 @@ Schedule schedule(const graph::Graph& graph, const Options& given) {
     solve_split(graph, options, result);
   } else if (!solve_joint(graph, options, result)) {
     if (options.mixed_roles)
-      support::fail(Stage::schedule, Code::unsupported, cat("graph '", graph.name, "': the joint search gave up within node_budget ", options.node_budget,
-                    ", and mixed roles have no simpler answer; raise it"));
+      support::fail(Stage::schedule, Code::unsupported,
+                    cat("graph '", graph.name, "': the joint search gave up within node_budget ", options.node_budget,
+                        ", and mixed roles have no simpler answer; raise it"));
     solve_split(graph, options, result);
     result.proven_ii = result.proven_length = false;
-    result.certificate += "; the joint search gave up within the budget: roles by the simple split, memory and registers not checked";
+    result.certificate +=
+        "; the joint search gave up within the budget: roles by the simple split, memory and registers not checked";
   }
   if (options.order_barriers) find_order_barriers(graph, result);
   cut_steps(graph, result);

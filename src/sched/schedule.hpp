@@ -18,15 +18,15 @@
 namespace tj::sched {
 
 struct Role {
-  std::string name;       ///< "load", "compute0"
+  std::string name;  ///< "load", "compute0"
   int warps = 4;
-  int registers = 0;      ///< a thread; 0: leave as compiled
-  int origin = 0;         ///< cycle in [0, II) at which the role's steps begin: only how its endless row of events is cut
-  std::vector<int> nodes; ///< graph node indexes, iteration nodes in issue order within a step, then by index
+  int registers = 0;  ///< a thread; 0: leave as compiled
+  int origin = 0;     ///< cycle in [0, II) at which the role's steps begin: only how its endless row of events is cut
+  std::vector<int> nodes;  ///< graph node indexes, iteration nodes in issue order within a step, then by index
 };
 
 struct Ring {
-  int value = 0;          ///< index into Graph::values
+  int value = 0;  ///< index into Graph::values
   int slots = 1;
   int producer_role = 0;
   std::vector<int> consumer_roles;
@@ -35,8 +35,8 @@ struct Ring {
 /// Roles that alternate on one unit: before its run of nodes in a step, role k waits for role k-1 (cyclic).
 struct OrderBarrier {
   int unit = 0;
-  std::vector<int> roles;                ///< in the order in which they hold the unit within a period
-  std::vector<std::vector<int>> nodes;   ///< per role: the nodes of its run, in issue order
+  std::vector<int> roles;               ///< in the order in which they hold the unit within a period
+  std::vector<std::vector<int>> nodes;  ///< per role: the nodes of its run, in issue order
 };
 
 struct Schedule {
@@ -44,26 +44,30 @@ struct Schedule {
   int length = 0;
   int res_mii = 0, rec_mii = 0;
   bool proven_ii = false, proven_length = false;
-  std::string certificate;        ///< what makes a smaller II impossible
+  std::string certificate;  ///< what makes a smaller II impossible
   std::uint64_t search_nodes = 0;
-  double solve_ms = 0;            ///< information only; never part of a decision
-  std::vector<int> cycle;         ///< per node; tile-scope nodes have 0
-  std::vector<int> role;          ///< per node
+  double solve_ms = 0;     ///< information only; never part of a decision
+  std::vector<int> cycle;  ///< per node; tile-scope nodes have 0
+  std::vector<int> role;   ///< per node
   std::vector<Role> roles;
   std::vector<Ring> rings;
   std::vector<OrderBarrier> order_barriers;
   bool streaming_latency_zero = false;  ///< made with Options::streaming_latency_zero, which changes what the edges ask
-  bool copies_apart = false;      ///< made with Options::copies_apart: what computes in the loop for different copies has different roles
-  bool mixed_roles = false;       ///< made with Options::mixed_roles: every value has a ring, one that is read where it is written, too
-  bool joint = false;             ///< from the joint search: keeps the limits of joint.hpp on memory, registers and waits as well
+  bool copies_apart =
+      false;  ///< made with Options::copies_apart: what computes in the loop for different copies has different roles
+  bool mixed_roles =
+      false;  ///< made with Options::mixed_roles: every value has a ring, one that is read where it is written, too
+  bool joint = false;  ///< from the joint search: keeps the limits of joint.hpp on memory, registers and waits as well
   /// How many steps of its role a node runs behind the newest iteration, up to a constant of the role.
   int step_stage(int node) const {
-    const int since = cycle[static_cast<std::size_t>(node)] - roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin;
+    const int since = cycle[static_cast<std::size_t>(node)] -
+                      roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin;
     return since >= 0 ? since / ii : (since - ii + 1) / ii;
   }
   /// Where in its role's step a node issues: cycles from the step's begin.
   int step_cycle(int node) const {
-    return cycle[static_cast<std::size_t>(node)] - roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin - step_stage(node) * ii;
+    return cycle[static_cast<std::size_t>(node)] -
+           roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin - step_stage(node) * ii;
   }
   int stage(int node) const { return ii > 0 ? cycle[static_cast<std::size_t>(node)] / ii : 0; }
 };
@@ -73,18 +77,18 @@ inline constexpr std::uint64_t kBudgetBySize = ~std::uint64_t{0};
 
 struct Options {
   std::uint64_t node_budget = kBudgetBySize;  ///< of the search; deterministic
-  int max_stages = 0;                     ///< 0: any; 1: no overlap between iterations; ...
-  int min_ii = 0;                         ///< start the search no lower
-  bool streaming_latency_zero = false;    ///< variable-latency streaming nodes without in-edges count as latency 0
-  bool order_barriers = true;             ///< allow ping-pong barriers where the schedule alternates
-  int max_slots = 0;                      ///< cap on ring depths; 0: the values' own
-  bool joint = true;                      ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
-  int max_roles = 0;                      ///< joint: the pool of roles; 0: 6, more only where they cost nothing
-  /// joint: any node may share a role with any other, also one that completes by itself with the rest, and a value may be read in
-  /// the role that writes it alone. With max_roles 1 the whole loop is one role.
+  int max_stages = 0;                         ///< 0: any; 1: no overlap between iterations; ...
+  int min_ii = 0;                             ///< start the search no lower
+  bool streaming_latency_zero = false;        ///< variable-latency streaming nodes without in-edges count as latency 0
+  bool order_barriers = true;                 ///< allow ping-pong barriers where the schedule alternates
+  int max_slots = 0;                          ///< cap on ring depths; 0: the values' own
+  bool joint = true;  ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
+  int max_roles = 0;  ///< joint: the pool of roles; 0: 6, more only where they cost nothing
+  /// joint: any node may share a role with any other, also one that completes by itself with the rest, and a value may
+  /// be read in the role that writes it alone. With max_roles 1 the whole loop is one role.
   bool mixed_roles = false;
-  /// joint: what computes for different copies of a context (Node::copy) has different roles, though one could do it all. Roles that do
-  /// the same then share their text, and one goes on while another waits for what is late.
+  /// joint: what computes for different copies of a context (Node::copy) has different roles, though one could do it
+  /// all. Roles that do the same then share their text, and one goes on while another waits for what is late.
   bool copies_apart = false;
 };
 
@@ -101,6 +105,7 @@ std::string to_text(const graph::Graph& graph, const Schedule& schedule);
 std::string title(const graph::Graph& graph);
 
 /// Predicted TFLOP/s of a device with `sm_count` SMs at `clock_ghz` for a tile of `iterations` iterations.
-double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz, double iterations);
+double predict_tflops(const graph::Graph& graph, const Schedule& schedule, int sm_count, double clock_ghz,
+                      double iterations);
 
 }  // namespace tj::sched

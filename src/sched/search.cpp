@@ -8,7 +8,7 @@
 namespace tj::sched {
 namespace {
 
-constexpr std::uint64_t kRestart = 100;       ///< conflicts before the first restart
+constexpr std::uint64_t kRestart = 100;  ///< conflicts before the first restart
 constexpr double kDecay = 0.95;
 constexpr std::size_t kMostBytes = std::size_t{1} << 27;  ///< of the closures of all levels
 
@@ -31,7 +31,8 @@ std::uint64_t luby(std::uint64_t n) {
 
 }  // namespace
 
-Search::Search(const Conflicts& conflicts, int ii, bool queues) : conflicts_(conflicts), ii_(ii), of_pair_(conflicts.pairs.size()), queues_(queues) {}
+Search::Search(const Conflicts& conflicts, int ii, bool queues)
+    : conflicts_(conflicts), ii_(ii), of_pair_(conflicts.pairs.size()), queues_(queues) {}
 
 void Search::start(const Closure& root, int scope) {
   if (levels_.empty()) levels_.emplace_back();
@@ -93,8 +94,8 @@ void Search::descend(int literal) {
   enqueue(literal, kNoReason);
 }
 
-// Among the pairs that collide at the earliest cycles: the one that contradictions come from most, then the one that has
-// the least freedom left whichever way it goes. It goes the way it went last, else where there is more room.
+// Among the pairs that collide at the earliest cycles: the one that contradictions come from most, then the one that
+// has the least freedom left whichever way it goes. It goes the way it went last, else where there is more room.
 int Search::decide_pair() {
   std::size_t best = 0;
   int best_low = 0, best_high = 0, best_score = 0, best_room = 0;
@@ -106,8 +107,10 @@ int Search::decide_pair() {
     const int above = next_allowed(pair.allowed, ii_, distance);
     if (above == distance) continue;
     const int below = previous_allowed(pair.allowed, ii_, distance);
-    const int up = -here().paths.at(pair.j + 1, pair.i + 1) - above, down = below - here().paths.at(pair.i + 1, pair.j + 1);
-    const auto known = std::find_if(of_pair_[p].begin(), of_pair_[p].end(), [&](int c) { return comparisons_[at(c)].high == above; });
+    const int up = -here().paths.at(pair.j + 1, pair.i + 1) - above,
+              down = below - here().paths.at(pair.i + 1, pair.j + 1);
+    const auto known =
+        std::find_if(of_pair_[p].begin(), of_pair_[p].end(), [&](int c) { return comparisons_[at(c)].high == above; });
     const double activity = known == of_pair_[p].end() ? 0 : comparisons_[at(*known)].activity;
     if (activity < best_activity || (activity == best_activity && up + down >= best_score)) continue;
     best = p;
@@ -136,7 +139,8 @@ bool Search::cover_clause(const Cover& cover, const CoverItem& item, std::vector
     if (other.node != item.node) others.emplace_back(&other, earliest(item.node) - earliest(other.node) - into);
   }
   if (total <= cover.capacity) return false;
-  std::stable_sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.first->count < b.first->count; });
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto& a, const auto& b) { return a.first->count < b.first->count; });
   for (const auto& [other, low] : others) {
     if (total - other->count > cover.capacity) {  // one fewer is still too much: the shorter clause says more
       total -= other->count;

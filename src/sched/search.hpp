@@ -1,8 +1,9 @@
-// Exact search for cycles at one initiation interval: difference constraints, and clauses over comparisons of distances.
+// Exact search for cycles at one initiation interval: difference constraints, and clauses over comparisons of
+// distances.
 //
-// A unit leaves gaps in the distance of two nodes: t_j - t_i is at most `low` or at least `high`. One comparison says which.
-// Comparisons are decided where nodes collide at their earliest cycles; what follows from them in the closure is propagated,
-// and every contradiction is learnt as a clause that keeps the search from meeting it again.
+// A unit leaves gaps in the distance of two nodes: t_j - t_i is at most `low` or at least `high`. One comparison says
+// which. Comparisons are decided where nodes collide at their earliest cycles; what follows from them in the closure is
+// propagated, and every contradiction is learnt as a clause that keeps the search from meeting it again.
 //
 // No time-indexed variables, so raw cycles cost nothing. Decides one question: is there a solution inside the closure?
 // Deterministic: the same questions in the same order visit the same nodes. Invariant: `infeasible` is a proof.
@@ -24,13 +25,14 @@ enum class Verdict { found, infeasible, unknown };
 
 class Search {
  public:
-  /// The conflicts must outlive the search. `queues`: looks at work that queues for a unit, which pays where roots bound nodes
-  /// from both sides by edges.
+  /// The conflicts must outlive the search. `queues`: looks at work that queues for a unit, which pays where roots
+  /// bound nodes from both sides by edges.
   Search(const Conflicts& conflicts, int ii, bool queues);
 
-  /// In `root`, index 0 is the origin and node n has index n + 1; every two indexes must be bounded both ways. Visits at most
-  /// `limit` nodes; `unknown` when that was not enough. `time` gets the cycles of all nodes. What was learnt inside a root
-  /// is used again inside roots of the same or a smaller `scope`, so a smaller scope must mean a tighter root.
+  /// In `root`, index 0 is the origin and node n has index n + 1; every two indexes must be bounded both ways. Visits
+  /// at most `limit` nodes; `unknown` when that was not enough. `time` gets the cycles of all nodes. What was learnt
+  /// inside a root is used again inside roots of the same or a smaller `scope`, so a smaller scope must mean a tighter
+  /// root.
   Verdict run(const Closure& root, int scope, std::uint64_t limit, std::vector<int>& time);
   /// From now on looks at more where work queues: more is excluded, at a higher price a node.
   void widen() { wide_ = true; }
@@ -57,20 +59,20 @@ class Search {
   struct Clause {
     std::vector<int> literals;  ///< 2 * comparison, + 1 when negated; the first two are watched
     int scope = 0;
-    std::uint64_t used = 0;     ///< the contradiction that it last took part in
+    std::uint64_t used = 0;  ///< the contradiction that it last took part in
   };
   /// One reservation of a queue as seen from a target node.
   struct QueueEntry {
-    int node = 0;   ///< index in the closure
-    int edge = 0;   ///< earliest begin, or minus the latest end
+    int node = 0;  ///< index in the closure
+    int edge = 0;  ///< earliest begin, or minus the latest end
     int cycles = 0;
     int apart = 0;  ///< least time between the reservation and the target
   };
   struct Level {
     Paths paths;
-    std::vector<char> decided;  ///< per pair: the distance can no longer leave its interval
+    std::vector<char> decided;                  ///< per pair: the distance can no longer leave its interval
     std::vector<std::pair<int, int>> followed;  ///< per pair: the least and the most distance that follow_pair last saw
-    std::size_t trail = 0, reasons = 0;  ///< how much was there when the level began
+    std::size_t trail = 0, reasons = 0;         ///< how much was there when the level began
   };
 
   void start(const Closure& root, int scope);
@@ -137,12 +139,12 @@ class Search {
   Level* here_ = nullptr;  ///< the last of them
   std::size_t depth_ = 0, next_ = 0;
   bool queues_, wide_ = false;
-  bool derived_ = false;                          ///< a bound was inserted that no comparison stands for
+  bool derived_ = false;  ///< a bound was inserted that no comparison stands for
   std::vector<int> trail_, reasons_, conflict_, causes_, literals_;
   std::vector<int> apart_, total_, known_, promising_;  ///< of the queue that is looked at, per target
-  std::vector<std::uint64_t> quiet_;              ///< per queue, target and side: how it looked when nothing followed
-  std::vector<QueueEntry> entries_;               ///< of the queue that is looked at
-  std::vector<std::pair<int, int>> by_edge_;      ///< edge and cycles of some of them, latest edge first
+  std::vector<std::uint64_t> quiet_;          ///< per queue, target and side: how it looked when nothing followed
+  std::vector<QueueEntry> entries_;           ///< of the queue that is looked at
+  std::vector<std::pair<int, int>> by_edge_;  ///< edge and cycles of some of them, latest edge first
   double bump_ = 1;
   std::uint64_t visited_ = 0, met_ = 0, lists_ = 0;
 };

@@ -1,4 +1,5 @@
-// From a contradiction to a clause (see search.hpp): resolved back to the one decision of its level that all of it hangs on.
+// From a contradiction to a clause (see search.hpp): resolved back to the one decision of its level that all of it
+// hangs on.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -37,8 +38,8 @@ void Search::bump(int index) {
   bump_ /= kLargest;
 }
 
-/// False when the contradiction rests on no decision. Else `learnt` gets the clause, its first literal the one that follows
-/// after going back as far as its second one's level, which this does.
+/// False when the contradiction rests on no decision. Else `learnt` gets the clause, its first literal the one that
+/// follows after going back as far as its second one's level, which this does.
 bool Search::analyse(std::vector<int>& learnt) {
   int deepest = 0;
   for (const int literal : conflict_) deepest = std::max(deepest, comparisons_[at(literal / 2)].level);
@@ -75,7 +76,9 @@ bool Search::analyse(std::vector<int>& learnt) {
   for (const int each : seen) comparisons_[at(each)].seen = false;
   std::size_t back = 0;
   if (learnt.size() > 1) {
-    const auto latest = std::max_element(learnt.begin() + 1, learnt.end(), [&](int a, int b) { return comparisons_[at(a / 2)].level < comparisons_[at(b / 2)].level; });
+    const auto latest = std::max_element(learnt.begin() + 1, learnt.end(), [&](int a, int b) {
+      return comparisons_[at(a / 2)].level < comparisons_[at(b / 2)].level;
+    });
     std::swap(learnt[1], *latest);
     back = at(comparisons_[at(learnt[1] / 2)].level);
   }
@@ -88,7 +91,9 @@ void Search::shorten(std::vector<int>& learnt) const {
   const auto implied = [&](int literal) {
     if (comparisons_[at(literal / 2)].reason == kNoReason) return false;
     bool all = true;
-    each_reason(literal / 2, [&](int other) { all = all && (comparisons_[at(other / 2)].seen || comparisons_[at(other / 2)].level == 0); });
+    each_reason(literal / 2, [&](int other) {
+      all = all && (comparisons_[at(other / 2)].seen || comparisons_[at(other / 2)].level == 0);
+    });
     return all;
   };
   learnt.erase(std::remove_if(learnt.begin() + 1, learnt.end(), implied), learnt.end());
@@ -110,7 +115,9 @@ void Search::watch(int clause) {
 }
 
 void Search::forget_scope(int scope) {
-  clauses_.erase(std::remove_if(clauses_.begin(), clauses_.end(), [&](const Clause& each) { return each.scope < scope; }), clauses_.end());
+  clauses_.erase(
+      std::remove_if(clauses_.begin(), clauses_.end(), [&](const Clause& each) { return each.scope < scope; }),
+      clauses_.end());
   watch_all();
 }
 
@@ -121,7 +128,9 @@ void Search::forget_weak() {
   for (const Clause& each : clauses_) used.push_back(each.used);
   std::nth_element(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(used.size() / 2), used.end());
   const std::uint64_t limit = used[used.size() / 2];
-  const auto weak = [&](const Clause& each) { return each.used < limit && each.literals.size() > 2 && each.scope < kEverywhere; };
+  const auto weak = [&](const Clause& each) {
+    return each.used < limit && each.literals.size() > 2 && each.scope < kEverywhere;
+  };
   clauses_.erase(std::remove_if(clauses_.begin(), clauses_.end(), weak), clauses_.end());
   watch_all();
 }

@@ -85,7 +85,9 @@ void Search::explain(int i, int j, std::vector<int>& clause) {
 
 void Search::remove_repeated(std::vector<int>& literals) {
   ++lists_;
-  const auto repeated = [&](int literal) { return std::exchange(comparisons_[at(literal / 2)].mark, lists_) == lists_; };
+  const auto repeated = [&](int literal) {
+    return std::exchange(comparisons_[at(literal / 2)].mark, lists_) == lists_;
+  };
   literals.erase(std::remove_if(literals.begin(), literals.end(), repeated), literals.end());
 }
 
@@ -153,7 +155,8 @@ bool Search::visit_watches(int literal) {
     if (literals[0] == literal) std::swap(literals[0], literals[1]);
     list[kept++] = index;
     if (value_of(literals[0]) > 0) continue;
-    const auto other = std::find_if(literals.begin() + 2, literals.end(), [&](int each) { return value_of(each) >= 0; });
+    const auto other =
+        std::find_if(literals.begin() + 2, literals.end(), [&](int each) { return value_of(each) >= 0; });
     if (other != literals.end()) {
       std::swap(literals[1], *other);
       watches_[at(literals[1])].push_back(index);
@@ -169,8 +172,8 @@ bool Search::visit_watches(int literal) {
   return true;
 }
 
-/// Both ends of a pair's distance move to the nearest allowed one: by a comparison where the two would meet, by a bound of its
-/// own where only others would not find room.
+/// Both ends of a pair's distance move to the nearest allowed one: by a comparison where the two would meet, by a bound
+/// of its own where only others would not find room.
 bool Search::follow_pair(std::size_t p) {
   const Pair& pair = conflicts_.pairs[p];
   const int i = pair.i + 1, j = pair.j + 1;
@@ -183,7 +186,8 @@ bool Search::follow_pair(std::size_t p) {
   if (last < high && !follow(comparison(p, last, next_allowed(pair.allowed, ii_, high)))) return false;
   if (same_interval(pair.narrowed(), ii_, low, high)) here().decided[p] = 1;
   if (pair.reachable.empty() || first > low || last < high) return true;
-  const int reach_first = next_allowed(pair.reachable, ii_, low), reach_last = previous_allowed(pair.reachable, ii_, high);
+  const int reach_first = next_allowed(pair.reachable, ii_, low),
+            reach_last = previous_allowed(pair.reachable, ii_, high);
   if (reach_first > low && !derive({i, j, reach_first}, i, j)) return false;
   return reach_last >= high || derive({j, i, -reach_last}, j, i);
 }

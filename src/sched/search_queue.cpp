@@ -1,8 +1,9 @@
 // What follows from work that queues for one unit (see search.hpp).
 //
-// Reservations that exclude each other follow one another. Of those that a node must wait for, some set begins no earlier than
-// its earliest member and takes its sum: the node comes after that, and after what lies between the last of the set and
-// the node. The same backwards for what must come after a node. Each step is a bound with the literals that it rests on.
+// Reservations that exclude each other follow one another. Of those that a node must wait for, some set begins no
+// earlier than its earliest member and takes its sum: the node comes after that, and after what lies between the last
+// of the set and the node. The same backwards for what must come after a node. Each step is a bound with the literals
+// that it rests on.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -24,8 +25,10 @@ void count_total(const int* __restrict apart, int cycles, std::size_t size, int*
   for (std::size_t t = 0; t < size; ++t) total[t] += apart[t] >= 0 ? cycles : 0;
 }
 
-void count_promising(const int* __restrict apart, int edge, const int* __restrict total, const int* __restrict known, std::size_t size, int* __restrict promising) {
-  for (std::size_t t = 0; t < size; ++t) promising[t] += static_cast<int>(apart[t] >= 0) & static_cast<int>(edge + apart[t] + total[t] > known[t]);
+void count_promising(const int* __restrict apart, int edge, const int* __restrict total, const int* __restrict known,
+                     std::size_t size, int* __restrict promising) {
+  for (std::size_t t = 0; t < size; ++t)
+    promising[t] += static_cast<int>(apart[t] >= 0) & static_cast<int>(edge + apart[t] + total[t] > known[t]);
 }
 
 }  // namespace
@@ -38,7 +41,9 @@ bool Search::follow_queues() {
     for (const bool before : {false, true}) {
       look(queue, before);
       for (int target = before ? 0 : 1; target < size; ++target)
-        if (promising_[at(target)] > 1 && gather(queue, target, before, quiet[target]) && !follow_queue(target, before, quiet[target])) return false;
+        if (promising_[at(target)] > 1 && gather(queue, target, before, quiet[target]) &&
+            !follow_queue(target, before, quiet[target]))
+          return false;
       quiet += size;
     }
   return true;
@@ -65,7 +70,8 @@ void Search::look(const Queue& queue, bool before) {
     count_total(apart, item.cycles, size, total_.data());
   }
   for (std::size_t k = 0; k < items_of(queue); ++k)
-    count_promising(apart_.data() + k * size, edge_of(queue.items[k], before), total_.data(), known_.data(), size, promising_.data());
+    count_promising(apart_.data() + k * size, edge_of(queue.items[k], before), total_.data(), known_.data(), size,
+                    promising_.data());
 }
 
 int Search::known_edge(int target, bool before) const {
@@ -74,7 +80,8 @@ int Search::known_edge(int target, bool before) const {
 
 /// When a reservation begins at the earliest, or minus when it ends at the latest.
 int Search::edge_of(const CoverItem& item, bool before) const {
-  return before ? here().paths.at(item.node + 1, 0) - item.start - item.cycles : here().paths.at(0, item.node + 1) + item.start;
+  return before ? here().paths.at(item.node + 1, 0) - item.start - item.cycles
+                : here().paths.at(0, item.node + 1) + item.start;
 }
 
 /// The reservations that matter to the target; false when nothing followed the last time that they looked like this.
@@ -88,7 +95,9 @@ bool Search::gather(const Queue& queue, int target, bool before, std::uint64_t& 
     if (apart < 0 || edge + apart + total_[at(target)] <= known_[at(target)]) continue;
     entries_.push_back({queue.items[k].node + 1, edge, queue.items[k].cycles, apart});
     total += queue.items[k].cycles;
-    sight = (sight ^ (static_cast<std::uint64_t>(static_cast<std::uint32_t>(edge)) << 32 | static_cast<std::uint32_t>(apart))) * 0x9E3779B97F4A7C15ull;
+    sight = (sight ^
+             (static_cast<std::uint64_t>(static_cast<std::uint32_t>(edge)) << 32 | static_cast<std::uint32_t>(apart))) *
+            0x9E3779B97F4A7C15ull;
   }
   if (std::exchange(quiet, sight) == sight) return false;
   for (int sum = total + 1; total < sum;) {  // fewer are left, so what the others may add is less
@@ -105,8 +114,8 @@ bool Search::gather(const Queue& queue, int target, bool before, std::uint64_t& 
   return entries_.size() > 1;
 }
 
-/// The most that any set of the entries proves: when the unit works on what has most behind it and may turn to another at any
-/// time, the latest end of a reservation and what is behind it.
+/// The most that any set of the entries proves: when the unit works on what has most behind it and may turn to another
+/// at any time, the latest end of a reservation and what is behind it.
 int Search::queue_bound() {
   std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.edge < b.edge; });
   by_edge_.clear();  // what has begun: (apart, cycles left), most behind it last
@@ -128,16 +137,20 @@ int Search::queue_bound() {
   return best;
 }
 
-/// `before`: what comes after the target (0: the begin of all) bounds it from above; else what it waits for, from below.
+/// `before`: what comes after the target (0: the begin of all) bounds it from above; else what it waits for, from
+/// below.
 bool Search::follow_queue(int target, bool before, std::uint64_t& quiet) {
   if (queue_bound() <= known_edge(target, before)) return true;
-  std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.apart != b.apart ? a.apart > b.apart : a.node < b.node; });
+  std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) {
+    return a.apart != b.apart ? a.apart > b.apart : a.node < b.node;
+  });
   int best = std::numeric_limits<int>::min(), best_edge = 0;
   std::size_t best_count = 0;
   by_edge_.clear();
   for (std::size_t count = 1; count <= entries_.size(); ++count) {
     const QueueEntry& last = entries_[count - 1];
-    const auto place = std::find_if(by_edge_.begin(), by_edge_.end(), [&](const auto& each) { return each.first < last.edge; });
+    const auto place =
+        std::find_if(by_edge_.begin(), by_edge_.end(), [&](const auto& each) { return each.first < last.edge; });
     by_edge_.insert(place, {last.edge, last.cycles});
     // A set that is better for the last entry holds it: its edge is no later.
     int sum = last.apart;

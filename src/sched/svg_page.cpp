@@ -19,7 +19,11 @@ bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u
 /// The letter at `from`: one code point, or one byte that is none.
 Letter letter_at(std::string_view text, std::size_t from) {
   const auto first = static_cast<unsigned char>(text[from]);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xF0 && first < 0xF5 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC2 && first < 0xE0 ? 2 : 0;
+  const std::size_t length = first < 0x80                    ? 1
+                             : first >= 0xF0 && first < 0xF5 ? 4
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xC2 && first < 0xE0 ? 2
+                                                             : 0;
   if (length == 0 || from + length > text.size()) return {text.substr(from, 1), 0, false, 1};
   std::uint32_t code = length == 1 ? first : first & (0xFFu >> (length + 1));
   for (std::size_t i = 1; i < length; ++i) {
@@ -27,8 +31,8 @@ Letter letter_at(std::string_view text, std::size_t from) {
     code = code << 6 | (static_cast<unsigned char>(text[from + i]) & 0x3Fu);
   }
   static constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool allowed = code >= kLeast[length] && code < 0x110000 && (code < 0xD800 || code > 0xDFFF) && code != 0xFFFE && code != 0xFFFF &&
-                       (code >= 0x20 || code == '\t');
+  const bool allowed = code >= kLeast[length] && code < 0x110000 && (code < 0xD800 || code > 0xDFFF) &&
+                       code != 0xFFFE && code != 0xFFFF && (code >= 0x20 || code == '\t');
   if (!allowed) return {text.substr(from, length), code, false, 1};
   return {text.substr(from, length), code, true, (code >= 0x1100 && code < 0x1160) || code >= 0x2E80 ? 2 : 1};
 }
@@ -107,14 +111,22 @@ std::vector<std::string> wrapped(std::string_view text, int limit) {
 std::string escaped(std::string_view text) {
   std::string out;
   for (const Letter& letter : letters(text)) {
-    if (!letter.valid) out += "?";
-    else if (letter.bytes == "&") out += "&amp;";
-    else if (letter.bytes == "<") out += "&lt;";
-    else if (letter.bytes == ">") out += "&gt;";
-    else if (letter.bytes == "\"") out += "&quot;";
-    else if (letter.bytes == "'") out += "&#39;";
-    else if (letter.bytes == "\t") out += " ";
-    else out += letter.bytes;
+    if (!letter.valid)
+      out += "?";
+    else if (letter.bytes == "&")
+      out += "&amp;";
+    else if (letter.bytes == "<")
+      out += "&lt;";
+    else if (letter.bytes == ">")
+      out += "&gt;";
+    else if (letter.bytes == "\"")
+      out += "&quot;";
+    else if (letter.bytes == "'")
+      out += "&#39;";
+    else if (letter.bytes == "\t")
+      out += " ";
+    else
+      out += letter.bytes;
   }
   return out;
 }
@@ -122,18 +134,19 @@ std::string escaped(std::string_view text) {
 void Page::open(std::string_view title) { body_.append("<g><title>").append(escaped(title)).append("</title>\n"); }
 
 void Page::rect(Tenths x, int y, Tenths width, int height, std::string_view css) {
-  body_ += "<rect" + attribute("class", css) + attribute("x", pixels(x)) + attribute("y", std::to_string(y)) + attribute("width", pixels(width)) +
-           attribute("height", std::to_string(height)) + "/>\n";
+  body_ += "<rect" + attribute("class", css) + attribute("x", pixels(x)) + attribute("y", std::to_string(y)) +
+           attribute("width", pixels(width)) + attribute("height", std::to_string(height)) + "/>\n";
 }
 
 void Page::line(Tenths x1, int y1, Tenths x2, int y2, std::string_view css) {
-  body_ += "<line" + attribute("class", css) + attribute("x1", pixels(x1)) + attribute("y1", std::to_string(y1)) + attribute("x2", pixels(x2)) +
-           attribute("y2", std::to_string(y2)) + "/>\n";
+  body_ += "<line" + attribute("class", css) + attribute("x1", pixels(x1)) + attribute("y1", std::to_string(y1)) +
+           attribute("x2", pixels(x2)) + attribute("y2", std::to_string(y2)) + "/>\n";
 }
 
 void Page::text(Tenths x, int y, std::string_view content, std::string_view css) {
   if (content.empty()) return;
-  body_ += "<text" + attribute("class", css) + attribute("x", pixels(x)) + attribute("y", std::to_string(y)) + ">" + escaped(content) + "</text>\n";
+  body_ += "<text" + attribute("class", css) + attribute("x", pixels(x)) + attribute("y", std::to_string(y)) + ">" +
+           escaped(content) + "</text>\n";
 }
 
 }  // namespace tj::sched

@@ -1,4 +1,5 @@
-// Colours by refinement, then exchanges grown from one pair of equal colour and checked edge by edge (see symmetry.hpp).
+// Colours by refinement, then exchanges grown from one pair of equal colour and checked edge by edge (see
+// symmetry.hpp).
 #include "sched/symmetry.hpp"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ struct Link {
 
 class Exchanges {
  public:
-  explicit Exchanges(const Problem& problem) : problem_(problem), links_(at(problem.size())), colour_(at(problem.size()), 0) {
+  explicit Exchanges(const Problem& problem)
+      : problem_(problem), links_(at(problem.size())), colour_(at(problem.size()), 0) {
     for (const graph::Edge& edge : problem.edges) {
       links_[at(edge.src)].push_back({true, edge.delay, edge.distance, edge.dst});
       links_[at(edge.dst)].push_back({false, edge.delay, edge.distance, edge.src});
@@ -56,9 +58,11 @@ class Exchanges {
     std::map<std::pair<int, std::vector<Use>>, int> first;
     for (int i = 0; i < problem_.size(); ++i) {
       std::vector<Use> uses;
-      for (const graph::Reservation& use : problem_.uses[at(i)]) uses.emplace_back(use.unit, use.start, use.cycles, use.count);
+      for (const graph::Reservation& use : problem_.uses[at(i)])
+        uses.emplace_back(use.unit, use.start, use.cycles, use.count);
       std::sort(uses.begin(), uses.end());
-      colour_[at(i)] = first.emplace(std::pair(problem_.length[at(i)], std::move(uses)), static_cast<int>(first.size())).first->second;
+      colour_[at(i)] = first.emplace(std::pair(problem_.length[at(i)], std::move(uses)), static_cast<int>(first.size()))
+                           .first->second;
     }
     for (std::size_t colours = first.size(), before = 0; colours != before;) {
       using Seen = std::vector<std::tuple<bool, int, int, int>>;
@@ -66,9 +70,11 @@ class Exchanges {
       std::vector<int> painted(colour_.size());
       for (int i = 0; i < problem_.size(); ++i) {
         Seen seen;
-        for (const Link& link : links_[at(i)]) seen.emplace_back(link.out, link.delay, link.distance, link.other == i ? -1 : colour_[at(link.other)]);
+        for (const Link& link : links_[at(i)])
+          seen.emplace_back(link.out, link.delay, link.distance, link.other == i ? -1 : colour_[at(link.other)]);
         std::sort(seen.begin(), seen.end());
-        painted[at(i)] = next.emplace(std::pair(colour_[at(i)], std::move(seen)), static_cast<int>(next.size())).first->second;
+        painted[at(i)] =
+            next.emplace(std::pair(colour_[at(i)], std::move(seen)), static_cast<int>(next.size())).first->second;
       }
       colour_ = std::move(painted);
       before = colours;
@@ -78,7 +84,8 @@ class Exchanges {
 
   bool linked(int node, const Link& like) const {
     const auto& list = links_[at(node)];
-    return std::any_of(list.begin(), list.end(), [&](const Link& each) { return each.other == like.other && each.label() == like.label(); });
+    return std::any_of(list.begin(), list.end(),
+                       [&](const Link& each) { return each.other == like.other && each.label() == like.label(); });
   }
 
   void swap(int a, int b) {
@@ -102,7 +109,8 @@ class Exchanges {
           continue;
         }
         const auto partner = std::find_if(links_[at(right)].begin(), links_[at(right)].end(), [&](const Link& each) {
-          return each.label() == link.label() && image_[at(each.other)] < 0 && colour_[at(each.other)] == colour_[at(link.other)] && !linked(left, each);
+          return each.label() == link.label() && image_[at(each.other)] < 0 &&
+                 colour_[at(each.other)] == colour_[at(link.other)] && !linked(left, each);
         });
         if (partner == links_[at(right)].end()) return false;
         swap(link.other, partner->other);
@@ -116,7 +124,8 @@ class Exchanges {
   /// Equal colours have equal units and lengths; what is left to check are the edges.
   bool maps_onto_itself() const {
     std::vector<std::tuple<int, int, int, int>> moved;
-    for (const auto& [src, dst, delay, distance] : edges_) moved.emplace_back(image_[at(src)], image_[at(dst)], delay, distance);
+    for (const auto& [src, dst, delay, distance] : edges_)
+      moved.emplace_back(image_[at(src)], image_[at(dst)], delay, distance);
     std::sort(moved.begin(), moved.end());
     return moved == edges_;
   }

@@ -37,13 +37,16 @@ std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
   std::ostringstream out;
   out << "graph " << title(graph) << "\n";
   out << "II " << schedule.ii << (schedule.proven_ii ? " (proven)" : " (not proven)") << ", length " << schedule.length
-      << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII " << schedule.rec_mii << "\n";
+      << (schedule.proven_length ? " (proven)" : " (not proven)") << ", ResMII " << schedule.res_mii << ", RecMII "
+      << schedule.rec_mii << "\n";
   out << "certificate: " << schedule.certificate << "\n";
-  out << "search: " << schedule.search_nodes << " nodes, " << std::fixed << std::setprecision(3) << schedule.solve_ms << " ms\n";
+  out << "search: " << schedule.search_nodes << " nodes, " << std::fixed << std::setprecision(3) << schedule.solve_ms
+      << " ms\n";
   for (const Role& role : schedule.roles) role_lines(out, graph, schedule, role);
   for (const Ring& ring : schedule.rings) {
-    out << "ring " << graph.values[at(ring.value)].name << ": " << ring.slots << (ring.slots == 1 ? " slot of " : " slots of ")
-        << graph.values[at(ring.value)].slot_bytes << " bytes, " << schedule.roles[at(ring.producer_role)].name << " ->";
+    out << "ring " << graph.values[at(ring.value)].name << ": " << ring.slots
+        << (ring.slots == 1 ? " slot of " : " slots of ") << graph.values[at(ring.value)].slot_bytes << " bytes, "
+        << schedule.roles[at(ring.producer_role)].name << " ->";
     for (const int role : ring.consumer_roles) out << " " << schedule.roles[at(role)].name;
     out << "\n";
   }
@@ -51,7 +54,8 @@ std::string to_text(const graph::Graph& graph, const Schedule& schedule) {
     out << "turns on " << graph.machine.units[at(barrier.unit)].name << ":";
     for (std::size_t r = 0; r < barrier.roles.size(); ++r) {
       out << (r == 0 ? " " : ", then ") << schedule.roles[at(barrier.roles[r])].name << " (";
-      for (std::size_t n = 0; n < barrier.nodes[r].size(); ++n) out << (n == 0 ? "" : " ") << graph.nodes[at(barrier.nodes[r][n])].name;
+      for (std::size_t n = 0; n < barrier.nodes[r].size(); ++n)
+        out << (n == 0 ? "" : " ") << graph.nodes[at(barrier.nodes[r][n])].name;
       out << ")";
     }
     out << "\n";

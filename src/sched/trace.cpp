@@ -25,9 +25,14 @@ class Events {
       for (std::size_t track = 0; track < row.tracks.size(); ++track) {
         ++thread;
         metadata("thread_name", process, thread, track == 0 ? row.name : cat(row.name, " (", track + 1, ")"));
-        list_.push_back({{"name", "thread_sort_index"}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"sort_index", thread}}}});
+        list_.push_back({{"name", "thread_sort_index"},
+                         {"ph", "M"},
+                         {"pid", process},
+                         {"tid", thread},
+                         {"args", {{"sort_index", thread}}}});
         for (const Box& box : row.tracks[track].boxes)
-          if (box.begin >= 0 && box.begin < view.window) event(box, process, thread);  // an earlier one repeats within the window
+          if (box.begin >= 0 && box.begin < view.window)
+            event(box, process, thread);  // an earlier one repeats within the window
       }
   }
 
@@ -49,7 +54,13 @@ class Events {
       arguments["instances"] = box.count;
       arguments["issued_cycles"] = box.issued - box.begin;
     }
-    list_.push_back({{"name", name}, {"ph", "X"}, {"pid", process}, {"tid", thread}, {"ts", box.begin}, {"dur", box.end - box.begin}, {"args", arguments}});
+    list_.push_back({{"name", name},
+                     {"ph", "X"},
+                     {"pid", process},
+                     {"tid", thread},
+                     {"ts", box.begin},
+                     {"dur", box.end - box.begin},
+                     {"args", arguments}});
   }
 
   const graph::Graph& graph_;
@@ -66,7 +77,11 @@ std::string to_trace(const graph::Graph& graph, const Schedule& schedule) {
   events.add(picture.unrolled, 2, "first iterations: roles");
   Json out;
   out["displayTimeUnit"] = "ns";
-  out["otherData"] = {{"graph", graph.name}, {"machine", graph.machine.name}, {"ii", schedule.ii}, {"length", schedule.length}, {"unit", "1 us = 1 cycle"}};
+  out["otherData"] = {{"graph", graph.name},
+                      {"machine", graph.machine.name},
+                      {"ii", schedule.ii},
+                      {"length", schedule.length},
+                      {"unit", "1 us = 1 cycle"}};
   out["traceEvents"] = events.take();
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,7 +1,8 @@
 // Order barriers: where the schedule itself makes roles alternate on one unit, the code may hold them to it.
 //
 // Decides whether a turn can be told by counting alone: each role's nodes form one run a step, all runs execute equally
-// often, and the k-th runs of all roles fit in one period. The first such unit gets a barrier, no other. Changes no cycle.
+// often, and the k-th runs of all roles fit in one period. The first such unit gets a barrier, no other. Changes no
+// cycle.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -18,9 +19,9 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Run {
   int role = 0;
-  std::vector<int> nodes;      ///< in issue order
-  std::vector<int> stages;     ///< relative to the smallest, in that order
-  int begin = 0, end = 0;      ///< issue of the first and last node in the earliest step, in cycles
+  std::vector<int> nodes;   ///< in issue order
+  std::vector<int> stages;  ///< relative to the smallest, in that order
+  int begin = 0, end = 0;   ///< issue of the first and last node in the earliest step, in cycles
 };
 
 // The nodes follow each other within one period that begins at the first; a node's stage counts such periods.
@@ -88,7 +89,8 @@ void find_order_barriers(const Graph& graph, Schedule& schedule) {
     std::vector<Run> runs = runs_of(schedule, users(graph, schedule, unit));
     if (runs.size() < 2) continue;
     std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-    const bool alike = std::all_of(runs.begin(), runs.end(), [&](const Run& run) { return run.stages == runs.front().stages; });
+    const bool alike =
+        std::all_of(runs.begin(), runs.end(), [&](const Run& run) { return run.stages == runs.front().stages; });
     if (!alike || runs.back().end >= runs.front().begin + schedule.ii) continue;
     OrderBarrier barrier;
     barrier.unit = unit;

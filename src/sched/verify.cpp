@@ -1,7 +1,8 @@
-// Checks a schedule against its graph alone. Shares no code with the search: own tables, own lifetimes, own register sums.
+// Checks a schedule against its graph alone. Shares no code with the search: own tables, own lifetimes, own register
+// sums.
 //
-// Decides only right or wrong. Invariant: a schedule with an empty answer is executable as its own cycles say, with every
-// role running its nodes strictly in order.
+// Decides only right or wrong. Invariant: a schedule with an empty answer is executable as its own cycles say, with
+// every role running its nodes strictly in order.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kLeastRegisters = 24;  ///< of a role that has given registers to others: 24 to 256 in steps of 8, says the PTX ISA
+constexpr int kLeastRegisters =
+    24;  ///< of a role that has given registers to others: 24 to 256 in steps of 8, says the PTX ISA
 
 class Verifier {
  public:
@@ -71,10 +73,13 @@ class Verifier {
   /// Vectors that can be indexed at all.
   bool shapes() {
     if (s_.ii < 1) report("II is ", s_.ii, ", must be at least 1");
-    if (s_.cycle.size() != g_.nodes.size()) report("cycles are given for ", s_.cycle.size(), " of ", g_.nodes.size(), " nodes");
-    if (s_.role.size() != g_.nodes.size()) report("roles are given for ", s_.role.size(), " of ", g_.nodes.size(), " nodes");
+    if (s_.cycle.size() != g_.nodes.size())
+      report("cycles are given for ", s_.cycle.size(), " of ", g_.nodes.size(), " nodes");
+    if (s_.role.size() != g_.nodes.size())
+      report("roles are given for ", s_.role.size(), " of ", g_.nodes.size(), " nodes");
     for (std::size_t i = 0; i < s_.role.size(); ++i)
-      if (s_.role[i] < 0 || s_.role[i] >= static_cast<int>(s_.roles.size())) report("node ", i, " belongs to role ", s_.role[i], ", which does not exist");
+      if (s_.role[i] < 0 || s_.role[i] >= static_cast<int>(s_.roles.size()))
+        report("node ", i, " belongs to role ", s_.role[i], ", which does not exist");
     return problems_.empty();
   }
 
@@ -88,7 +93,8 @@ class Verifier {
       }
       first = first < 0 ? cycle(i) : std::min(first, cycle(i));
       end = std::max(end, cycle(i) + std::max<std::int64_t>(1, free_load(i) ? 0 : node(i).latency));
-      if (s_.stage(i) != cycle(i) / s_.ii) report("node ", name(i), " is in stage ", s_.stage(i), ", cycle ", cycle(i), " says otherwise");
+      if (s_.stage(i) != cycle(i) / s_.ii)
+        report("node ", name(i), " is in stage ", s_.stage(i), ", cycle ", cycle(i), " says otherwise");
     }
     if (first != 0) report("the first node issues at cycle ", first, ", must be 0");
     if (end != s_.length) report("length is ", s_.length, ", the nodes end at ", end);
@@ -98,7 +104,8 @@ class Verifier {
 
   void edges() {
     for (const Edge& edge : g_.edges) {
-      if (edge.same_role && role(edge.src) != role(edge.dst)) report("edge ", name(edge.src), " -> ", name(edge.dst), " leaves its role");
+      if (edge.same_role && role(edge.src) != role(edge.dst))
+        report("edge ", name(edge.src), " -> ", name(edge.dst), " leaves its role");
       if (!loops(edge.src) || !loops(edge.dst)) continue;
       std::int64_t delay = free_load(edge.src) ? 0 : edge.delay;
       if (role(edge.src) != role(edge.dst)) delay += edge.spill_cycles;
@@ -118,21 +125,26 @@ class Verifier {
             all += std::int64_t{use.cycles} * use.count * g_.blocks_per_sm;
           }
       if (all > std::int64_t{s_.ii} * g_.machine.units[u].capacity)
-        report("unit ", g_.machine.units[u].name, " is held for ", all, " cycles an iteration by ", g_.blocks_per_sm, " blocks, II is ", s_.ii);
+        report("unit ", g_.machine.units[u].name, " is held for ", all, " cycles an iteration by ", g_.blocks_per_sm,
+               " blocks, II is ", s_.ii);
       if (const auto peak = held.peak(); peak.amount > g_.machine.units[u].capacity) {
         std::string who;
-        for (const Period::Holder& each : held.holders(peak.slot)) who += cat(who.empty() ? "" : ", ", name(each.who), " ", each.amount);
-        report("unit ", g_.machine.units[u].name, " holds ", peak.amount, " of ", g_.machine.units[u].capacity, " in slot ", peak.slot, ": ", who);
+        for (const Period::Holder& each : held.holders(peak.slot))
+          who += cat(who.empty() ? "" : ", ", name(each.who), " ", each.amount);
+        report("unit ", g_.machine.units[u].name, " holds ", peak.amount, " of ", g_.machine.units[u].capacity,
+               " in slot ", peak.slot, ": ", who);
       }
     }
   }
 
   void roles() {
     std::vector<int> seen(g_.nodes.size(), 0);
-    if (!g_.machine.shared_barriers && s_.roles.size() > 1) report("there are ", s_.roles.size(), " roles; where blocks have no barriers in shared memory, allowed is one");
+    if (!g_.machine.shared_barriers && s_.roles.size() > 1)
+      report("there are ", s_.roles.size(), " roles; where blocks have no barriers in shared memory, allowed is one");
     for (std::size_t r = 0; r < s_.roles.size(); ++r) {
       if (s_.roles[r].origin < 0 || s_.roles[r].origin >= s_.ii)
-        report("role ", s_.roles[r].name, " begins its steps at cycle ", s_.roles[r].origin, ", allowed are 0 to ", s_.ii - 1);
+        report("role ", s_.roles[r].name, " begins its steps at cycle ", s_.roles[r].origin, ", allowed are 0 to ",
+               s_.ii - 1);
       std::set<RoleKind> kinds;
       for (const int n : s_.roles[r].nodes) {
         if (n < 0 || n >= nodes()) {
@@ -140,15 +152,20 @@ class Verifier {
           continue;
         }
         ++seen[static_cast<std::size_t>(n)];
-        if (role(n) != static_cast<int>(r)) report("node ", name(n), " is listed in role ", s_.roles[r].name, " but belongs to role ", role(n));
+        if (role(n) != static_cast<int>(r))
+          report("node ", name(n), " is listed in role ", s_.roles[r].name, " but belongs to role ", role(n));
         kinds.insert(kind_of(node(n)));
         if (node(n).warps > s_.roles[r].warps)
-          report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ", node(n).warps);
+          report("role ", s_.roles[r].name, " has ", s_.roles[r].warps, " warps, node ", name(n), " needs ",
+                 node(n).warps);
       }
-      if (kinds.size() > 1 && !s_.mixed_roles) report("role ", s_.roles[r].name, " mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others");
+      if (kinds.size() > 1 && !s_.mixed_roles)
+        report("role ", s_.roles[r].name,
+               " mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others");
     }
     for (int i = 0; i < nodes(); ++i)
-      if (seen[static_cast<std::size_t>(i)] != 1) report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");
+      if (seen[static_cast<std::size_t>(i)] != 1)
+        report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");
   }
 
   /// A role issues in list order, step after step: that must be the order of the cycles, and satisfy its own edges.
@@ -160,7 +177,9 @@ class Verifier {
         const int n = list(r)[p];
         place[n] = p;
         if (!loops(n)) continue;
-        if (within(n) < last) report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(n), " out of the order of its cycles");
+        if (within(n) < last)
+          report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(n),
+                 " out of the order of its cycles");
         last = within(n);
       }
       for (const Edge& edge : g_.edges) {
@@ -169,12 +188,14 @@ class Verifier {
         if (!same_scope) continue;
         const std::int64_t steps = both ? step_of(edge.dst) + edge.distance - step_of(edge.src) : 0;
         if (steps < 0 || (steps == 0 && place[edge.src] > place[edge.dst]))
-          report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(edge.dst), " before ", name(edge.src), ", on which it depends");
+          report("role ", s_.roles[static_cast<std::size_t>(r)].name, " issues ", name(edge.dst), " before ",
+                 name(edge.src), ", on which it depends");
       }
     }
   }
 
-  /// All threads are launched with the same count; machines that move registers move them from role to role in whole steps.
+  /// All threads are launched with the same count; machines that move registers move them from role to role in whole
+  /// steps.
   void registers() {
     const graph::Machine& m = g_.machine;
     std::int64_t all = 0, total = 0;
@@ -189,19 +210,22 @@ class Verifier {
       const Role& each = s_.roles[r];
       total += groups[r] * (each.registers == 0 ? launched : each.registers);
       if (each.registers == 0) continue;
-      if (!m.register_roles) report("role ", each.name, " has ", each.registers, " registers, but the machine cannot move any; must be 0");
+      if (!m.register_roles)
+        report("role ", each.name, " has ", each.registers, " registers, but the machine cannot move any; must be 0");
       if (each.registers < kLeastRegisters || each.registers > m.max_registers_per_thread || each.registers % step != 0)
-        report("role ", each.name, " has ", each.registers, " registers; allowed are multiples of ", step, " from ", kLeastRegisters, " to ",
-               m.max_registers_per_thread);
+        report("role ", each.name, " has ", each.registers, " registers; allowed are multiples of ", step, " from ",
+               kLeastRegisters, " to ", m.max_registers_per_thread);
     }
     for (int i = 0; i < nodes(); ++i)
       if (const int has = s_.roles[static_cast<std::size_t>(role(i))].registers; has != 0 && node(i).registers > has)
         report("node ", name(i), " needs ", node(i).registers, " registers, its role has ", has);
     if (total > launched * all)
-      report("roles take ", total * threads, " registers of ", launched * all * threads, ": the block starts with ", launched, " a thread");
+      report("roles take ", total * threads, " registers of ", launched * all * threads, ": the block starts with ",
+             launched, " a thread");
   }
 
-  /// End of the node of role r that issues last before cycle `at` (absolute), or `at` itself when that node is still busy.
+  /// End of the node of role r that issues last before cycle `at` (absolute), or `at` itself when that node is still
+  /// busy.
   std::int64_t idle_from(int r, int waiting, std::int64_t at) const {
     std::int64_t latest = at - s_.ii, end = latest;
     const auto& order = list(r);
@@ -230,18 +254,21 @@ class Verifier {
       while (cycle(edge.src) + instance * s_.ii < cycle(reader)) ++instance;
       while (cycle(edge.src) + (instance - 1) * s_.ii >= cycle(reader)) --instance;
       if (edge.src == reader) instance = 0;
-      const std::int64_t looks = idle_from(role(reader), edge.dst, cycle(edge.dst) + (instance + edge.distance) * s_.ii);
+      const std::int64_t looks =
+          idle_from(role(reader), edge.dst, cycle(edge.dst) + (instance + edge.distance) * s_.ii);
       if (earliest < 0 || looks < earliest) earliest = looks;
     }
     return std::max(cycle(reader) + node(reader).latency, earliest);
   }
 
-  /// From when its role knows that a bulk store has read a slot that is not the ring's only one: it looks after its next store.
+  /// From when its role knows that a bulk store has read a slot that is not the ring's only one: it looks after its
+  /// next store.
   std::int64_t known_stored(int reader) const {
     std::int64_t next = cycle(reader) + s_.ii;
     for (const int other : list(role(reader)))
       if (other != reader && loops(other) && node(other).async == Async::store)
-        for (std::int64_t at = cycle(other) - (cycle(other) - cycle(reader)) / s_.ii * s_.ii - s_.ii; at < next; at += s_.ii)
+        for (std::int64_t at = cycle(other) - (cycle(other) - cycle(reader)) / s_.ii * s_.ii - s_.ii; at < next;
+             at += s_.ii)
           if (at > cycle(reader)) next = at;
     return std::max(cycle(reader) + node(reader).latency, next + node(reader).cycles);
   }
@@ -250,13 +277,16 @@ class Verifier {
     std::map<int, int> ring_of;
     for (std::size_t k = 0; k < s_.rings.size(); ++k) {
       const int value = s_.rings[k].value;
-      if (value < 0 || value >= static_cast<int>(g_.values.size())) return report("ring ", k, " holds value ", value, ", which does not exist");
-      if (!ring_of.emplace(value, static_cast<int>(k)).second) report("value ", g_.values[static_cast<std::size_t>(value)].name, " has two rings");
+      if (value < 0 || value >= static_cast<int>(g_.values.size()))
+        return report("ring ", k, " holds value ", value, ", which does not exist");
+      if (!ring_of.emplace(value, static_cast<int>(k)).second)
+        report("value ", g_.values[static_cast<std::size_t>(value)].name, " has two rings");
     }
     std::int64_t bytes = 0;
     for (int v = 0; v < static_cast<int>(g_.values.size()); ++v) bytes += one_ring(v, ring_of);
     const auto smem = g_.machine.memory_bytes.find("SMEM");
-    if (smem != g_.machine.memory_bytes.end() && bytes > smem->second) report("rings take ", bytes, " bytes of SMEM, there are ", smem->second);
+    if (smem != g_.machine.memory_bytes.end() && bytes > smem->second)
+      report("rings take ", bytes, " bytes of SMEM, there are ", smem->second);
   }
 
   std::int64_t one_ring(int v, const std::map<int, int>& ring_of) {
@@ -286,11 +316,14 @@ class Verifier {
       return 0;
     }
     const Ring& ring = s_.rings[static_cast<std::size_t>(found->second)];
-    if (ring.producer_role != producer) report("ring ", value.name, " is filled by role ", ring.producer_role, ", must be ", producer);
-    if (std::set<int>(ring.consumer_roles.begin(), ring.consumer_roles.end()) != readers || ring.consumer_roles.size() != readers.size())
+    if (ring.producer_role != producer)
+      report("ring ", value.name, " is filled by role ", ring.producer_role, ", must be ", producer);
+    if (std::set<int>(ring.consumer_roles.begin(), ring.consumer_roles.end()) != readers ||
+        ring.consumer_roles.size() != readers.size())
       report("ring ", value.name, " names other consumers than its readers");
     const int least = value.min_slots, most = value.scope == Scope::iteration ? value.max_slots : value.min_slots;
-    if (ring.slots < least || ring.slots > most) report("ring ", value.name, " has ", ring.slots, " slots, allowed are ", least, " to ", most);
+    if (ring.slots < least || ring.slots > most)
+      report("ring ", value.name, " has ", ring.slots, " slots, allowed are ", least, " to ", most);
     if (value.scope == Scope::iteration && std::int64_t{ring.slots} * s_.ii < lifetime)
       report("ring ", value.name, " has ", ring.slots, " slots for a lifetime of ", lifetime, " cycles at II ", s_.ii);
     return ring.slots * ((value.space == graph::Space::tensor ? 0 : value.slot_bytes) + 16);
@@ -299,8 +332,8 @@ class Verifier {
   /// Turns must be the schedule's own order: replayed over a few periods, k-th runs come in the order of the barrier.
   void turns() {
     for (const OrderBarrier& barrier : s_.order_barriers) {
-      if (barrier.unit < 0 || barrier.unit >= static_cast<int>(g_.machine.units.size()) || barrier.roles.size() != barrier.nodes.size() ||
-          barrier.roles.size() < 2) {
+      if (barrier.unit < 0 || barrier.unit >= static_cast<int>(g_.machine.units.size()) ||
+          barrier.roles.size() != barrier.nodes.size() || barrier.roles.size() < 2) {
         report("an order barrier names no unit, or has unequal lists");
         continue;
       }
@@ -317,18 +350,22 @@ class Verifier {
       depth.emplace_back();
       std::int64_t last = -1;
       for (const int n : barrier.nodes[k]) {
-        if (n < 0 || n >= nodes() || !loops(n) || role(n) != barrier.roles[k] || node(n).async != Async::matrix || !listed.insert(n).second)
-          return report("order barrier of ", unit, " lists a node that is not an asynchronous node of its role, or twice");
+        if (n < 0 || n >= nodes() || !loops(n) || role(n) != barrier.roles[k] || node(n).async != Async::matrix ||
+            !listed.insert(n).second)
+          return report("order barrier of ", unit,
+                        " lists a node that is not an asynchronous node of its role, or twice");
         if (within(n) < last) report("order barrier of ", unit, ": ", name(n), " is out of issue order");
         last = within(n);
         depth.back().push_back(step_of(n));
       }
       const std::int64_t least = *std::min_element(depth.back().begin(), depth.back().end());
       for (auto& each : depth.back()) each -= least;
-      if (depth.back() != depth.front()) report("order barrier of ", unit, ": the roles' runs do not execute equally often");
+      if (depth.back() != depth.front())
+        report("order barrier of ", unit, ": the roles' runs do not execute equally often");
       begin.push_back(least * s_.ii + begin_of(barrier.roles[k]) + within(barrier.nodes[k].front()));
       end.push_back(least * s_.ii + begin_of(barrier.roles[k]) + last);
-      if (k > 0 && begin[k] <= end[k - 1]) report("order barrier of ", unit, ": the runs of two roles overlap or are out of order");
+      if (k > 0 && begin[k] <= end[k - 1])
+        report("order barrier of ", unit, ": the runs of two roles overlap or are out of order");
     }
     if (begin.front() + s_.ii <= end.back()) report("order barrier of ", unit, ": the runs take more than one period");
     for (int i = 0; i < nodes(); ++i) {
@@ -345,6 +382,8 @@ class Verifier {
 
 }  // namespace
 
-std::vector<std::string> verify(const Graph& graph, const Schedule& schedule) { return Verifier(graph, schedule).run(); }
+std::vector<std::string> verify(const Graph& graph, const Schedule& schedule) {
+  return Verifier(graph, schedule).run();
+}
 
 }  // namespace tj::sched

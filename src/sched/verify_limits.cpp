@@ -21,7 +21,8 @@ using support::cat;
 
 class Limits {
  public:
-  Limits(const Graph& graph, const Schedule& schedule, std::vector<std::string>& problems) : g_(graph), s_(schedule), problems_(problems) {}
+  Limits(const Graph& graph, const Schedule& schedule, std::vector<std::string>& problems)
+      : g_(graph), s_(schedule), problems_(problems) {}
 
   void run() {
     warps();
@@ -51,7 +52,8 @@ class Limits {
   /// "a 2, b 1": who makes up the peak.
   std::string who(const Period& period, std::int64_t slot) const {
     std::string text;
-    for (const Period::Holder& each : period.holders(slot)) text += cat(text.empty() ? "" : ", ", node(each.who).name, " ", each.amount);
+    for (const Period::Holder& each : period.holders(slot))
+      text += cat(text.empty() ? "" : ", ", node(each.who).name, " ", each.amount);
     return text;
   }
 
@@ -62,7 +64,8 @@ class Limits {
       for (int i = 0; i < nodes(); ++i)
         if (loops(i) && role(i) == r) busy.hold(i, cycle(i), node(i).warp_cycles, 1);
       if (const auto peak = busy.peak(); peak.amount > 1)
-        report("role ", role_name(r), " has its warps in ", peak.amount, " nodes at once in slot ", peak.slot, ": ", who(busy, peak.slot));
+        report("role ", role_name(r), " has its warps in ", peak.amount, " nodes at once in slot ", peak.slot, ": ",
+               who(busy, peak.slot));
     }
   }
 
@@ -75,12 +78,14 @@ class Limits {
         if (!loops(i) || role(i) != r || kind_of(node(i)) != RoleKind::compute) continue;
         if (first < 0) first = i;
         if (node(i).copy != node(first).copy)
-          report("role ", role_name(r), " runs ", node(first).name, ", of copy ", node(first).copy, ", and ", node(i).name, ", of copy ", node(i).copy, ", which must be apart");
+          report("role ", role_name(r), " runs ", node(first).name, ", of copy ", node(first).copy, ", and ",
+                 node(i).name, ", of copy ", node(i).copy, ", which must be apart");
       }
     }
   }
 
-  /// A body with a context is written for the warps of its role, unless roles are mixed: then fewer of a role's warps may run it.
+  /// A body with a context is written for the warps of its role, unless roles are mixed: then fewer of a role's warps
+  /// may run it.
   void bodies() {
     if (s_.mixed_roles) return;
     for (int r = 0; r < roles(); ++r) {
@@ -89,7 +94,8 @@ class Limits {
         if (role(i) != r || node(i).context.empty()) continue;
         if (first < 0) first = i;
         if (node(i).warps != node(first).warps)
-          report("role ", role_name(r), " runs ", node(first).name, ", written for ", node(first).warps, " warps, and ", node(i).name, ", written for ", node(i).warps);
+          report("role ", role_name(r), " runs ", node(first).name, ", written for ", node(first).warps, " warps, and ",
+                 node(i).name, ", written for ", node(i).warps);
       }
     }
   }
@@ -100,17 +106,24 @@ class Limits {
     std::vector<bool> inside(g_.values.size(), false), outside(g_.values.size(), false);
     for (const Edge& edge : g_.edges)
       if (edge.value >= 0)
-        (loops(edge.src) && loops(edge.dst) && role(edge.src) == role(edge.dst) ? inside : outside)[static_cast<std::size_t>(edge.value)] = true;
+        (loops(edge.src) && loops(edge.dst) && role(edge.src) == role(edge.dst)
+             ? inside
+             : outside)[static_cast<std::size_t>(edge.value)] = true;
     for (std::size_t v = 0; v < inside.size(); ++v)
-      if (inside[v] && !outside[v]) report("value ", g_.values[v].name, " is read in the role that writes it alone; another role must read it, too");
+      if (inside[v] && !outside[v])
+        report("value ", g_.values[v].name,
+               " is read in the role that writes it alone; another role must read it, too");
   }
 
-  /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it. What a
-  /// node hands to its own next instance gives way when that one issues; later instances of its own find nothing of it.
+  /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it.
+  /// What a node hands to its own next instance gives way when that one issues; later instances of its own find nothing
+  /// of it.
   std::vector<std::int64_t> lifetimes() const {
     std::vector<std::int64_t> result(g_.nodes.size(), 0);
     std::vector<bool> read(g_.nodes.size(), false);
-    const auto busy_for = [&](int i) { return std::max<std::int64_t>(1, counts_as_free(g_, s_, i) ? 0 : node(i).latency); };
+    const auto busy_for = [&](int i) {
+      return std::max<std::int64_t>(1, counts_as_free(g_, s_, i) ? 0 : node(i).latency);
+    };
     std::vector<std::int64_t> own(g_.nodes.size(), -1);
     for (const Edge& edge : g_.edges) {
       if (!loops(edge.src) || !loops(edge.dst)) continue;
@@ -133,10 +146,12 @@ class Limits {
       Period held(s_.ii);
       for (int i = 0; i < nodes(); ++i) {
         const auto found = node(i).memory_bytes.find(space);
-        if (loops(i) && found != node(i).memory_bytes.end()) held.hold(i, cycle(i), held_for_[static_cast<std::size_t>(i)], found->second);
+        if (loops(i) && found != node(i).memory_bytes.end())
+          held.hold(i, cycle(i), held_for_[static_cast<std::size_t>(i)], found->second);
       }
       if (const auto peak = held.peak(); peak.amount > capacity)
-        report("memory ", space, " holds ", peak.amount, " bytes of ", capacity, " in slot ", peak.slot, ": ", who(held, peak.slot));
+        report("memory ", space, " holds ", peak.amount, " bytes of ", capacity, " in slot ", peak.slot, ": ",
+               who(held, peak.slot));
     }
   }
 
@@ -145,18 +160,23 @@ class Limits {
     const Machine& machine = g_.machine;
     std::int64_t groups = 0;
     for (const Role& each : s_.roles) groups += (each.warps + machine.warps_per_group - 1) / machine.warps_per_group;
-    const std::int64_t step = std::max(1, machine.register_step), threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
-    const std::int64_t share = std::min<std::int64_t>(machine.max_registers_per_thread, machine.registers / (threads * std::max<std::int64_t>(1, groups)));
+    const std::int64_t step = std::max(1, machine.register_step),
+                       threads = std::int64_t{machine.warps_per_group} * machine.warp_size;
+    const std::int64_t share = std::min<std::int64_t>(
+        machine.max_registers_per_thread, machine.registers / (threads * std::max<std::int64_t>(1, groups)));
     for (int r = 0; r < roles(); ++r) {
       Period live(s_.ii);
       for (int i = 0; i < nodes(); ++i)
         if (loops(i) && role(i) == r) live.hold(i, cycle(i), held_for_[static_cast<std::size_t>(i)], node(i).registers);
       const auto peak = live.peak();
-      const std::int64_t has = machine.register_roles ? s_.roles[static_cast<std::size_t>(r)].registers : share / step * step;
+      const std::int64_t has =
+          machine.register_roles ? s_.roles[static_cast<std::size_t>(r)].registers : share / step * step;
       for (int i = 0; i < nodes() && !machine.register_roles; ++i)
-        if (role(i) == r && node(i).registers > has) report("node ", node(i).name, " needs ", node(i).registers, " registers, its role has ", has);
+        if (role(i) == r && node(i).registers > has)
+          report("node ", node(i).name, " needs ", node(i).registers, " registers, its role has ", has);
       if (peak.amount > has)
-        report("role ", role_name(r), " holds ", peak.amount, " registers a thread in slot ", peak.slot, ", it has ", has, ": ", who(live, peak.slot));
+        report("role ", role_name(r), " holds ", peak.amount, " registers a thread in slot ", peak.slot, ", it has ",
+               has, ": ", who(live, peak.slot));
     }
   }
 
@@ -170,8 +190,8 @@ class Limits {
         if (o == v || !loops(o) || role(o) != role(v)) continue;
         const std::int64_t since = (((cycle(v) - cycle(o)) % s_.ii) + s_.ii) % s_.ii;  // the issue of o that came last
         if (since < node(o).cycles)
-          report("node ", node(v).name, " waits in role ", role_name(role(v)), " while ", node(o).name, " issues: ", since, " cycles before, it takes ",
-                 node(o).cycles);
+          report("node ", node(v).name, " waits in role ", role_name(role(v)), " while ", node(o).name,
+                 " issues: ", since, " cycles before, it takes ", node(o).cycles);
       }
   }
 
@@ -191,6 +211,8 @@ bool counts_as_free(const Graph& graph, const Schedule& schedule, int node) {
   });
 }
 
-void verify_limits(const Graph& graph, const Schedule& schedule, std::vector<std::string>& problems) { Limits(graph, schedule, problems).run(); }
+void verify_limits(const Graph& graph, const Schedule& schedule, std::vector<std::string>& problems) {
+  Limits(graph, schedule, problems).run();
+}
 
 }  // namespace tj::sched

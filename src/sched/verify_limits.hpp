@@ -14,7 +14,8 @@ namespace tj::sched {
 bool counts_as_free(const graph::Graph& graph, const Schedule& schedule, int node);
 
 /// Adds one line a violation. The schedule's vectors must be well formed. The warps of a role, and copies
-/// that are apart, are asked of every schedule; memory, live registers and blocking waits of those that come from the joint search.
+/// that are apart, are asked of every schedule; memory, live registers and blocking waits of those that come from the
+/// joint search.
 void verify_limits(const graph::Graph& graph, const Schedule& schedule, std::vector<std::string>& problems);
 
 }  // namespace tj::sched

@@ -54,7 +54,8 @@ class Period {
   std::vector<Holder> holders(std::int64_t slot) const {
     std::vector<Holder> result;
     for (const Interval& each : intervals_)
-      for (std::int64_t since = (slot - each.slot + ii_) % ii_; since < each.cycles && result.size() < kMaxHolders; since += ii_)
+      for (std::int64_t since = (slot - each.slot + ii_) % ii_; since < each.cycles && result.size() < kMaxHolders;
+           since += ii_)
         result.push_back({each.who, each.amount});
     return result;
   }

@@ -28,7 +28,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   bool write(std::string_view bytes);
-  /// Sets last access and modification to now, in full clock resolution. Some file systems refuse: then they keep what the system gave.
+  /// Sets last access and modification to now, in full clock resolution. Some file systems refuse: then they keep what
+  /// the system gave.
   void stamp();
   bool commit();
 

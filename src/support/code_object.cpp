@@ -39,7 +39,8 @@ std::string_view metadata_in(std::string_view notes) {
   Elf64_Nhdr note;
   for (std::uint64_t at = 0; read_at(notes, at, note);) {
     const std::uint64_t name = at + sizeof(note), text = name + aligned(note.n_namesz);
-    if (note.n_type == kNoteType && part_of(notes, name, note.n_namesz) == kNoteOwner) return part_of(notes, text, note.n_descsz);
+    if (note.n_type == kNoteType && part_of(notes, name, note.n_namesz) == kNoteOwner)
+      return part_of(notes, text, note.n_descsz);
     at = text + aligned(note.n_descsz);
   }
   return {};
@@ -116,7 +117,8 @@ void read_target(const std::string& target, CodeObject& object) {
 
 bool is_amd(const Elf64_Ehdr& header) {
   constexpr Elf64_Half kMachine = 224;  // EM_AMDGPU
-  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kMachine;
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+         header.e_machine == kMachine;
 }
 
 }  // namespace
@@ -127,7 +129,8 @@ std::optional<CodeObject> read_code_object(std::string_view bytes, std::string* 
     return std::nullopt;
   };
   Elf64_Ehdr header;
-  if (!read_at(bytes, 0, header) || !is_amd(header)) return refuse(cat("it is no ELF file for AMD GPUs (", bytes.size(), " bytes)"));
+  if (!read_at(bytes, 0, header) || !is_amd(header))
+    return refuse(cat("it is no ELF file for AMD GPUs (", bytes.size(), " bytes)"));
   if (header.e_shentsize != sizeof(Elf64_Shdr)) return refuse("its section headers are of another size");
   const std::string_view metadata = find_metadata(bytes, header);
   if (metadata.empty()) return refuse("it has no metadata note");

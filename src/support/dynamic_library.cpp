@@ -48,7 +48,8 @@ std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std
 
 std::shared_ptr<DynamicLibrary> DynamicLibrary::loaded(const std::vector<std::string>& names) {
   for (const std::string& name : names)
-    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
+    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD))
+      return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
   return nullptr;
 }
 

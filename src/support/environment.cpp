@@ -35,7 +35,9 @@ constexpr double kMostSeconds = 1e6;  // about eleven days: what clocks count in
 /// What the system would cut at a NUL, or a shell should have replaced, is no path that was meant.
 const std::string& checked_path(const std::string& name, const std::string& path) {
   if (path.find('\0') != std::string::npos) refuse(name, path, "a path without a NUL character");
-  if (path.front() == '~') refuse(name, path, "a whole path: '~' is replaced by shells only, and not within quotes (./~ is a folder of that name)");
+  if (path.front() == '~')
+    refuse(name, path,
+           "a whole path: '~' is replaced by shells only, and not within quotes (./~ is a folder of that name)");
   return path;
 }
 
@@ -67,7 +69,8 @@ std::string home_directory() {
 }
 
 std::string resolve_cache_dir(const Options& options) {
-  if (options.cache_dir) return options.cache_dir->empty() ? std::string() : absolute("Options::cache_dir", *options.cache_dir);
+  if (options.cache_dir)
+    return options.cache_dir->empty() ? std::string() : absolute("Options::cache_dir", *options.cache_dir);
   if (const auto given = environment_variable("TJ_CACHE_DIR")) return absolute("TJ_CACHE_DIR", *given);
   // The XDG base directory specification: a relative value is to be ignored.
   if (const auto xdg = environment_variable("XDG_CACHE_HOME"); xdg && xdg->front() == '/') {
@@ -98,10 +101,17 @@ std::uint64_t parse_size(const std::string& name, const std::string& text) {
   int shift = 0;
   if (digits < text.size()) {
     switch (std::toupper(static_cast<unsigned char>(text[digits]))) {
-      case 'K': shift = 10; break;
-      case 'M': shift = 20; break;
-      case 'G': shift = 30; break;
-      default: refuse(name, text, allowed);
+      case 'K':
+        shift = 10;
+        break;
+      case 'M':
+        shift = 20;
+        break;
+      case 'G':
+        shift = 30;
+        break;
+      default:
+        refuse(name, text, allowed);
     }
   }
   if (value > (std::numeric_limits<std::uint64_t>::max() >> shift)) refuse(name, text, allowed);
@@ -120,7 +130,8 @@ LogLevel parse_log_level(const std::string& name, const std::string& text) {
 }
 
 LogLevel checked_log_level(LogLevel level) {
-  if (level < LogLevel::trace || level > LogLevel::off) refuse("Options::log_level", cat(static_cast<int>(level)), "LogLevel::trace (0) to LogLevel::off (5)");
+  if (level < LogLevel::trace || level > LogLevel::off)
+    refuse("Options::log_level", cat(static_cast<int>(level)), "LogLevel::trace (0) to LogLevel::off (5)");
   return level;
 }
 
@@ -161,8 +172,10 @@ double resolve_seconds(const std::optional<double>& option, const char* field, c
 
 ModelSettings resolve_model(const Options& options) {
   ModelSettings model;
-  if (options.model_seed) model.seed = *options.model_seed;
-  else if (const auto seed = environment_variable("TJ_MODEL_SEED")) model.seed = parse_seed("TJ_MODEL_SEED", *seed);
+  if (options.model_seed)
+    model.seed = *options.model_seed;
+  else if (const auto seed = environment_variable("TJ_MODEL_SEED"))
+    model.seed = parse_seed("TJ_MODEL_SEED", *seed);
   const auto sites = [](const std::optional<std::string>& option, const char* field, const char* variable) {
     if (option) return option->empty() ? std::vector<SiteName>() : parse_sites(field, *option);
     const auto text = environment_variable(variable);
@@ -180,7 +193,9 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   std::vector<std::string> all;
   for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string text = *variable;
-    const auto is_changed = [&](const auto& change) { return text.compare(0, change.first.size() + 1, change.first + "=") == 0; };
+    const auto is_changed = [&](const auto& change) {
+      return text.compare(0, change.first.size() + 1, change.first + "=") == 0;
+    };
     if (std::none_of(changes.begin(), changes.end(), is_changed)) all.push_back(text);
   }
   for (const auto& [name, value] : changes)
@@ -228,8 +243,10 @@ Settings resolve_settings(const Options& options) {
   } else if (const auto choice = environment_variable("TJ_HIP_COMPILER")) {
     settings.hip_compiler = checked_hip_compiler("TJ_HIP_COMPILER", *choice);
   }
-  settings.wait_limit_s = resolve_seconds(options.wait_limit_s, "Options::wait_limit_s", "TJ_WAIT_LIMIT", kDefaultWaitSeconds);
-  settings.compile_limit_s = resolve_seconds(options.compile_limit_s, "Options::compile_limit_s", "TJ_COMPILE_LIMIT", kDefaultCompileSeconds);
+  settings.wait_limit_s =
+      resolve_seconds(options.wait_limit_s, "Options::wait_limit_s", "TJ_WAIT_LIMIT", kDefaultWaitSeconds);
+  settings.compile_limit_s =
+      resolve_seconds(options.compile_limit_s, "Options::compile_limit_s", "TJ_COMPILE_LIMIT", kDefaultCompileSeconds);
   settings.model = resolve_model(options);
   return settings;
 }

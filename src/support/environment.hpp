@@ -25,8 +25,8 @@ struct ModelSettings {
 struct Settings {
   std::string cache_dir;  ///< absolute; empty when there is no place for one (memory only)
   std::uint64_t cache_max_size_bytes = 0;
-  std::string target;     ///< empty: by device
-  std::string dump_dir;   ///< empty: no dumps
+  std::string target;    ///< empty: by device
+  std::string dump_dir;  ///< empty: no dumps
   LogLevel log_level = LogLevel::warn;
   std::string hip_compiler = "auto";
   bool use_disk_cache = true;
@@ -42,7 +42,8 @@ Settings resolve_settings(const Options& options);
 /// A variable that is set and not empty.
 std::optional<std::string> environment_variable(const char* name);
 
-/// "NAME=value" of this process, as a program that it starts would see them, with these set, or taken away where the value is empty.
+/// "NAME=value" of this process, as a program that it starts would see them, with these set, or taken away where the
+/// value is empty.
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& changes);
 
 }  // namespace tj::support

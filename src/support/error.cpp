@@ -1,6 +1,7 @@
 // tj::Error and the names of stages and codes.
 //
-// Decides the wording of what(), and that a message is one line. Invariant: every enumerator has a name, and a value outside the enum does not crash.
+// Decides the wording of what(), and that a message is one line. Invariant: every enumerator has a name, and a value
+// outside the enum does not crash.
 #include <tilejit/error.hpp>
 
 #include <utility>
@@ -34,33 +35,54 @@ const char* Error::what() const noexcept { return what_.c_str(); }
 
 const char* to_string(Stage stage) noexcept {
   switch (stage) {
-    case Stage::argument: return "argument";
-    case Stage::target: return "target";
-    case Stage::graph: return "graph";
-    case Stage::schedule: return "schedule";
-    case Stage::codegen: return "codegen";
-    case Stage::compile: return "compile";
-    case Stage::cache: return "cache";
-    case Stage::load: return "load";
-    case Stage::launch: return "launch";
-    case Stage::model: return "model";
+    case Stage::argument:
+      return "argument";
+    case Stage::target:
+      return "target";
+    case Stage::graph:
+      return "graph";
+    case Stage::schedule:
+      return "schedule";
+    case Stage::codegen:
+      return "codegen";
+    case Stage::compile:
+      return "compile";
+    case Stage::cache:
+      return "cache";
+    case Stage::load:
+      return "load";
+    case Stage::launch:
+      return "launch";
+    case Stage::model:
+      return "model";
   }
   return "unknown";
 }
 
 const char* to_string(Code code) noexcept {
   switch (code) {
-    case Code::invalid_argument: return "invalid_argument";
-    case Code::unsupported: return "unsupported";
-    case Code::not_found: return "not_found";
-    case Code::out_of_memory: return "out_of_memory";
-    case Code::compile_failed: return "compile_failed";
-    case Code::driver_error: return "driver_error";
-    case Code::deadlock: return "deadlock";
-    case Code::cold_in_capture: return "cold_in_capture";
-    case Code::io: return "io";
-    case Code::model_fault: return "model_fault";
-    case Code::internal: return "internal";
+    case Code::invalid_argument:
+      return "invalid_argument";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::not_found:
+      return "not_found";
+    case Code::out_of_memory:
+      return "out_of_memory";
+    case Code::compile_failed:
+      return "compile_failed";
+    case Code::driver_error:
+      return "driver_error";
+    case Code::deadlock:
+      return "deadlock";
+    case Code::cold_in_capture:
+      return "cold_in_capture";
+    case Code::io:
+      return "io";
+    case Code::model_fault:
+      return "model_fault";
+    case Code::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -1,4 +1,5 @@
-// See fork_safe.hpp. Futexes keep no record of who waits in the process's memory, so that a child has none of waiters that are gone.
+// See fork_safe.hpp. Futexes keep no record of who waits in the process's memory, so that a child has none of waiters
+// that are gone.
 #include "support/fork_safe.hpp"
 
 #include <linux/futex.h>
@@ -17,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 using Word = std::atomic<std::uint32_t>;
 static_assert(sizeof(Word) == sizeof(std::uint32_t) && Word::is_always_lock_free);
 
-// Somebody in a short section may wait for what the forking thread holds, against the rule; a fork that hangs helps nobody.
+// Somebody in a short section may wait for what the forking thread holds, against the rule; a fork that hangs helps
+// nobody.
 constexpr std::chrono::seconds kLongestFork{10};
 
 void wait_on(Word& word, std::uint32_t seen, std::chrono::nanoseconds most) noexcept {
@@ -29,10 +31,12 @@ void wait_on(Word& word, std::uint32_t seen, std::chrono::nanoseconds most) noex
   ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, &time, nullptr, 0);
 }
 
-void wake(Word& word, int how_many) noexcept { ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, how_many, nullptr, nullptr, 0); }
+void wake(Word& word, int how_many) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, how_many, nullptr, nullptr, 0);
+}
 
-constinit Word inside{0};      ///< threads in short sections
-constinit Word forks{0};       ///< that wait for them, or are under way
+constinit Word inside{0};  ///< threads in short sections
+constinit Word forks{0};   ///< that wait for them, or are under way
 constinit Word generation{1};
 thread_local constinit int depth = 0;  ///< short sections that this thread is in
 
@@ -41,10 +45,12 @@ constinit std::array<std::atomic<void (*)()>, kMostActions> actions{};
 
 void before_fork() {
   forks.fetch_add(1);
-  // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might never end.
+  // Inside a section of its own this thread runs foreign code, which forks to start a program: waiting for others might
+  // never end.
   if (depth > 0) return;
   const auto end = Clock::now() + kLongestFork;
-  for (std::uint32_t count = inside.load(); count != 0 && Clock::now() < end; count = inside.load()) wait_on(inside, count, end - Clock::now());
+  for (std::uint32_t count = inside.load(); count != 0 && Clock::now() < end; count = inside.load())
+    wait_on(inside, count, end - Clock::now());
 }
 
 void after_fork_in_parent() {
@@ -89,13 +95,15 @@ void in_forked_children(void (*action)()) noexcept {
   }
 }
 
-// ---- Turn: a futex with the taker's generation ---------------------------------------------------------------------------
+// ---- Turn: a futex with the taker's generation
+// ---------------------------------------------------------------------------
 
 bool Turn::take(std::uint32_t mark) noexcept {
   const std::uint32_t own = process_generation() << 1;
   std::uint32_t seen = word_.load(std::memory_order_relaxed);
   while ((seen | 1u) != (own | 1u))  // free, or a turn of a thread that stayed in the parent
-    if (word_.compare_exchange_weak(seen, own | mark, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+    if (word_.compare_exchange_weak(seen, own | mark, std::memory_order_acquire, std::memory_order_relaxed))
+      return true;
   return false;
 }
 
@@ -107,7 +115,8 @@ bool Turn::try_lock_for(std::chrono::nanoseconds most) noexcept {
   for (;;) {
     // Marked, so that who has the turn wakes somebody; who waited leaves the mark, since others may wait too.
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
-    if (seen != 0 && (seen & 1u) == 0 && !word_.compare_exchange_weak(seen, seen | 1u, std::memory_order_relaxed)) continue;
+    if (seen != 0 && (seen & 1u) == 0 && !word_.compare_exchange_weak(seen, seen | 1u, std::memory_order_relaxed))
+      continue;
     if (seen != 0) wait_on(word_, seen | 1u, end - Clock::now());
     if (take(1)) return true;
     if (Clock::now() >= end) return false;

@@ -1,8 +1,9 @@
 // Locks that a forked child can rely on, and what a child does first.
 //
-// Decides how fork() goes with threads at work. A fork waits for threads in short sections (Mutex, NoFork) and leaves long work (Turn) as it
-// is: what a thread of the parent was at, the child may begin anew. Does not serve children of vfork() and clone(): those start a program.
-// Invariant: in a child no lock is held by a thread that is not there, and what a Mutex guards is whole.
+// Decides how fork() goes with threads at work. A fork waits for threads in short sections (Mutex, NoFork) and leaves
+// long work (Turn) as it is: what a thread of the parent was at, the child may begin anew. Does not serve children of
+// vfork() and clone(): those start a program. Invariant: in a child no lock is held by a thread that is not there, and
+// what a Mutex guards is whole.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,9 @@
 
 namespace tj::support {
 
-/// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, nobody else is waited for, and
-/// nothing of the caller's (a log sink, say) is called, since it may need a lock that the forking thread holds.
+/// While one lives, a fork() by another thread waits. Sections are short: nothing is compiled in them, nobody else is
+/// waited for, and nothing of the caller's (a log sink, say) is called, since it may need a lock that the forking
+/// thread holds.
 class NoFork {
  public:
   NoFork() noexcept { enter(); }

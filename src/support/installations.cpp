@@ -23,7 +23,8 @@ std::vector<std::string> matching(const std::string& pattern) {
 
 std::vector<std::string> newest_first(const std::string& pattern) {
   std::vector<std::string> paths = matching(pattern);
-  std::stable_sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) { return ::strverscmp(a.c_str(), b.c_str()) > 0; });
+  std::stable_sort(paths.begin(), paths.end(),
+                   [](const std::string& a, const std::string& b) { return ::strverscmp(a.c_str(), b.c_str()) > 0; });
   return paths;
 }
 

@@ -1,7 +1,7 @@
 // Objects that live until the process is gone, and objects of a thread that may be asked for while it ends.
 //
-// Decides how everything that is made once is kept. A program may call the library from a destructor of a static object, and from
-// threads that go on while main() has returned: what C++ would destroy by then must still be there.
+// Decides how everything that is made once is kept. A program may call the library from a destructor of a static
+// object, and from threads that go on while main() has returned: what C++ would destroy by then must still be there.
 // Invariant: nothing here has a destructor that runs; a fork finds each object either whole or not begun.
 #pragma once
 
@@ -53,10 +53,12 @@ const T& lasting(T value) {
   return *new T(std::move(value));
 }
 
-/// Calls drop(object) when this thread ends, also when it is ending already. The main thread's are not called any more then.
+/// Calls drop(object) when this thread ends, also when it is ending already. The main thread's are not called any more
+/// then.
 void at_thread_end(void (*drop)(void*), void* object);
 
-/// One object a thread, made when it is first asked for, destroyed with the thread, and made again for whoever asks after that:
+/// One object a thread, made when it is first asked for, destroyed with the thread, and made again for whoever asks
+/// after that:
 ///     thread_local constinit support::PerThread<std::string> text;
 ///     return text.get();
 template <class T>

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostInterruptions = 100;  // of one call: a file system that says nothing else does not work
 
 struct flock region(short type, off_t first, off_t bytes) {
-  struct flock asked {};
+  struct flock asked{};
   asked.l_type = type;
   asked.l_whence = SEEK_SET;
   asked.l_start = first;
@@ -64,7 +64,8 @@ class OpenFiles {
 
 }  // namespace
 
-LockFile::LockFile(int directory, const char* name, int flags) : file_(OpenFiles::instance().open(directory, name, flags)), opener_(process_generation()) {}
+LockFile::LockFile(int directory, const char* name, int flags)
+    : file_(OpenFiles::instance().open(directory, name, flags)), opener_(process_generation()) {}
 
 LockFile::~LockFile() {
   if (file_ >= 0 && opener_ == process_generation()) OpenFiles::instance().close(file_);

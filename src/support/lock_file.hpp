@@ -1,9 +1,9 @@
 // Files that are open for the sake of locks on them.
 //
-// Decides how a lock's life is tied to its holder: open file description locks end with the process, whatever ends it. A forked child
-// inherits descriptors, and with them locks that would outlive a parent that dies; so it closes its copies at once, which leaves the
-// parent's locks in force. Does not decide what is locked. Invariant: each object has a description of its own, so threads exclude
-// each other as processes do.
+// Decides how a lock's life is tied to its holder: open file description locks end with the process, whatever ends it.
+// A forked child inherits descriptors, and with them locks that would outlive a parent that dies; so it closes its
+// copies at once, which leaves the parent's locks in force. Does not decide what is locked. Invariant: each object has
+// a description of its own, so threads exclude each other as processes do.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +15,8 @@ namespace tj::support {
 class LockFile {
  public:
   LockFile() = default;
-  /// Opened for reading and writing, with these flags of open() besides; made with mode 0600 where they say O_CREAT. False, with errno,
-  /// when it could not be opened.
+  /// Opened for reading and writing, with these flags of open() besides; made with mode 0600 where they say O_CREAT.
+  /// False, with errno, when it could not be opened.
   LockFile(int directory, const char* name, int flags);
   ~LockFile();
   LockFile(LockFile&& other) noexcept : file_(std::exchange(other.file_, -1)), opener_(other.opener_) {}
@@ -28,7 +28,8 @@ class LockFile {
 
   explicit operator bool() const noexcept { return file_ >= 0; }
   int get() const noexcept { return file_; }
-  /// Locks these bytes, or the whole file where there are 0 of them. 0; EAGAIN when somebody else has them; another errno where locks do not work.
+  /// Locks these bytes, or the whole file where there are 0 of them. 0; EAGAIN when somebody else has them; another
+  /// errno where locks do not work.
   int try_lock(off_t first, off_t bytes) const noexcept;
 
  private:

@@ -1,6 +1,7 @@
 // Logging through spdlog, or into the user's sink.
 //
-// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome; a message is one line.
+// Decides the default sink and its format. Invariant: logging never throws and never decides an outcome; a message is
+// one line.
 #include "support/log.hpp"
 
 #include <spdlog/logger.h>
@@ -18,12 +19,18 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::trace: return spdlog::level::trace;
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::error: return spdlog::level::err;
-    case LogLevel::off: return spdlog::level::off;
+    case LogLevel::trace:
+      return spdlog::level::trace;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::off:
+      return spdlog::level::off;
   }
   return spdlog::level::err;
 }

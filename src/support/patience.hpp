@@ -13,7 +13,9 @@ class Patience {
  public:
   using Clock = std::chrono::steady_clock;
   /// limit_s 0: none.
-  explicit Patience(double limit_s) : limit_(limit_s > 0 ? std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s)) : Clock::duration::max()) {}
+  explicit Patience(double limit_s)
+      : limit_(limit_s > 0 ? std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s))
+                           : Clock::duration::max()) {}
 
   /// Who is waited for has begun then: the limit counts from there.
   void counts_from(Clock::time_point begun) { counted_ = std::max(counted_, begun); }
@@ -23,13 +25,15 @@ class Patience {
   /// True once for each time at which something should be said.
   bool word_is_due() {
     if (Clock::now() - start_ < due_) return false;
-    due_ = due_ < std::chrono::seconds(60) ? due_ * (due_ < std::chrono::seconds(10) ? 10 : 6) : due_ + std::chrono::minutes(10);
+    due_ = due_ < std::chrono::seconds(60) ? due_ * (due_ < std::chrono::seconds(10) ? 10 : 6)
+                                           : due_ + std::chrono::minutes(10);
     return true;
   }
   /// Until the limit is over or a word is due, at least 1 ms and at most this.
   Clock::duration step(Clock::duration most) const {
     const auto now = Clock::now();
-    const auto left = std::min(limit_ == Clock::duration::max() ? limit_ : limit_ - (now - counted_), due_ - (now - start_));
+    const auto left =
+        std::min(limit_ == Clock::duration::max() ? limit_ : limit_ - (now - counted_), due_ - (now - start_));
     return std::clamp<Clock::duration>(left, std::chrono::milliseconds(1), most);
   }
 

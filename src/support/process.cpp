@@ -1,5 +1,6 @@
-// See process.hpp. As posix_spawn() does it, with memory shared until the program runs; but that call cannot tie a program's life to its
-// parent's. What runs in the child calls the kernel alone, so that no lock of a library and no sanitizer is in the way.
+// See process.hpp. As posix_spawn() does it, with memory shared until the program runs; but that call cannot tie a
+// program's life to its parent's. What runs in the child calls the kernel alone, so that no lock of a library and no
+// sanitizer is in the way.
 #include "support/process.hpp"
 
 #include <fcntl.h>
@@ -35,7 +36,8 @@
 #endif
 #endif
 #if defined(TJ_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
-// The sanitizer's own clone() takes the child for a fork, though it shares our memory: the C library's is called by its other name.
+// The sanitizer's own clone() takes the child for a fork, though it shares our memory: the C library's is called by its
+// other name.
 extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 constexpr auto clone_process = &__clone;
 #else
@@ -75,12 +77,14 @@ struct Start {
   int error = 0;  ///< written by the child
 };
 
-// A program that blocks signals or ignores them must not pass that on; handlers of this process must not run in the child.
+// A program that blocks signals or ignores them must not pass that on; handlers of this process must not run in the
+// child.
 void default_signals() {
   constexpr std::array kNeverIgnored = {SIGPIPE, SIGCHLD, SIGINT, SIGTERM};
   constexpr std::size_t kMaskBytes = 8;
   for (int signal = 1; signal < 65; ++signal) {
-    std::array<unsigned long, 8> action{};  // the kernel's structure: the first word is the handler, all zero is the default
+    std::array<unsigned long, 8>
+        action{};  // the kernel's structure: the first word is the handler, all zero is the default
     if (::syscall(SYS_rt_sigaction, signal, nullptr, action.data(), kMaskBytes) != 0 || action[0] == 0) continue;
     bool keep = action[0] == 1;  // SIG_IGN
     for (const int never : kNeverIgnored) keep = keep && signal != never;
@@ -98,7 +102,8 @@ bool prepare(const Start& start) {
   const long nothing = ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY, 0);
   if (nothing < 0 || (nothing != STDIN_FILENO && ::syscall(SYS_dup3, nothing, STDIN_FILENO, 0) < 0)) return false;
   if (nothing > STDERR_FILENO) ::syscall(SYS_close, nothing);
-  return ::syscall(SYS_dup3, start.output, STDOUT_FILENO, 0) >= 0 && ::syscall(SYS_dup3, start.output, STDERR_FILENO, 0) >= 0;
+  return ::syscall(SYS_dup3, start.output, STDOUT_FILENO, 0) >= 0 &&
+         ::syscall(SYS_dup3, start.output, STDERR_FILENO, 0) >= 0;
 }
 
 // It never returns, which a sanitizer of threads would wait for.
@@ -142,7 +147,8 @@ class Undisturbed {
 
 int exit_status(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
 
-// ---- programs with a limit -------------------------------------------------------------------------------------------------
+// ---- programs with a limit
+// -------------------------------------------------------------------------------------------------
 
 struct Running {
   Mutex mutex;
@@ -171,13 +177,17 @@ bool has_ended(pid_t child, const FileDescriptor& watch, std::chrono::nanosecond
 
 }  // namespace
 
-int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child, ProcessGroup group) {
-  // Away from the three that the child's own take the place of: a process that has closed one of its own gets that number for `output`.
+int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child,
+                  ProcessGroup group) {
+  // Away from the three that the child's own take the place of: a process that has closed one of its own gets that
+  // number for `output`.
   const FileDescriptor aside(::fcntl(output, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!aside) return errno;
   std::vector<std::string> files = candidates(words.front());
-  const std::vector<char*> file_list = pointers_to(files), word_list = pointers_to(words), variable_list = pointers_to(environment);
-  Start start{file_list.data(), word_list.data(), variable_list.data(), aside.get(), group == ProcessGroup::own, ::getpid()};
+  const std::vector<char*> file_list = pointers_to(files), word_list = pointers_to(words),
+                           variable_list = pointers_to(environment);
+  Start start{file_list.data(), word_list.data(),           variable_list.data(),
+              aside.get(),      group == ProcessGroup::own, ::getpid()};
   constexpr std::size_t kStackBytes = 64 * 1024, kAlignment = 64;
   const std::unique_ptr<std::byte[]> stack(new std::byte[kStackBytes]);
   const auto top = reinterpret_cast<std::uintptr_t>(stack.get() + kStackBytes) / kAlignment * kAlignment;

@@ -1,8 +1,8 @@
 // Starting a program without a shell, and how it ended.
 //
-// Decides that it reads nothing, that its output and errors go to one place, that it has no signal of this process blocked or ignored, and
-// that it does not outlive this process. Does not decide what it sees of the environment, nor who reads its output.
-// Invariant: no descriptor of this process is passed on on purpose.
+// Decides that it reads nothing, that its output and errors go to one place, that it has no signal of this process
+// blocked or ignored, and that it does not outlive this process. Does not decide what it sees of the environment, nor
+// who reads its output. Invariant: no descriptor of this process is passed on on purpose.
 #pragma once
 
 #include <sys/types.h>
@@ -12,13 +12,16 @@
 
 namespace tj::support {
 
-/// The group of the caller gets a terminal's signals together with it; one of its own can be ended with all that the program has started.
+/// The group of the caller gets a terminal's signals together with it; one of its own can be ended with all that the
+/// program has started.
 enum class ProcessGroup { callers, own };
 
-/// Starts words[0], a path or a name to look up on PATH, with the other words as its arguments, these variables ("NAME=value") and no others,
-/// and `output`, a descriptor, for what it writes. 0, or the errno that says why it could not be started; `child` is for wait_for_process,
-/// which the same thread calls: the kernel ends the program when that thread is gone.
-int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child, ProcessGroup group = ProcessGroup::callers);
+/// Starts words[0], a path or a name to look up on PATH, with the other words as its arguments, these variables
+/// ("NAME=value") and no others, and `output`, a descriptor, for what it writes. 0, or the errno that says why it could
+/// not be started; `child` is for wait_for_process, which the same thread calls: the kernel ends the program when that
+/// thread is gone.
+int start_process(std::vector<std::string> words, std::vector<std::string> environment, int output, pid_t& child,
+                  ProcessGroup group = ProcessGroup::callers);
 
 /// How a program ended where this process does not let its children be waited for (it ignores SIGCHLD): nobody knows.
 inline constexpr int kUnknownStatus = -1000;
@@ -29,8 +32,9 @@ int wait_for_process(pid_t child);
 /// The same for a program with a group of its own, which is ended, `over` set, after limit_s seconds (0: never).
 int wait_for_process(pid_t child, double limit_s, bool& over);
 
-/// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for. Who waits for one does not go on
-/// for two seconds, in which this process is expected to be gone: failures that nobody asked for would be told otherwise.
+/// For the end of this process: ends the programs that wait_for_process(child, limit_s, over) waits for. Who waits for
+/// one does not go on for two seconds, in which this process is expected to be gone: failures that nobody asked for
+/// would be told otherwise.
 void end_processes() noexcept;
 
 }  // namespace tj::support

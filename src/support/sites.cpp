@@ -14,8 +14,11 @@ SiteName parse_site(std::string_view where, const std::string& text) {
   const std::size_t colon = text.rfind(':'), begin = colon == std::string::npos ? 0 : colon + 1;
   if (colon != std::string::npos) site.kernel = text.substr(0, colon);
   const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), site.id);
-  if (error != std::errc() || end != text.data() + text.size() || site.id < 1 || (colon != std::string::npos && site.kernel.empty()))
-    fail(Stage::argument, Code::invalid_argument, cat(where, " is '", shown(text), "'; allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)"));
+  if (error != std::errc() || end != text.data() + text.size() || site.id < 1 ||
+      (colon != std::string::npos && site.kernel.empty()))
+    fail(Stage::argument, Code::invalid_argument,
+         cat(where, " is '", shown(text),
+             "'; allowed: a site's number from 1 on, or KERNEL:NUMBER (tj-check --list-sites lists them)"));
   return site;
 }
 
@@ -29,6 +32,8 @@ std::vector<SiteName> parse_sites(std::string_view where, const std::string& tex
   return sites;
 }
 
-std::string to_string(const SiteName& site) { return site.kernel.empty() ? cat(site.id) : cat(site.kernel, ":", site.id); }
+std::string to_string(const SiteName& site) {
+  return site.kernel.empty() ? cat(site.id) : cat(site.kernel, ":", site.id);
+}
 
 }  // namespace tj::support

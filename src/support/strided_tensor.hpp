@@ -9,6 +9,7 @@
 namespace tj::support {
 
 /// Throws as Tensor::strided() does.
-Tensor strided_tensor(void* data, Device device, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
+Tensor strided_tensor(void* data, Device device, DType dtype, std::span<const std::int64_t> shape,
+                      std::span<const std::int64_t> strides);
 
 }  // namespace tj::support

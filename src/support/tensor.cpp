@@ -50,7 +50,8 @@ Tensor Tensor::contiguous(void* data, Device device, DType dtype, std::initializ
   return tensor;
 }
 
-Tensor Tensor::strided(void* data, Device device, DType dtype, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
+Tensor Tensor::strided(void* data, Device device, DType dtype, std::initializer_list<std::int64_t> shape,
+                       std::initializer_list<std::int64_t> strides) {
   return support::strided_tensor(data, device, dtype, {shape.begin(), shape.size()}, {strides.begin(), strides.size()});
 }
 
@@ -68,31 +69,42 @@ Tensor support::strided_tensor(void* data, Device device, DType dtype, Sizes sha
 
 int size_of(DType dtype) noexcept {
   switch (dtype) {
-    case DType::e4m3: return 1;
+    case DType::e4m3:
+      return 1;
     case DType::f16:
-    case DType::bf16: return 2;
+    case DType::bf16:
+      return 2;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
   }
   return 0;
 }
 
 const char* to_string(DType dtype) noexcept {
   switch (dtype) {
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
-    case DType::f32: return "f32";
-    case DType::i32: return "i32";
-    case DType::e4m3: return "e4m3";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
+    case DType::f32:
+      return "f32";
+    case DType::i32:
+      return "i32";
+    case DType::e4m3:
+      return "e4m3";
   }
   return "unknown";
 }
 
 std::string to_string(Device device) {
   switch (device.kind) {
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::cuda: return "cuda:" + std::to_string(device.index);
-    case DeviceKind::hip: return "hip:" + std::to_string(device.index);
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda:" + std::to_string(device.index);
+    case DeviceKind::hip:
+      return "hip:" + std::to_string(device.index);
   }
   return "unknown:" + std::to_string(device.index);
 }

@@ -13,11 +13,11 @@ namespace tj::support {
 struct TensorMapDesc {
   void* base = nullptr;
   DType dtype = DType::f16;
-  int rank = 0;                                ///< 1 to 5
-  std::array<std::uint64_t, 5> dims{};         ///< elements
-  std::array<std::uint64_t, 5> stride_bytes{}; ///< [0] is the element size; others multiples of 16
-  std::array<std::uint32_t, 5> box{};          ///< elements, each <= 256
-  int swizzle_bytes = 128;                     ///< 0, 32, 64, 128; elements outside are filled with zero
+  int rank = 0;                                 ///< 1 to 5
+  std::array<std::uint64_t, 5> dims{};          ///< elements
+  std::array<std::uint64_t, 5> stride_bytes{};  ///< [0] is the element size; others multiples of 16
+  std::array<std::uint32_t, 5> box{};           ///< elements, each <= 256
+  int swizzle_bytes = 128;                      ///< 0, 32, 64, 128; elements outside are filled with zero
 };
 inline constexpr std::size_t kTensorMapBytes = 128;
 

@@ -34,7 +34,8 @@ std::size_t distance(std::string_view from, std::string_view to) {
     for (std::size_t j = 1; j <= to.size(); ++j) {
       const bool same = lower(from[i - 1]) == lower(to[j - 1]);
       now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
-      const bool exchanged = i > 1 && j > 1 && lower(from[i - 1]) == lower(to[j - 2]) && lower(from[i - 2]) == lower(to[j - 1]);
+      const bool exchanged =
+          i > 1 && j > 1 && lower(from[i - 1]) == lower(to[j - 2]) && lower(from[i - 2]) == lower(to[j - 1]);
       if (exchanged) now[j] = std::min(now[j], before[j - 2] + 1);
     }
     before = last;
@@ -49,7 +50,8 @@ std::string one_line(std::string_view text) {
   std::string line;
   line.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]), next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
+    const auto c = static_cast<unsigned char>(text[i]),
+               next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : '\0');
     if (c < 0x20 || c == 0x7F) {
       line += escaped(c);
     } else if (c == 0xC2 && next >= 0x80 && next < 0xA0) {  // terminals obey these as well
@@ -78,7 +80,8 @@ std::string nearest(std::string_view given, const std::vector<std::string>& name
   for (const std::string& name : names) {
     const std::size_t shorter = std::min(given.size(), name.size());
     const std::size_t allowed = shorter < 2 ? 0 : std::max<std::size_t>(1, shorter / 4);
-    if (name.size() > kMostCompared || name.size() > given.size() + allowed || given.size() > name.size() + allowed) continue;
+    if (name.size() > kMostCompared || name.size() > given.size() + allowed || given.size() > name.size() + allowed)
+      continue;
     const std::size_t errors = distance(given, name);
     if (errors > allowed || errors >= least) continue;
     least = errors;

@@ -1,7 +1,7 @@
 // Users' texts in messages: on one line and of bounded length; and which name of a list was probably meant.
 //
-// Decides how control characters are written, how much of a long text is shown, and how near a name must be. Knows no list of names.
-// Invariant: what comes back has no control character, so no value can pass for a second line of a log.
+// Decides how control characters are written, how much of a long text is shown, and how near a name must be. Knows no
+// list of names. Invariant: what comes back has no control character, so no value can pass for a second line of a log.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ std::string shown(std::string_view text, std::size_t most = 100);
 /// The same for a path, which is cut much later.
 std::string shown_path(std::string_view path);
 
-/// "sm_90a" for "sm90a": the name that fewest typing errors lead from, when so few that it was probably meant; else empty.
-/// An error is a letter too many, too few, another one, or two exchanged; upper and lower case are the same.
+/// "sm_90a" for "sm90a": the name that fewest typing errors lead from, when so few that it was probably meant; else
+/// empty. An error is a letter too many, too few, another one, or two exchanged; upper and lower case are the same.
 std::string nearest(std::string_view given, const std::vector<std::string>& names);
 /// "; did you mean 'sm_90a'?" or nothing.
 std::string meant(std::string_view given, const std::vector<std::string>& names);

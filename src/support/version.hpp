@@ -1,4 +1,5 @@
-// The two constants that the build writes (.cmake/BuildId.cmake); the public calls are tj::version() and tj::build_id().
+// The two constants that the build writes (.cmake/BuildId.cmake); the public calls are tj::version() and
+// tj::build_id().
 #pragma once
 
 namespace tj::support {

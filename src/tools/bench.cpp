@@ -1,7 +1,7 @@
 // tj-bench: options, and which way of working they ask for.
 //
-// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op, which names what it
-// allows. So a new op needs no change in this file. A way of working is a line of kModes.
+// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op,
+// which names what it allows. So a new op needs no change in this file. A way of working is a line of kModes.
 #include "tools/bench.hpp"
 
 #include <CLI/CLI.hpp>
@@ -39,8 +39,12 @@ struct Mode {
   int (*run)(const BenchArguments&);
 };
 constexpr Mode kModes[] = {
-    {"--dispatch", "time what the host pays for a hot call, beside the bare launch beneath it. Needs a GPU's driver, or one that does nothing (--driver)", run_dispatch},
-    {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU", run_compile},
+    {"--dispatch",
+     "time what the host pays for a hot call, beside the bare launch beneath it. Needs a GPU's driver, or one that "
+     "does nothing (--driver)",
+     run_dispatch},
+    {"--compile", "time how kernels are made: schedule, source, the compiler's phases, load. Needs no GPU",
+     run_compile},
 };
 
 /// A way with a command line of its own: it is handed all words but its flag, and keeps to what bench() promises.
@@ -53,17 +57,24 @@ const std::vector<OwnMode>& own_modes() {
   static constinit support::Lasting<const std::vector<OwnMode>> all;
   return all.get([] {
     return std::vector<OwnMode>{
-        {"--timeline", "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a trace, a picture. On the CPU model in its steps", timeline},
+        {"--timeline",
+         "show when a kernel's roles came to their nodes and waits, beside when the schedule says: as a table, a "
+         "trace, a picture. On the CPU model in its steps",
+         timeline},
     };
   });
 }
 
 constexpr const char* kFooter =
-    "With --op alone calls are timed on the device at hand, in two ways: single calls with the caches flushed, and calls replayed from a graph\n"
-    "(back to back where there are none). Operands hold normal random values. A call that leaves some of its output unwritten is a failure.\n"
-    "Further flags select kernels and sizes and belong to the op, as with tj-warm and tj-check; several values are separated by commas, and all\n"
+    "With --op alone calls are timed on the device at hand, in two ways: single calls with the caches flushed, and "
+    "calls replayed from a graph\n"
+    "(back to back where there are none). Operands hold normal random values. A call that leaves some of its output "
+    "unwritten is a failure.\n"
+    "Further flags select kernels and sizes and belong to the op, as with tj-warm and tj-check; several values are "
+    "separated by commas, and all\n"
     "combinations are timed. A flag that is left out has the op's first value, a size one that keeps a device busy.\n"
-    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; seq-k: as seq-q)\n"
+    "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k   (kv-heads: as heads; "
+    "seq-k: as seq-q)\n"
     "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile what a call takes\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 8192,8192 (of sequences)\n"
     "  chunk_indices: --lengths   copy_rows: --batch --rows --columns   sum_parts: --out --m --n --parts\n"
@@ -71,20 +82,29 @@ constexpr const char* kFooter =
     "  tj-bench --op gemm --m 4096 --n 4096 --k 4096 --dtype bf16 --json gemm.json\n"
     "  tj-bench --op fmha --batch 4 --heads 32 --seq-q 4096 --head-dim 128 --dtype bf16 --causal true\n"
     "  tj-bench --dispatch                          every op, small problems\n"
-    "  tj-bench --dispatch --driver build/release/tests/fakes      without a GPU, on the tests' driver (FAKE_CUDA_RECORD=0: without its books)\n"
+    "  tj-bench --dispatch --driver build/release/tests/fakes      without a GPU, on the tests' driver "
+    "(FAKE_CUDA_RECORD=0: without its books)\n"
     "  tj-bench --compile --op gemm --tile 128x256x64 --target sm_90a,sm_100a\n"
     "  tj-bench --compile --target all              the first kernel of every op, everywhere\n"
-    "Exit codes: 0 done, 1 something could not be timed or gave no result, 2 bad use or an output that cannot be written.";
+    "Exit codes: 0 done, 1 something could not be timed or gave no result, 2 bad use or an output that cannot be "
+    "written.";
 
 void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std::size(kModes)>& modes) {
-  app.set_version_flag("--version", cat("tj-bench ", version(), " (", build_id(), ")"), "print the version and the library's build id");
+  app.set_version_flag("--version", cat("tj-bench ", version(), " (", build_id(), ")"),
+                       "print the version and the library's build id");
   app.add_option("--op", arguments.ops, "fmha, gemm, chunk_o, ...")->delimiter(',')->check(no_flag);
-  app.add_option("--target", arguments.targets, "sm_90a, model:sm_90a, gfx1100, ... (default: TJ_TARGET, else the device at hand); --compile takes several, and all")->delimiter(',')->check(no_flag);
+  app.add_option("--target", arguments.targets,
+                 "sm_90a, model:sm_90a, gfx1100, ... (default: TJ_TARGET, else the device at hand); --compile takes "
+                 "several, and all")
+      ->delimiter(',')
+      ->check(no_flag);
   app.add_option("--cache-dir", arguments.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
-  app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")->check(no_flag);
+  app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")
+      ->check(no_flag);
   app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);
   app.add_option("--rounds", arguments.rounds, "how often each thing is timed")->check(CLI::Range(1, 100000));
-  app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)")->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
   CLI::Option* before = nullptr;
   for (std::size_t i = 0; i < std::size(kModes); ++i) {
     CLI::Option* flag = app.add_flag(kModes[i].flag, modes[i], kModes[i].help);
@@ -99,7 +119,8 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
   app.footer(kFooter);
 }
 
-/// Fills arguments and mode, null where no flag names one; an exit code when there is nothing left to do (help, or a mistake that was reported).
+/// Fills arguments and mode, null where no flag names one; an exit code when there is nothing left to do (help, or a
+/// mistake that was reported).
 std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& arguments, const Mode*& mode) {
   CLI::App app("Times calls of the library, what lies beneath them, and how kernels are made.", "tj-bench");
   std::array<bool, std::size(kModes)> modes{};
@@ -111,8 +132,10 @@ std::optional<int> parse(const std::vector<std::string>& words, BenchArguments& 
     values.insert(values.end(), flag.values.begin(), flag.values.end());
   }
   if (arguments.ops.empty() && !arguments.op_flags.empty())
-    bad_use(cat("--", support::shown(arguments.op_flags.begin()->first), " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)",
-                meant_flag(arguments.op_flags.begin()->first, own_flags(app))));
+    bad_use(
+        cat("--", support::shown(arguments.op_flags.begin()->first),
+            " belongs to no op, and is no flag of tj-bench's own; give --op, or leave it out (--help lists the flags)",
+            meant_flag(arguments.op_flags.begin()->first, own_flags(app))));
   for (const std::string& name : arguments.ops) find_op(name);
   for (std::size_t i = 0; i < std::size(kModes); ++i)
     if (modes[i]) mode = &kModes[i];
@@ -125,7 +148,8 @@ void take_driver(const std::string& given) {
   std::string searched;
   auto library = support::DynamicLibrary::open_first({given + "/libcuda.so.1", given}, &searched);
   if (library == nullptr || library->symbol("cuInit") == nullptr)
-    bad_use(cat("--driver is '", given, "'; allowed: a libcuda.so.1, or the folder that has it", library == nullptr ? "; tried " + searched : "; cuInit is not in there"));
+    bad_use(cat("--driver is '", given, "'; allowed: a libcuda.so.1, or the folder that has it",
+                library == nullptr ? "; tried " + searched : "; cuInit is not in there"));
   support::keep_open(std::move(library));
 }
 
@@ -142,7 +166,9 @@ Options bench_options(const BenchArguments& arguments) {
   Options options;
   if (!arguments.cache_dir.empty()) options.cache_dir = arguments.cache_dir;
   if (!arguments.targets.empty()) options.target = arguments.targets.front();
-  options.log_sink = [err = arguments.err](LogLevel, std::string_view text) { *err << cat("tj-bench: ", text, "\n") << std::flush; };
+  options.log_sink = [err = arguments.err](LogLevel, std::string_view text) {
+    *err << cat("tj-bench: ", text, "\n") << std::flush;
+  };
   return options;
 }
 
@@ -156,10 +182,12 @@ void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& d
   std::string problem;
   const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (!support::write_file_atomically(arguments.json, text, 0644, &problem))
-    bad_use(cat("--json is '", arguments.json, "': ", problem, "; allowed: a file in a directory that exists and may be written"));
+    bad_use(cat("--json is '", arguments.json, "': ", problem,
+                "; allowed: a file in a directory that exists and may be written"));
 }
 
-int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, std::function<std::uint64_t()> allocations) {
+int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,
+          std::function<std::uint64_t()> allocations) {
   return run_tool("tj-bench", BadUse::targets_too, out, err, [&] {
     for (const OwnMode& mode : own_modes())
       if (const auto flag = std::find(words.begin(), words.end(), mode.flag); flag != words.end()) {

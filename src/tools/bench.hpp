@@ -1,8 +1,8 @@
 // tj-bench: times calls, what lies beneath them, and how kernels are made.
 //
-// Decides the command line, which way of working it asks for and what the ways share. Each way decides what it times, and how:
-// bench_calls.cpp, bench_dispatch.cpp, bench_compile.cpp. Knows no other library: a comparison of several reads what this prints.
-// Invariant: a number is measured here and now or is not there; what cannot be timed is named.
+// Decides the command line, which way of working it asks for and what the ways share. Each way decides what it times,
+// and how: bench_calls.cpp, bench_dispatch.cpp, bench_compile.cpp. Knows no other library: a comparison of several
+// reads what this prints. Invariant: a number is measured here and now or is not there; what cannot be timed is named.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,21 @@ struct BenchArguments {
   ops::Flags op_flags;               ///< those that belong to the op
   std::vector<std::string> targets;  ///< names, or "all"; empty: TJ_TARGET, else the device at hand
   std::string cache_dir;             ///< empty: TJ_CACHE_DIR or the usual one
-  std::string driver;                ///< libcuda.so.1, or its folder, that is opened in place of the system's; empty: that
-  std::string json;                  ///< a file to write; empty: none
-  int rounds = 0;                    ///< 0: the way's own number
-  std::uint64_t seed = 1;            ///< of the values that operands hold
+  std::string driver;      ///< libcuda.so.1, or its folder, that is opened in place of the system's; empty: that
+  std::string json;        ///< a file to write; empty: none
+  int rounds = 0;          ///< 0: the way's own number
+  std::uint64_t seed = 1;  ///< of the values that operands hold
   std::function<std::uint64_t()> allocations;  ///< how often this thread has allocated so far; empty: nobody counts
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;
 };
 
 /// All of tj-bench but the process. words: without the program's name. Returns an exit code; throws nothing.
-int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err, std::function<std::uint64_t()> allocations = {});
+int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,
+          std::function<std::uint64_t()> allocations = {});
 
-// ---- ways of working: each prints to arguments.out, writes arguments.json, and returns an exit code or throws tj::Error --------------------
+// ---- ways of working: each prints to arguments.out, writes arguments.json, and returns an exit code or throws
+// tj::Error --------------------
 /// Calls on a device; what is taken where no flag names a way.
 int run_calls(const BenchArguments& arguments);
 /// The host's share of hot calls.
@@ -45,7 +47,8 @@ int run_dispatch(const BenchArguments& arguments);
 /// Compiling: schedule, source, the compiler's phases, load.
 int run_compile(const BenchArguments& arguments);
 
-// ---- what they share -----------------------------------------------------------------------------------------------------------------------
+// ---- what they share
+// -----------------------------------------------------------------------------------------------------------------------
 /// For a runtime of the arguments' cache and first target; what it logs goes to arguments.err.
 Options bench_options(const BenchArguments& arguments);
 /// The same log, for parts of the library that are used without a runtime.

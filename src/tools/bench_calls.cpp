@@ -1,8 +1,9 @@
 // tj-bench --op: calls of an op on the device at hand, timed in both ways that count.
 //
-// Decides how often, in which order, and what is printed. Does not decide which problems there are (ops/workloads.hpp) nor what a call
-// launches (runtime). Single calls find no operand in a cache; replayed ones follow each other, as the device's power and its caches let
-// them. Invariant: the two ways take turns, so that a clock that drifts meets both; without a device nothing is made up.
+// Decides how often, in which order, and what is printed. Does not decide which problems there are (ops/workloads.hpp)
+// nor what a call launches (runtime). Single calls find no operand in a cache; replayed ones follow each other, as the
+// device's power and its caches let them. Invariant: the two ways take turns, so that a clock that drifts meets both;
+// without a device nothing is made up.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -67,11 +68,17 @@ struct Timed {
 class Calls {
  public:
   Calls(Bench& bench, const ops::Op& op, const ops::Trial& trial, const void* args)
-      : bench_(bench), op_(op), args_(args), forced_(trial.choice != ops::kNoChoice), prepared_(bench.preparer.prepare(op, args, trial.choice)) {}
+      : bench_(bench),
+        op_(op),
+        args_(args),
+        forced_(trial.choice != ops::kNoChoice),
+        prepared_(bench.preparer.prepare(op, args, trial.choice)) {}
 
   void operator()(Stream stream) const {
-    if (forced_) prepared_.launch(stream);
-    else bench_.runtime.run_op(op_.name(), args_, stream);
+    if (forced_)
+      prepared_.launch(stream);
+    else
+      bench_.runtime.run_op(op_.name(), args_, stream);
   }
   const PreparedCall& prepared() const { return prepared_; }
 
@@ -83,7 +90,9 @@ class Calls {
   PreparedCall prepared_;
 };
 
-double time_us(Bench& bench, const std::function<void()>& work) { return bench.driver->time_ms(bench.device.index, work) * 1e3; }
+double time_us(Bench& bench, const std::function<void()>& work) {
+  return bench.driver->time_ms(bench.device.index, work) * 1e3;
+}
 
 /// Null where there are no graphs: what is not the driver's refusal of those is let through.
 std::shared_ptr<launch::Recording> recording_of(Bench& bench, const Calls& call, int count) {
@@ -127,7 +136,9 @@ void measure(Bench& bench, const Calls& call, Timed& timed) {
 
 using Work = std::vector<std::pair<const ops::Op*, ops::Workload>>;
 
-std::string name_of(const ops::Op& op, const ops::Trial& trial) { return cat(op.name(), ' ', trial.flags.empty() ? trial.name : trial.flags); }
+std::string name_of(const ops::Op& op, const ops::Trial& trial) {
+  return cat(op.name(), ' ', trial.flags.empty() ? trial.name : trial.flags);
+}
 
 Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& workload) {
   const ops::Trial& trial = workload.trial;
@@ -140,7 +151,8 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
   memory.with_args([&](const void* args) {
     const Calls call(bench, op, trial, args);
     const PreparedCall& prepared = call.prepared();
-    for (const PreparedLaunch& launch : prepared.launches) timed.kernels += cat(timed.kernels.empty() ? "" : ", ", launch.kernel->report.name);
+    for (const PreparedLaunch& launch : prepared.launches)
+      timed.kernels += cat(timed.kernels.empty() ? "" : ", ", launch.kernel->report.name);
     timed.choice = ops::choice_text(op, prepared.choice);
     timed.predicted_us = predicted_us(op, args, prepared, *bench.target(op).arch);
     call({});
@@ -151,7 +163,9 @@ Timed time_workload(Bench& bench, const ops::Op& op, const ops::Workload& worklo
   return timed;
 }
 
-std::string rate_text(double amount, double us, double unit, int digits) { return amount > 0 && us > 0 ? number_text(amount / us / unit, digits) : "-"; }
+std::string rate_text(double amount, double us, double unit, int digits) {
+  return amount > 0 && us > 0 ? number_text(amount / us / unit, digits) : "-";
+}
 
 std::vector<std::string> row_of(const Timed& timed, const std::string& name, const Spread& us) {
   return {"  " + name,
@@ -163,7 +177,9 @@ std::vector<std::string> row_of(const Timed& timed, const std::string& name, con
           number_text(us.median / timed.predicted_us, 3)};
 }
 
-std::string replayed_text(const Timed& timed) { return cat(timed.recorded ? "graph of " : "back to back, ", timed.calls, " calls"); }
+std::string replayed_text(const Timed& timed) {
+  return cat(timed.recorded ? "graph of " : "back to back, ", timed.calls, " calls");
+}
 
 void print(const Bench& bench, const Timed& timed, std::ostream& out) {
   out << timed.name << " on " << bench.device_name << " (" << timed.target << ")\n  kernels: " << timed.kernels << '\n';
@@ -178,7 +194,8 @@ void print(const Bench& bench, const Timed& timed, std::ostream& out) {
   print_table(rows, out);
   if (!timed.clock_mhz.empty()) {
     const Spread mhz = spread_of(timed.clock_mhz);
-    out << "  SM clock under replays: " << number_text(mhz.median, 0) << " MHz (" << number_text(mhz.p10, 0) << " to " << number_text(mhz.p90, 0) << "), at most " << number_text(timed.most_mhz, 0) << '\n';
+    out << "  SM clock under replays: " << number_text(mhz.median, 0) << " MHz (" << number_text(mhz.p10, 0) << " to "
+        << number_text(mhz.p90, 0) << "), at most " << number_text(timed.most_mhz, 0) << '\n';
   }
   out << std::flush;
 }
@@ -192,7 +209,8 @@ Json way_json(const Timed& timed, const std::vector<double>& samples) {
 }
 
 Json to_json(const Timed& timed) {
-  Json json = {{"problem", timed.name}, {"target", timed.target}, {"ok", timed.unwritten.empty()}, {"kernels", timed.kernels}};
+  Json json = {
+      {"problem", timed.name}, {"target", timed.target}, {"ok", timed.unwritten.empty()}, {"kernels", timed.kernels}};
   if (!timed.choice.empty()) json["tile"] = timed.choice;
   if (!timed.unwritten.empty()) json["error"] = timed.unwritten;
   json.update({{"flops", timed.flops}, {"bytes", timed.bytes}});
@@ -209,7 +227,9 @@ Json to_json(const Timed& timed) {
 int name_untimed(Bench& bench, const Work& work) {
   Json problems = Json::array();
   const std::string target = bench.runtime.target_of(bench.device);
-  const std::string why = cat("the CPU model (", target, ") has no time of its own; give a GPU, or take --compile and --dispatch, which need none");
+  const std::string why =
+      cat("the CPU model (", target,
+          ") has no time of its own; give a GPU, or take --compile and --dispatch, which need none");
   for (const auto& [op, workload] : work) {
     const std::string name = name_of(*op, workload.trial);
     *bench.arguments.err << "not timed: " << name << ": " << why << '\n';
@@ -223,11 +243,13 @@ int name_untimed(Bench& bench, const Work& work) {
 
 int run_calls(const BenchArguments& arguments) {
   if (arguments.ops.empty()) bad_use("give --op and its sizes, or another way of working; see --help");
-  if (arguments.targets.size() > 1) bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
+  if (arguments.targets.size() > 1)
+    bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
   Bench bench(arguments);
   Work work;
   for (const std::string& name : arguments.ops)
-    for (ops::Workload& workload : ops::workloads(find_op(name), arguments.op_flags, *bench.target(find_op(name)).arch)) work.emplace_back(&find_op(name), std::move(workload));
+    for (ops::Workload& workload : ops::workloads(find_op(name), arguments.op_flags, *bench.target(find_op(name)).arch))
+      work.emplace_back(&find_op(name), std::move(workload));
   if (bench.device.kind == DeviceKind::cpu) return name_untimed(bench, work);
   Json problems = Json::array();
   int failures = 0;
@@ -244,7 +266,9 @@ int run_calls(const BenchArguments& arguments) {
     }
     ++failures;
   }
-  write_json(arguments, {{"mode", "op"}, {"device", bench.device_name}, {"seed", arguments.seed}, {"problems", std::move(problems)}});
+  write_json(
+      arguments,
+      {{"mode", "op"}, {"device", bench.device_name}, {"seed", arguments.seed}, {"problems", std::move(problems)}});
   return failures > 0 ? kExitFailures : kExitOk;
 }
 

@@ -20,7 +20,8 @@ bool bus_of(Device device, char (&bus)[32]) {
   int (*get)(int* handle, int index) = nullptr;
   int (*bus_id)(char* text, int bytes, int handle) = nullptr;
   int handle = 0;
-  return cuda != nullptr && find(*cuda, get, "cuDeviceGet") && find(*cuda, bus_id, "cuDeviceGetPCIBusId") && get(&handle, device.index) == 0 && bus_id(bus, sizeof bus, handle) == 0;
+  return cuda != nullptr && find(*cuda, get, "cuDeviceGet") && find(*cuda, bus_id, "cuDeviceGetPCIBusId") &&
+         get(&handle, device.index) == 0 && bus_id(bus, sizeof bus, handle) == 0;
 }
 
 }  // namespace
@@ -36,8 +37,10 @@ struct SmClock::Calls {
     int (*init)() = nullptr;
     int (*by_bus)(const char* bus, void** device) = nullptr;
     library = support::DynamicLibrary::open_first({"libnvidia-ml.so.1"}, nullptr);
-    return library != nullptr && bus_of(of, bus) && find(*library, init, "nvmlInit_v2") && find(*library, by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
-           find(*library, clock, "nvmlDeviceGetClockInfo") && find(*library, most, "nvmlDeviceGetMaxClockInfo") && init() == 0 && by_bus(bus, &device) == 0;
+    return library != nullptr && bus_of(of, bus) && find(*library, init, "nvmlInit_v2") &&
+           find(*library, by_bus, "nvmlDeviceGetHandleByPciBusId_v2") &&
+           find(*library, clock, "nvmlDeviceGetClockInfo") && find(*library, most, "nvmlDeviceGetMaxClockInfo") &&
+           init() == 0 && by_bus(bus, &device) == 0;
   }
   double ask(int (*call)(void*, int, unsigned*)) const {
     unsigned mhz = 0;

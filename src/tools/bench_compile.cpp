@@ -1,8 +1,9 @@
 // tj-bench --compile: how long each step of making a kernel takes, for each target.
 //
-// Decides which kernels are made, how often, and what is printed. The steps are the pipeline's own (pipeline.hpp); neither the cache nor a
-// kernel that was made before is looked at. Invariant: a time is that of the step that a first call pays, but for further runs of a
-// compiler that is a process, which tell its phases apart and are not counted in its time.
+// Decides which kernels are made, how often, and what is printed. The steps are the pipeline's own (pipeline.hpp);
+// neither the cache nor a kernel that was made before is looked at. Invariant: a time is that of the step that a first
+// call pays, but for further runs of a compiler that is a process, which tell its phases apart and are not counted in
+// its time.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -28,7 +29,9 @@ using support::cat;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 /// The backend, asked for its phases.
 class PhasedCompiler final : public compile::Compiler {
@@ -63,8 +66,10 @@ struct Subject {
 
   void add(const std::string& step, double milliseconds) {
     const auto found = std::find_if(steps.begin(), steps.end(), [&](const auto& each) { return each.first == step; });
-    if (found != steps.end()) found->second.push_back(milliseconds);
-    else steps.push_back({step, {milliseconds}});
+    if (found != steps.end())
+      found->second.push_back(milliseconds);
+    else
+      steps.push_back({step, {milliseconds}});
   }
 };
 
@@ -99,7 +104,9 @@ Work find_work(const BenchArguments& arguments, const Runtime& runtime) {
   for (const arch::Target& target : targets_of(arguments, runtime))
     for (const ops::Op* op : chosen) {
       std::vector<ops::Request> requests = op->requests_for(arguments.op_flags, *target.arch);
-      const auto served = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, *target.arch); });
+      const auto served = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) {
+        return serves(*op, request, *target.arch);
+      });
       if (served == requests.begin()) {
         work.left_out.push_back(cat(op->name(), " on ", target.name()));
         continue;
@@ -107,7 +114,9 @@ Work find_work(const BenchArguments& arguments, const Runtime& runtime) {
       requests.erase(arguments.op_flags.empty() ? requests.begin() + 1 : served, requests.end());
       for (ops::Request& request : requests) work.subjects.push_back({op, std::move(request), target, {}, 0, {}, {}});
     }
-  if (work.subjects.empty()) support::fail(Stage::target, Code::unsupported, "no target that was asked for serves any op that was asked for; src/arch/README.md lists targets");
+  if (work.subjects.empty())
+    support::fail(Stage::target, Code::unsupported,
+                  "no target that was asked for serves any op that was asked for; src/arch/README.md lists targets");
   return work;
 }
 
@@ -127,7 +136,8 @@ std::optional<Device> device_of(const arch::Target& target, Backends& backends, 
 
 void make_once(Subject& subject, Backends& backends, const support::Settings& settings) {
   PhasedCompiler compiler(backends.compiler(subject.target));
-  const Artifact artifact = make(*subject.op, subject.request, subject.target, compiler, settings, support::Log(LogLevel::off, {}));
+  const Artifact artifact =
+      make(*subject.op, subject.request, subject.target, compiler, settings, support::Log(LogLevel::off, {}));
   subject.add("schedule", artifact.report.schedule_ms);
   subject.add("source", artifact.report.codegen_ms);
   subject.add("compiler", artifact.report.compile_ms);
@@ -158,8 +168,10 @@ std::map<std::string, double> open_compilers(const Work& work, Backends& backend
 }
 
 constexpr const char* kPhaseNote =
-    "ms, medians. 'compiler' is the whole of it; the columns behind it are its parts, as far as it tells them apart: NVRTC by its own clock, a compiler\n"
-    "that is a process by runs that end earlier, hiprtc not at all. 'load' is there where a device (or the model) takes the binary.\n";
+    "ms, medians. 'compiler' is the whole of it; the columns behind it are its parts, as far as it tells them apart: "
+    "NVRTC by its own clock, a compiler\n"
+    "that is a process by runs that end earlier, hiprtc not at all. 'load' is there where a device (or the model) "
+    "takes the binary.\n";
 
 void print(const Work& work, const std::map<std::string, double>& opened, int rounds, std::ostream& out) {
   std::vector<std::string> columns;
@@ -174,7 +186,8 @@ void print(const Work& work, const std::map<std::string, double>& opened, int ro
     if (!subject.failed.empty()) continue;
     std::vector<std::string> row = {subject.request.name, subject.target.name()};
     for (const std::string& column : columns) {
-      const auto found = std::find_if(subject.steps.begin(), subject.steps.end(), [&](const auto& step) { return step.first == column; });
+      const auto found = std::find_if(subject.steps.begin(), subject.steps.end(),
+                                      [&](const auto& step) { return step.first == column; });
       row.push_back(found == subject.steps.end() ? "-" : number_text(spread_of(found->second).median, 1));
     }
     row.push_back(subject.registers > 0 ? cat(subject.registers) : "-");
@@ -190,7 +203,10 @@ void print(const Work& work, const std::map<std::string, double>& opened, int ro
 Json to_json(const Work& work, const std::map<std::string, double>& opened, int rounds) {
   Json kernels = Json::array();
   for (const Subject& subject : work.subjects) {
-    Json kernel = {{"name", subject.request.name}, {"op", subject.request.op}, {"target", subject.target.name()}, {"ok", subject.failed.empty()}};
+    Json kernel = {{"name", subject.request.name},
+                   {"op", subject.request.op},
+                   {"target", subject.target.name()},
+                   {"ok", subject.failed.empty()}};
     if (!subject.failed.empty()) kernel["error"] = subject.failed;
     Json steps = Json::object();
     for (const auto& [name, samples] : subject.steps) steps[name] = to_json(spread_of(samples));
@@ -199,7 +215,11 @@ Json to_json(const Work& work, const std::map<std::string, double>& opened, int 
     kernel["registers"] = subject.registers;
     kernels.push_back(std::move(kernel));
   }
-  return {{"mode", "compile"}, {"rounds", rounds}, {"opening_ms", opened}, {"left_out", work.left_out}, {"kernels", std::move(kernels)}};
+  return {{"mode", "compile"},
+          {"rounds", rounds},
+          {"opening_ms", opened},
+          {"left_out", work.left_out},
+          {"kernels", std::move(kernels)}};
 }
 
 }  // namespace
@@ -223,7 +243,9 @@ int run_compile(const BenchArguments& arguments) {
     } catch (const Error& error) {
       subject.failed = error.what();
       ++failures;
-      *arguments.err << "failed: " << subject.request.name << " for " << subject.target.name() << ": " << error.what() << '\n' << error.log;
+      *arguments.err << "failed: " << subject.request.name << " for " << subject.target.name() << ": " << error.what()
+                     << '\n'
+                     << error.log;
     }
   }
   print(work, opened, rounds, *arguments.out);

@@ -1,8 +1,9 @@
 // tj-bench --dispatch: what the host pays for a hot call, beside the bare launches beneath it.
 //
-// Decides how host time is taken and what it is compared with. The driver is the one that the process finds: a GPU's, or one that does
-// nothing (--driver), whose own time is then in both numbers. Invariant: all that is compared is measured in turns in one run, with the
-// same parameters; the device is idle when a sample begins, and its queue is never full.
+// Decides how host time is taken and what it is compared with. The driver is the one that the process finds: a GPU's,
+// or one that does nothing (--driver), whose own time is then in both numbers. Invariant: all that is compared is
+// measured in turns in one run, with the same parameters; the device is idle when a sample begins, and its queue is
+// never full.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,10 +36,11 @@ constexpr int kDiskHits = 10;
 struct Dispatch {
   std::string name, kernels;
   int launches = 0;
-  std::vector<double> call, layer, bare, difference;  ///< with the device's context current, as in a program that uses the device
-  std::vector<double> alone;                           ///< a call without
+  std::vector<double> call, layer, bare,
+      difference;             ///< with the device's context current, as in a program that uses the device
+  std::vector<double> alone;  ///< a call without
   std::vector<double> prepare, disk_us;
-  std::int64_t allocations = -1;                       ///< of a call; -1: nobody counts
+  std::int64_t allocations = -1;  ///< of a call; -1: nobody counts
 };
 
 double ns_of(int calls, const std::function<void()>& work) {
@@ -66,18 +68,25 @@ std::int64_t allocations_of(const BenchArguments& arguments, const std::function
 
 /// tj::prepare() by an op's name; false for those that are steps of others and have none.
 bool prepare(Runtime& runtime, std::string_view op, const void* args, KernelReport& report) {
-  if (op == "fmha") report = runtime.prepare(*static_cast<const FmhaArgs*>(args));
-  else if (op == "gemm") report = runtime.prepare(*static_cast<const GemmArgs*>(args));
-  else if (op == "chunk_indices") report = runtime.prepare(*static_cast<const ChunkIndicesArgs*>(args));
-  else if (op == "chunk_o") report = runtime.prepare(*static_cast<const ChunkOArgs*>(args));
-  else return false;
+  if (op == "fmha")
+    report = runtime.prepare(*static_cast<const FmhaArgs*>(args));
+  else if (op == "gemm")
+    report = runtime.prepare(*static_cast<const GemmArgs*>(args));
+  else if (op == "chunk_indices")
+    report = runtime.prepare(*static_cast<const ChunkIndicesArgs*>(args));
+  else if (op == "chunk_o")
+    report = runtime.prepare(*static_cast<const ChunkOArgs*>(args));
+  else
+    return false;
   return true;
 }
 
-void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer& preparer, const ops::Op& op, const void* args, Dispatch& result) {
+void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer& preparer, const ops::Op& op,
+                const void* args, Dispatch& result) {
   const PreparedCall prepared = preparer.prepare(op, args, ops::kNoChoice);
   const Device device = prepared.device;
-  for (const PreparedLaunch& launch : prepared.launches) result.kernels += cat(result.kernels.empty() ? "" : ", ", launch.kernel->report.name);
+  for (const PreparedLaunch& launch : prepared.launches)
+    result.kernels += cat(result.kernels.empty() ? "" : ", ", launch.kernel->report.name);
   result.launches = static_cast<int>(prepared.launches.size());
   const auto call = [&] { runtime.run_op(op.name(), args); };
   const auto layer = [&] { prepared.launch({}); };
@@ -108,7 +117,8 @@ void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer&
 }
 
 /// A runtime that has its driver and nothing else, again and again. No time where the disk did not have the kernel.
-void time_disk_hits(const BenchArguments& arguments, Device device, const ops::Op& op, const void* args, Dispatch& result) {
+void time_disk_hits(const BenchArguments& arguments, Device device, const ops::Op& op, const void* args,
+                    Dispatch& result) {
   for (int i = 0; i < kDiskHits; ++i) {
     Runtime runtime(bench_options(arguments));
     runtime.target_of(device);  // opens the driver
@@ -135,7 +145,8 @@ std::vector<Problem> problems_of(const BenchArguments& arguments, Backends& back
         problems.push_back({op, op->trials({}, arch).front()});
         continue;
       }
-      for (ops::Workload& workload : ops::workloads(*op, arguments.op_flags, arch)) problems.push_back({op, std::move(workload.trial)});
+      for (ops::Workload& workload : ops::workloads(*op, arguments.op_flags, arch))
+        problems.push_back({op, std::move(workload.trial)});
     } catch (const Error& e) {  // nobody named an op that the target does not serve
       if (e.code != Code::unsupported || !arguments.ops.empty()) throw;
     }
@@ -143,24 +154,36 @@ std::vector<Problem> problems_of(const BenchArguments& arguments, Backends& back
   return problems;
 }
 
-std::string median_text(const std::vector<double>& samples, int digits) { return samples.empty() ? "-" : number_text(spread_of(samples).median, digits); }
+std::string median_text(const std::vector<double>& samples, int digits) {
+  return samples.empty() ? "-" : number_text(spread_of(samples).median, digits);
+}
 
 void print(const std::vector<Dispatch>& results, const std::string& where, int rounds, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows = {{"problem", "launches", "call ns", "p10", "p90", "bare launch ns", "call minus bare", "launch layer ns", "no context ns", "allocations", "prepare ns", "disk hit us"}};
+  std::vector<std::vector<std::string>> rows = {{"problem", "launches", "call ns", "p10", "p90", "bare launch ns",
+                                                 "call minus bare", "launch layer ns", "no context ns", "allocations",
+                                                 "prepare ns", "disk hit us"}};
   for (const Dispatch& result : results) {
     const Spread call = spread_of(result.call);
-    rows.push_back({result.name, cat(result.launches), number_text(call.median, 0), number_text(call.p10, 0), number_text(call.p90, 0), median_text(result.bare, 0), median_text(result.difference, 0),
-                    median_text(result.layer, 0), median_text(result.alone, 0), result.allocations < 0 ? "-" : cat(result.allocations), median_text(result.prepare, 0), median_text(result.disk_us, 1)});
+    rows.push_back({result.name, cat(result.launches), number_text(call.median, 0), number_text(call.p10, 0),
+                    number_text(call.p90, 0), median_text(result.bare, 0), median_text(result.difference, 0),
+                    median_text(result.layer, 0), median_text(result.alone, 0),
+                    result.allocations < 0 ? "-" : cat(result.allocations), median_text(result.prepare, 0),
+                    median_text(result.disk_us, 1)});
   }
   print_table(rows, out);
-  out << "on " << where << "; medians of " << rounds << " samples of " << kCallsInSample << " calls, taken in turns. 'bare launch': the driver's own call with the same parameters;\n"
-      << "'launch layer': the library's, without arguments that are checked, kernels that are looked up and tensor maps; 'no context': a call\n"
-      << "where the device's context is not current. 'prepare': of what is in memory; 'disk hit': in a runtime that has only its driver\n";
+  out << "on " << where << "; medians of " << rounds << " samples of " << kCallsInSample
+      << " calls, taken in turns. 'bare launch': the driver's own call with the same parameters;\n"
+      << "'launch layer': the library's, without arguments that are checked, kernels that are looked up and tensor "
+         "maps; 'no context': a call\n"
+      << "where the device's context is not current. 'prepare': of what is in memory; 'disk hit': in a runtime that "
+         "has only its driver\n";
 }
 
 Json to_json(const Dispatch& result) {
   Json json = {{"problem", result.name}, {"kernels", result.kernels}, {"launches", result.launches}};
-  const auto add = [&](const char* name, const std::vector<double>& samples) { json[name] = samples.empty() ? Json(nullptr) : to_json(spread_of(samples)); };
+  const auto add = [&](const char* name, const std::vector<double>& samples) {
+    json[name] = samples.empty() ? Json(nullptr) : to_json(spread_of(samples));
+  };
   add("call_ns", result.call);
   add("bare_ns", result.bare);
   add("call_minus_bare_ns", result.difference);
@@ -175,12 +198,15 @@ Json to_json(const Dispatch& result) {
 }  // namespace
 
 int run_dispatch(const BenchArguments& arguments) {
-  if (arguments.targets.size() > 1) bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
+  if (arguments.targets.size() > 1)
+    bad_use(cat("--target is given ", arguments.targets.size(), " times; allowed without --compile: one"));
   Runtime runtime(bench_options(arguments));
   const Device device = runtime.default_device();
   if (device.kind == DeviceKind::cpu)
     support::fail(Stage::launch, Code::unsupported,
-                  cat("calls on ", runtime.target_of(device), " run on the CPU, where there is no launch to compare with; give a GPU, or --driver with a libcuda.so.1 that does nothing"));
+                  cat("calls on ", runtime.target_of(device),
+                      " run on the CPU, where there is no launch to compare with; give a GPU, or --driver with a "
+                      "libcuda.so.1 that does nothing"));
   const arch::Target target = arch::parse_target(runtime.target_of(device));
   CallPreparer preparer(support::resolve_settings(bench_options(arguments)), bench_log(arguments));
   const auto driver = preparer.backends().driver(device);
@@ -205,7 +231,11 @@ int run_dispatch(const BenchArguments& arguments) {
   print(results, where, rounds, *arguments.out);
   Json problems = Json::array();
   for (const Dispatch& result : results) problems.push_back(to_json(result));
-  write_json(arguments, {{"mode", "dispatch"}, {"device", where}, {"rounds", rounds}, {"calls_in_sample", kCallsInSample}, {"problems", std::move(problems)}});
+  write_json(arguments, {{"mode", "dispatch"},
+                         {"device", where},
+                         {"rounds", rounds},
+                         {"calls_in_sample", kCallsInSample},
+                         {"problems", std::move(problems)}});
   return kExitOk;
 }
 

@@ -21,18 +21,21 @@ constexpr std::int64_t kFlushRows = 8192, kFlushColumns = 16384;  // of f16: 256
 /// The pattern again and again.
 void fill(launch::Driver& driver, Device device, void* memory, std::size_t bytes, const std::string& pattern) {
   for (std::size_t at = 0; at < bytes; at += pattern.size())
-    driver.copy(device.index, static_cast<char*>(memory) + at, true, pattern.data(), false, std::min(pattern.size(), bytes - at));
+    driver.copy(device.index, static_cast<char*>(memory) + at, true, pattern.data(), false,
+                std::min(pattern.size(), bytes - at));
 }
 
 std::string pattern_of(const ops::TrialTensor& tensor, std::uint64_t seed) {
-  if (!tensor.numbers.empty()) return {reinterpret_cast<const char*>(tensor.numbers.data()), tensor.numbers.size() * sizeof(std::int32_t)};
+  if (!tensor.numbers.empty())
+    return {reinterpret_cast<const char*>(tensor.numbers.data()), tensor.numbers.size() * sizeof(std::int32_t)};
   if (tensor.written) return std::string(std::min(tensor.bytes(), kPieceBytes), kPoison);
   return normal_values(tensor.operand.dtype, std::min(kPatternValues, tensor.elements()), seed);
 }
 
 }  // namespace
 
-WorkloadMemory::WorkloadMemory(const ops::Trial& trial, launch::Driver& driver, Device device, std::uint64_t seed) : trial_(trial), driver_(driver), device_(device) {
+WorkloadMemory::WorkloadMemory(const ops::Trial& trial, launch::Driver& driver, Device device, std::uint64_t seed)
+    : trial_(trial), driver_(driver), device_(device) {
   for (const ops::TrialTensor& tensor : trial.tensors) {
     tensors_.push_back(driver.allocate(device.index, tensor.bytes()));
     fill(driver, device, tensors_.back().get(), tensor.bytes(), pattern_of(tensor, seed + tensors_.size()));
@@ -59,10 +62,14 @@ std::string WorkloadMemory::unwritten() const {
     std::size_t left = 0;
     for (std::size_t at = 0; at < tensor.bytes(); at += piece.size()) {
       piece.resize(std::min(kPieceBytes, tensor.bytes() - at));
-      driver_.copy(device_.index, piece.data(), false, static_cast<const char*>(tensors_[i].get()) + at, true, piece.size());
-      for (std::size_t e = 0; e < piece.size(); e += size) left += std::memcmp(piece.data() + e, poison.data(), size) == 0 ? 1 : 0;
+      driver_.copy(device_.index, piece.data(), false, static_cast<const char*>(tensors_[i].get()) + at, true,
+                   piece.size());
+      for (std::size_t e = 0; e < piece.size(); e += size)
+        left += std::memcmp(piece.data() + e, poison.data(), size) == 0 ? 1 : 0;
     }
-    if (left > 0) text += cat(text.empty() ? "" : "; ", left, " of ", tensor.elements(), " elements of ", tensor.name, " were not written");
+    if (left > 0)
+      text += cat(text.empty() ? "" : "; ", left, " of ", tensor.elements(), " elements of ", tensor.name,
+                  " were not written");
   }
   return text;
 }
@@ -76,7 +83,8 @@ CacheFlush::CacheFlush(Runtime& runtime, launch::Driver& driver, Device device) 
 }
 
 void CacheFlush::operator()() {
-  const ops::CopyRowsArgs args{Tensor::contiguous(from_.get(), device_, DType::f16, {kFlushRows, kFlushColumns}), Tensor::contiguous(to_.get(), device_, DType::f16, {kFlushRows, kFlushColumns})};
+  const ops::CopyRowsArgs args{Tensor::contiguous(from_.get(), device_, DType::f16, {kFlushRows, kFlushColumns}),
+                               Tensor::contiguous(to_.get(), device_, DType::f16, {kFlushRows, kFlushColumns})};
   runtime_.run_op("copy_rows", &args);
 }
 

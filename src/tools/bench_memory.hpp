@@ -1,6 +1,7 @@
 // Tensors of a workload in a device's memory.
 //
-// Decides what they hold. Invariant: what is read holds numbers or normal random values, what is written holds bytes that no result has.
+// Decides what they hold. Invariant: what is read holds numbers or normal random values, what is written holds bytes
+// that no result has.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ class WorkloadMemory {
 
   /// Calls `use` with the op's descriptor over these tensors.
   void with_args(const std::function<void(const void* args)>& use) const;
-  /// "4096 of 4096 elements of d were not written": what still holds the bytes of before; empty when all was written. Elements of a tensor
-  /// with gaps count with them.
+  /// "4096 of 4096 elements of d were not written": what still holds the bytes of before; empty when all was written.
+  /// Elements of a tensor with gaps count with them.
   std::string unwritten() const;
   /// All tensors together, each once.
   double bytes() const { return bytes_; }
@@ -35,7 +36,8 @@ class WorkloadMemory {
   double bytes_ = 0;
 };
 
-/// Writes more than any cache of a device holds, asynchronously: what is enqueued behind it finds none of its operands there.
+/// Writes more than any cache of a device holds, asynchronously: what is enqueued behind it finds none of its operands
+/// there.
 class CacheFlush {
  public:
   /// Throws tj::Error as a call does: unsupported where the target has no kernel that copies.

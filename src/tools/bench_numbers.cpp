@@ -18,7 +18,9 @@ Spread spread_of(std::vector<double> samples) {
   return {median, samples[last / 10], samples[last - last / 10], static_cast<int>(samples.size())};
 }
 
-nlohmann::ordered_json to_json(const Spread& spread) { return {{"median", spread.median}, {"p10", spread.p10}, {"p90", spread.p90}, {"samples", spread.count}}; }
+nlohmann::ordered_json to_json(const Spread& spread) {
+  return {{"median", spread.median}, {"p10", spread.p10}, {"p90", spread.p90}, {"samples", spread.count}};
+}
 
 std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return "-";

@@ -16,23 +16,31 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// Cycles of a tile of so many iterations (src/sched/predict.cpp), read from the schedule that the kernel was made with.
+/// Cycles of a tile of so many iterations (src/sched/predict.cpp), read from the schedule that the kernel was made
+/// with.
 struct TileCycles {
   double ii = 0, length = 0, overhead = 0;
-  double of(std::int64_t iterations) const { return overhead + (iterations > 0 ? static_cast<double>(iterations - 1) * ii + length : 0); }
+  double of(std::int64_t iterations) const {
+    return overhead + (iterations > 0 ? static_cast<double>(iterations - 1) * ii + length : 0);
+  }
 };
 TileCycles tile_cycles(const KernelReport& report) {
   const auto schedule = nlohmann::json::parse(report.schedule_json);
-  return {schedule.at("ii").get<double>(), schedule.at("length").get<double>(), schedule.at("overhead_cycles").get<double>()};
+  return {schedule.at("ii").get<double>(), schedule.at("length").get<double>(),
+          schedule.at("overhead_cycles").get<double>()};
 }
 
-/// The longest tiles first, each to the block that is free first; blocks side by side on an SM take as long together as one of them.
+/// The longest tiles first, each to the block that is free first; blocks side by side on an SM take as long together as
+/// one of them.
 double launch_cycles(const PreparedLaunch& launch, std::vector<ops::TileCount> tiles) {
   if (tiles.empty()) return kUnknown;
   const TileCycles cycles = tile_cycles(launch.kernel->report);
-  const unsigned at_once = std::max(1U, launch.kernel->sm_count * launch.kernel->blocks_per_sm / std::max(1U, launch.kernel->cluster));
-  std::sort(tiles.begin(), tiles.end(), [](const ops::TileCount& x, const ops::TileCount& y) { return x.iterations > y.iterations; });
-  std::priority_queue<double, std::vector<double>, std::greater<>> free_at(std::greater<>(), std::vector<double>(at_once, 0.0));
+  const unsigned at_once =
+      std::max(1U, launch.kernel->sm_count * launch.kernel->blocks_per_sm / std::max(1U, launch.kernel->cluster));
+  std::sort(tiles.begin(), tiles.end(),
+            [](const ops::TileCount& x, const ops::TileCount& y) { return x.iterations > y.iterations; });
+  std::priority_queue<double, std::vector<double>, std::greater<>> free_at(std::greater<>(),
+                                                                           std::vector<double>(at_once, 0.0));
   double end = 0;
   for (const ops::TileCount& group : tiles)
     for (std::int64_t tile = 0; tile < group.tiles; ++tile) {

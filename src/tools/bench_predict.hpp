@@ -9,7 +9,8 @@
 
 namespace tj::tools {
 
-/// Microseconds of the call that was prepared for args, at the clock that the arch is described with; NaN where nobody predicts it.
+/// Microseconds of the call that was prepared for args, at the clock that the arch is described with; NaN where nobody
+/// predicts it.
 double predicted_us(const ops::Op& op, const void* args, const PreparedCall& call, const arch::Arch& arch);
 
 }  // namespace tj::tools

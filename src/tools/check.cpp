@@ -1,7 +1,7 @@
 // tj-check: options, and which of its ways of working they ask for.
 //
-// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op, which names what it
-// allows. So a new op needs no change in this file.
+// Options that belong to an op (--dtype, --head-dim, --seq-q, ...) are not listed here: they are handed to the op,
+// which names what it allows. So a new op needs no change in this file.
 #include "tools/check.hpp"
 
 #include <CLI/CLI.hpp>
@@ -33,36 +33,63 @@ constexpr std::uint64_t kUsualSeeds = 20, kSeedsOfMutants = 200;  // most mutant
 constexpr std::uint64_t kMostSeeds = 1000000;
 
 constexpr const char* kFooter =
-    "With --op, further flags select kernels and sizes and belong to the op; several values are separated by commas, and all combinations are\n"
-    "checked. Of a flag that is left out the first value is taken, of a size one in which each ring's slots come round.\n"
+    "With --op, further flags select kernels and sizes and belong to the op; several values are separated by commas, "
+    "and all combinations are\n"
+    "checked. Of a flag that is left out the first value is taken, of a size one in which each ring's slots come "
+    "round.\n"
     "  fmha: as tj-warm lists them, --step, and --batch --heads --kv-heads --seq-q --seq-k\n"
     "  gemm: as tj-warm lists them, --rung v1,..., and --m --n --k --batch; without --tile the one that is predicted\n"
     "  chunk_o: as tj-warm lists them, and --heads --lengths 70,64,130 (of sequences)\n"
     "  chunk_indices: --lengths   copy_rows: --batch --rows --columns   sum_parts: --out --m --n --parts\n"
-    "Behind \"--\" a program of your own: a graph and node bodies of yours are checked by the program that launches them. It is run once for\n"
-    "each seed, with TJ_TARGET set to the target, TJ_MODEL_SEED to the seed, TJ_MODEL_DISABLE and TJ_MODEL_WEAKEN to the sites, and TJ_MODEL_REPORT to a\n"
+    "Behind \"--\" a program of your own: a graph and node bodies of yours are checked by the program that launches "
+    "them. It is run once for\n"
+    "each seed, with TJ_TARGET set to the target, TJ_MODEL_SEED to the seed, TJ_MODEL_DISABLE and TJ_MODEL_WEAKEN to "
+    "the sites, and TJ_MODEL_REPORT to a\n"
     "file that the library appends to. It must use tensors in host memory, and end with status 0 when all is well.\n"
     "  tj-check --seeds 50 --target model:sm_90a -- build/release/samples/05_custom_gemm --m 300 --k 1000\n"
-    "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot be made, 2 bad use or an output\nthat cannot be written.";
+    "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot "
+    "be made, 2 bad use or an output\nthat cannot be written.";
 
 /// CLI takes what unsigned numbers make of a sign and of too many digits.
 std::string seed_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0 ? "" : cat("'", text, "'; allowed: 0 to ", std::numeric_limits<std::int64_t>::max());
+  return error == std::errc() && end == text.data() + text.size() && value >= 0
+             ? ""
+             : cat("'", text, "'; allowed: 0 to ", std::numeric_limits<std::int64_t>::max());
 }
 
-void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string>& off, std::vector<std::string>& weak) {
+void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string>& off,
+                 std::vector<std::string>& weak) {
   auto* op = app.add_option("--op", settings.op, "fmha, gemm, chunk_o, ...")->check(no_flag);
-  auto* all = app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
-  app.add_option("--target", settings.target, "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: TJ_TARGET, else the first known one)")->check(no_flag)->excludes(all);
-  app.add_option("--seeds", settings.seeds.count, "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)")->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
+  auto* all =
+      app.add_flag("--all", settings.all, "every shipped op, on every family of matrix instructions")->excludes(op);
+  app.add_option("--target", settings.target,
+                 "sm_90a or model:sm_90a, gfx1100, ...: either means the model of that architecture (default: "
+                 "TJ_TARGET, else the first known one)")
+      ->check(no_flag)
+      ->excludes(all);
+  app.add_option("--seeds", settings.seeds.count,
+                 "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)")
+      ->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
   app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)")->check(seed_number);
-  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)")->check(seed_number);
-  app.add_option("--disable-site", off, "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")->check(no_flag)->delimiter(',');
-  app.add_option("--weaken-site", weak, "a site that does less: a wait for groups leaves one more under way, an announcement says half the bytes, a turn is passed on without a wait")->check(no_flag)->delimiter(',');
-  auto* list = app.add_flag("--list-sites", settings.list_sites, "list the sites, run nothing: number, kind and text, a line each, separated by tabs");
-  app.add_flag("--mutate", settings.mutate, "switch off or weaken each site in turn, change ring depths, and expect each to be found")->excludes(list);
+  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)")
+      ->check(seed_number);
+  app.add_option(
+         "--disable-site", off,
+         "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")
+      ->check(no_flag)
+      ->delimiter(',');
+  app.add_option("--weaken-site", weak,
+                 "a site that does less: a wait for groups leaves one more under way, an announcement says half the "
+                 "bytes, a turn is passed on without a wait")
+      ->check(no_flag)
+      ->delimiter(',');
+  auto* list = app.add_flag("--list-sites", settings.list_sites,
+                            "list the sites, run nothing: number, kind and text, a line each, separated by tabs");
+  app.add_flag("--mutate", settings.mutate,
+               "switch off or weaken each site in turn, change ring depths, and expect each to be found")
+      ->excludes(list);
   app.add_option("--jobs", settings.seeds.threads, "runs at a time (default: one a core)")->check(CLI::Range(1, 256));
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
@@ -82,18 +109,30 @@ std::string model_of(const std::string& given) {
 void check_use(const CheckSettings& settings) {
   if (settings.op.empty() && !settings.op_flags.empty()) {
     const std::string& flag = settings.op_flags.begin()->first;
-    bad_use(cat("--", support::shown(flag), " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)", meant_flag(flag, settings.own_flags)));
+    bad_use(
+        cat("--", support::shown(flag),
+            " belongs to no op, and is no flag of tj-check's own; give --op, or leave it out (--help lists the flags)",
+            meant_flag(flag, settings.own_flags)));
   }
   const int given = !settings.op.empty() + settings.all + !settings.program.empty();
   if (given != 1) bad_use("give one of --op, --all and a program behind --; see --help");
   const bool sites = !settings.disabled.empty() || !settings.weakened.empty();
-  if (settings.seeds.data != 1 && !settings.program.empty()) bad_use(cat("--data-seed is '", settings.seeds.data, "' with a program; allowed: leave it out, a program chooses its own values"));
-  if (settings.mutate && !settings.program.empty()) bad_use("--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by --disable-site");
-  if (sites && (settings.mutate || settings.all || settings.list_sites)) bad_use("--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a program");
+  if (settings.seeds.data != 1 && !settings.program.empty())
+    bad_use(cat("--data-seed is '", settings.seeds.data,
+                "' with a program; allowed: leave it out, a program chooses its own values"));
+  if (settings.mutate && !settings.program.empty())
+    bad_use(
+        "--mutate is given with a program; mutants are made of --op or --all: switch a program's sites off by "
+        "--disable-site");
+  if (sites && (settings.mutate || settings.all || settings.list_sites))
+    bad_use(
+        "--disable-site and --weaken-site are given with --mutate, --all or --list-sites; allowed: with --op or a "
+        "program");
 }
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
-std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& settings, std::ostream& out, std::ostream& err) {
+std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& settings, std::ostream& out,
+                         std::ostream& err) {
   const auto behind = std::find(words.begin(), words.end(), "--");
   if (behind != words.end()) {
     settings.program.assign(behind + 1, words.end());
@@ -101,7 +140,10 @@ std::optional<int> parse(const std::vector<std::string>& words, CheckSettings& s
   }
   settings.seeds.count = 0;
   std::vector<std::string> own(words.begin(), behind), off, weak;
-  CLI::App app("Looks for deadlocks, races and misuse of barriers in kernels, on the CPU model of an architecture. Needs no GPU.", "tj-check");
+  CLI::App app(
+      "Looks for deadlocks, races and misuse of barriers in kernels, on the CPU model of an architecture. Needs no "
+      "GPU.",
+      "tj-check");
   add_options(app, settings, off, weak);
   if (const std::optional<int> done = parse_words(app, own, out, err)) return done;
   settings.own_flags = own_flags(app);
@@ -128,7 +170,8 @@ struct CheckProgress::State {
   bool dirty = false;
   std::mutex mutex;
 };
-CheckProgress::CheckProgress(std::ostream& err, bool terminal) : state_(new State{err, terminal, {}, 0, 0, false, {}}) {}
+CheckProgress::CheckProgress(std::ostream& err, bool terminal)
+    : state_(new State{err, terminal, {}, 0, 0, false, {}}) {}
 CheckProgress::~CheckProgress() { end(); }
 void CheckProgress::begin(const std::string& what, std::size_t total) {
   const std::lock_guard lock(state_->mutex);
@@ -162,22 +205,29 @@ CheckKernels::CheckKernels(const CheckSettings& settings) : state_(std::make_uni
 CheckKernels::~CheckKernels() = default;
 check::Kernels& CheckKernels::of(const std::string& target) {
   auto& kept = state_->kernels[target];
-  if (!kept) kept = std::make_unique<check::Kernels>(state_->settings, arch::parse_target(target), support::Log(state_->settings.log_level, {}));
+  if (!kept)
+    kept = std::make_unique<check::Kernels>(state_->settings, arch::parse_target(target),
+                                            support::Log(state_->settings.log_level, {}));
   return *kept;
 }
 
 std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels, CheckProgress& progress) {
-  const std::vector<check::Case> cases = settings.all ? check::full_set() : std::vector<check::Case>{{settings.op, settings.target, settings.op_flags}};
+  const std::vector<check::Case> cases =
+      settings.all ? check::full_set() : std::vector<check::Case>{{settings.op, settings.target, settings.op_flags}};
   std::vector<std::pair<const check::Case*, ops::Trial>> trials;
   for (const check::Case& each : cases)
-    for (ops::Trial& trial : find_op(each.op).trials(each.flags, *kernels.of(each.target).target().arch)) trials.emplace_back(&each, std::move(trial));
+    for (ops::Trial& trial : find_op(each.op).trials(each.flags, *kernels.of(each.target).target().arch))
+      trials.emplace_back(&each, std::move(trial));
   progress.begin("kernels for problems", trials.size());
   std::vector<CheckCase> made;
   for (auto& [of, trial] : trials) {
     check::Kernels& maker = kernels.of(of->target);
-    std::string command = cat("tj-check --op ", of->op, " --target ", of->target, trial.flags.empty() ? "" : " ", trial.flags);
-    std::string of_kernel = cat("tj-check --op ", of->op, " --target ", of->target, trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
-    made.push_back({check::make_subject(find_op(of->op), std::move(trial), maker), &maker, std::move(command), std::move(of_kernel)});
+    std::string command =
+        cat("tj-check --op ", of->op, " --target ", of->target, trial.flags.empty() ? "" : " ", trial.flags);
+    std::string of_kernel = cat("tj-check --op ", of->op, " --target ", of->target,
+                                trial.kernel_flags.empty() ? "" : " ", trial.kernel_flags);
+    made.push_back({check::make_subject(find_op(of->op), std::move(trial), maker), &maker, std::move(command),
+                    std::move(of_kernel)});
     progress.step();
   }
   progress.end();

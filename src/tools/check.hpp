@@ -1,8 +1,9 @@
-// tj-check: runs kernels on the CPU model until something is found, and kernels with a barrier less until all of them are.
+// tj-check: runs kernels on the CPU model until something is found, and kernels with a barrier less until all of them
+// are.
 //
 // Decides the command line, the order of work and what is printed. What is run and judged is src/check/'s.
-// Invariant: with --json nothing but one JSON document goes to `out`, else a line for each kernel or problem when it is done; progress goes to
-// `err`, and to a terminal only.
+// Invariant: with --json nothing but one JSON document goes to `out`, else a line for each kernel or problem when it is
+// done; progress goes to `err`, and to a terminal only.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +72,10 @@ struct CheckCase {
 std::vector<CheckCase> check_cases(const CheckSettings& settings, CheckKernels& kernels, CheckProgress& progress);
 
 int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out);
-int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out);
-int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out);
+int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress,
+                std::ostream& out);
+int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress,
+                  std::ostream& out);
 /// A user's own program, by environment variables.
 int check_program(const CheckSettings& settings, CheckProgress& progress, std::ostream& out);
 

@@ -18,10 +18,14 @@ namespace {
 using support::cat;
 using Json = nlohmann::ordered_json;
 
-void print(const Json& document, std::ostream& out) { out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
+void print(const Json& document, std::ostream& out) {
+  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
 
 /// Sites by their numbers where one kernel is meant, else by its name too.
-std::string site_id(const check::Kernel& kernel, const check::Site& site, bool alone) { return alone ? cat(site.id) : cat(kernel.name, ":", site.id); }
+std::string site_id(const check::Kernel& kernel, const check::Site& site, bool alone) {
+  return alone ? cat(site.id) : cat(kernel.name, ":", site.id);
+}
 
 std::string seeds_text(const check::Seeds& seeds) {
   return cat(seeds.count, seeds.count == 1 ? " seed, " : " seeds from ", seeds.first);
@@ -30,7 +34,8 @@ std::string seeds_text(const check::Seeds& seeds) {
 std::string again(const std::string& command, std::uint64_t seed, const CheckSettings& settings) {
   std::string words = cat(" --seeds 1 --seed ", seed);
   if (settings.seeds.data != 1) words += cat(" --data-seed ", settings.seeds.data);
-  for (const auto& [flag, sites] : {std::pair{" --disable-site ", &settings.disabled}, std::pair{" --weaken-site ", &settings.weakened}})
+  for (const auto& [flag, sites] :
+       {std::pair{" --disable-site ", &settings.disabled}, std::pair{" --weaken-site ", &settings.weakened}})
     for (const support::SiteName& site : *sites) words += flag + support::to_string(site);
   const std::size_t program = command.find(" -- ");
   return program == std::string::npos ? command + words : command.substr(0, program) + words + command.substr(program);
@@ -60,9 +65,14 @@ std::vector<check::Change> changes_of(const CheckSettings& settings, const check
       if (kernel->name == site.kernel) named = kernel;
     }
     if (named == nullptr) bad_use(cat(flag, " is '", support::to_string(site), "'; the kernels are ", names));
-    const auto found = std::find_if(named->sites.begin(), named->sites.end(), [&](const check::Site& each) { return each.id == site.id; });
-    if (found == named->sites.end()) bad_use(cat(flag, " is '", support::to_string(site), "'; ", named->name, " has the sites 1 to ", named->sites.size(), " (--list-sites)"));
-    if (weaken && !check::can_be_weakened(*found)) bad_use(cat(flag, " is '", support::to_string(site), "', a site of kind '", found->kind, "'; allowed: a wait for groups, an announcement, a turn"));
+    const auto found = std::find_if(named->sites.begin(), named->sites.end(),
+                                    [&](const check::Site& each) { return each.id == site.id; });
+    if (found == named->sites.end())
+      bad_use(cat(flag, " is '", support::to_string(site), "'; ", named->name, " has the sites 1 to ",
+                  named->sites.size(), " (--list-sites)"));
+    if (weaken && !check::can_be_weakened(*found))
+      bad_use(cat(flag, " is '", support::to_string(site), "', a site of kind '", found->kind,
+                  "'; allowed: a wait for groups, an announcement, a turn"));
     (weaken ? change_of(*named).weakened : change_of(*named).disabled).push_back(site.id);
   };
   for (const support::SiteName& site : settings.disabled) add("--disable-site", site, false);
@@ -77,14 +87,18 @@ void add_excused(const std::vector<check::Change>& changes, CheckFound& found) {
     for (const bool weakened : {false, true})
       for (const int id : weakened ? change.weakened : change.disabled) {
         ++sites;
-        const auto site = std::find_if(change.kernel->sites.begin(), change.kernel->sites.end(), [&](const check::Site& each) { return each.id == id; });
+        const auto site = std::find_if(change.kernel->sites.begin(), change.kernel->sites.end(),
+                                       [&](const check::Site& each) { return each.id == id; });
         std::string mutant = check::mutant_text(*site, weakened);
-        if (const check::Equivalent* known = check::equivalent_of(change.kernel->name, mutant)) found.excused.push_back({change.kernel->name, std::move(mutant), known});
+        if (const check::Equivalent* known = check::equivalent_of(change.kernel->name, mutant))
+          found.excused.push_back({change.kernel->name, std::move(mutant), known});
       }
   found.all_excused = sites > 0 && found.excused.size() == sites;
 }
 
-std::string name_of(const CheckCase& each) { return cat(each.subject.own().name, " on ", each.subject.target, ", ", each.subject.trial.name); }
+std::string name_of(const CheckCase& each) {
+  return cat(each.subject.own().name, " on ", each.subject.target, ", ", each.subject.trial.name);
+}
 
 }  // namespace
 
@@ -92,13 +106,17 @@ int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out
   std::vector<std::pair<const check::Kernel*, std::string>> kernels;  // and the target
   for (const CheckCase& each : cases)
     for (const check::Kernel* kernel : each.subject.kernels)
-      if (std::none_of(kernels.begin(), kernels.end(), [&](const auto& known) { return known.first == kernel; })) kernels.emplace_back(kernel, each.subject.target);
+      if (std::none_of(kernels.begin(), kernels.end(), [&](const auto& known) { return known.first == kernel; }))
+        kernels.emplace_back(kernel, each.subject.target);
   Json document = Json::array();
   for (const auto& [kernel, target] : kernels) {
     Json sites = Json::array();
     for (const check::Site& site : kernel->sites) {
-      if (json) sites.push_back({{"id", site.id}, {"kind", site.kind}, {"text", site.text}, {"weakens", check::can_be_weakened(site)}});
-      else out << site_id(*kernel, site, kernels.size() == 1) << '\t' << site.kind << '\t' << site.text << '\n';
+      if (json)
+        sites.push_back(
+            {{"id", site.id}, {"kind", site.kind}, {"text", site.text}, {"weakens", check::can_be_weakened(site)}});
+      else
+        out << site_id(*kernel, site, kernels.size() == 1) << '\t' << site.kind << '\t' << site.text << '\n';
     }
     document.push_back({{"kernel", kernel->name}, {"target", target}, {"sites", std::move(sites)}});
   }
@@ -108,10 +126,14 @@ int list_sites(const std::vector<CheckCase>& cases, bool json, std::ostream& out
 
 void print_ended(const CheckFound& found, std::ostream& out) {
   const std::size_t count = found.findings.size();
-  out << (found.equivalent() ? "equivalent" : count == 0 ? "clean" : cat(count, count == 1 ? " finding" : " findings")) << ": " << found.subject << '\n';
+  out << (found.equivalent() ? "equivalent"
+          : count == 0       ? "clean"
+                             : cat(count, count == 1 ? " finding" : " findings"))
+      << ": " << found.subject << '\n';
   if (count == 0)
     for (const CheckFound::Excused& each : found.excused)
-      out << "  " << each.kernel << ", " << each.mutant << ": known to change nothing, as " << each.equivalent->argument << '\n';
+      out << "  " << each.kernel << ", " << each.mutant << ": known to change nothing, as " << each.equivalent->argument
+          << '\n';
   require_written(out);
 }
 
@@ -124,37 +146,59 @@ int print_findings(const CheckSettings& settings, const std::vector<CheckFound>&
     for (const check::Finding& finding : each.findings) {
       const std::string command = again(each.command, finding.first_seed, settings);
       if (settings.json) {
-        list.push_back({{"kernel", finding.fault.kernel}, {"code", tj::to_string(finding.fault.code)}, {"message", finding.fault.message}, {"log", finding.fault.log},
-                        {"first_seed", finding.first_seed}, {"seeds", finding.seeds}, {"command", command}});
+        list.push_back({{"kernel", finding.fault.kernel},
+                        {"code", tj::to_string(finding.fault.code)},
+                        {"message", finding.fault.message},
+                        {"log", finding.fault.log},
+                        {"first_seed", finding.first_seed},
+                        {"seeds", finding.seeds},
+                        {"command", command}});
         continue;
       }
-      out << "finding " << ++at << " of " << total << ": " << each.subject << '\n' << finding.fault.kernel << ": " << finding.fault.message << '\n';
+      out << "finding " << ++at << " of " << total << ": " << each.subject << '\n'
+          << finding.fault.kernel << ": " << finding.fault.message << '\n';
       print_indented(finding.fault.log, out);
-      out << "at " << finding.seeds << " of " << seeds_text(settings.seeds) << (settings.seeds.count == 1 ? "" : cat(", first at ", finding.first_seed)) << "; again:\n  " << command << "\n\n";
+      out << "at " << finding.seeds << " of " << seeds_text(settings.seeds)
+          << (settings.seeds.count == 1 ? "" : cat(", first at ", finding.first_seed)) << "; again:\n  " << command
+          << "\n\n";
     }
     if (!settings.json) continue;
     cases.push_back({{"subject", each.subject}, {"command", each.command}, {"findings", std::move(list)}});
     if (each.excused.empty() || !each.findings.empty()) continue;
     Json excused = Json::array();
-    for (const CheckFound::Excused& site : each.excused) excused.push_back({{"kernel", site.kernel}, {"mutant", site.mutant}, {"argument", site.equivalent->argument}});
+    for (const CheckFound::Excused& site : each.excused)
+      excused.push_back({{"kernel", site.kernel}, {"mutant", site.mutant}, {"argument", site.equivalent->argument}});
     cases.back()["equivalent"] = std::move(excused);
   }
   if (settings.json)
-    print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"findings", total}, {"cases", std::move(cases)}}, out);
+    print({{"seeds", settings.seeds.count},
+           {"first_seed", settings.seeds.first},
+           {"data_seed", settings.seeds.data},
+           {"findings", total},
+           {"cases", std::move(cases)}},
+          out);
   else
-    out << found.size() << (found.size() == 1 ? " problem, " : " problems, ") << seeds_text(settings.seeds) << (settings.program.empty() ? cat(", values of seed ", settings.seeds.data) : "") << ": "
-        << (std::all_of(found.begin(), found.end(), [](const CheckFound& each) { return each.equivalent(); }) ? "equivalent" : total == 0 ? "clean" : cat(total, total == 1 ? " finding" : " findings")) << '\n';
+    out << found.size() << (found.size() == 1 ? " problem, " : " problems, ") << seeds_text(settings.seeds)
+        << (settings.program.empty() ? cat(", values of seed ", settings.seeds.data) : "") << ": "
+        << (std::all_of(found.begin(), found.end(), [](const CheckFound& each) { return each.equivalent(); })
+                ? "equivalent"
+            : total == 0 ? "clean"
+                         : cat(total, total == 1 ? " finding" : " findings"))
+        << '\n';
   return total == 0 ? kExitOk : kExitFailures;
 }
 
-int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out) {
-  std::vector<std::vector<check::Change>> changes;  // all of them first: a site that a later kernel lacks is bad use, and nothing is run
+int check_seeds(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress,
+                std::ostream& out) {
+  std::vector<std::vector<check::Change>>
+      changes;  // all of them first: a site that a later kernel lacks is bad use, and nothing is run
   for (const CheckCase& each : cases) changes.push_back(changes_of(settings, each.subject));
   std::vector<CheckFound> found;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const CheckCase& each = cases[i];
     progress.begin(name_of(each), settings.seeds.count);
-    found.push_back({name_of(each), each.command, check::try_seeds(each.subject, settings.seeds, changes[i], [&] { progress.step(); })});
+    found.push_back({name_of(each), each.command,
+                     check::try_seeds(each.subject, settings.seeds, changes[i], [&] { progress.step(); })});
     add_excused(changes[i], found.back());
     progress.end();
     if (!settings.json) print_ended(found.back(), out);
@@ -179,17 +223,29 @@ struct Score {
     survived += other.survived;
   }
   /// Of those that are no equivalents.
-  double percent() const { return mutants == equivalent ? 100 : 100.0 * static_cast<double>(caught) / static_cast<double>(mutants - equivalent); }
-  Json json() const { return {{"mutants", mutants}, {"caught", caught}, {"equivalent", equivalent}, {"survived", survived}, {"score", percent()}}; }
+  double percent() const {
+    return mutants == equivalent ? 100
+                                 : 100.0 * static_cast<double>(caught) / static_cast<double>(mutants - equivalent);
+  }
+  Json json() const {
+    return {{"mutants", mutants},
+            {"caught", caught},
+            {"equivalent", equivalent},
+            {"survived", survived},
+            {"score", percent()}};
+  }
   std::string row() const {
     std::ostringstream text;
-    text << std::setw(8) << mutants << std::setw(8) << caught << std::setw(12) << equivalent << std::setw(10) << survived << std::setw(8) << std::fixed << std::setprecision(1) << percent() << "%";
+    text << std::setw(8) << mutants << std::setw(8) << caught << std::setw(12) << equivalent << std::setw(10)
+         << survived << std::setw(8) << std::fixed << std::setprecision(1) << percent() << "%";
     return text.str();
   }
 };
 
 Json json_of(const check::Judged& judged) {
-  Json json = {{"kernel", judged.mutant.kernel->name}, {"mutant", judged.mutant.what}, {"verdict", check::to_string(judged.verdict)}};
+  Json json = {{"kernel", judged.mutant.kernel->name},
+               {"mutant", judged.mutant.what},
+               {"verdict", check::to_string(judged.verdict)}};
   if (judged.verdict == check::Verdict::caught) {
     json["seed"] = judged.seed;
     json["message"] = judged.message;
@@ -217,27 +273,35 @@ void print_row(const std::string& name, std::size_t width, const std::string& co
 void print_mutants(const CheckSettings& settings, const std::vector<MutatedCase>& cases, std::ostream& out) {
   for (const MutatedCase& each : cases) {
     if (each.score.survived == 0) continue;
-    out << "survived of " << each.command << " --mutate --seeds " << settings.seeds.count << " --seed " << settings.seeds.first << '\n';
+    out << "survived of " << each.command << " --mutate --seeds " << settings.seeds.count << " --seed "
+        << settings.seeds.first << '\n';
     for (const check::Judged& judged : each.judged)
       if (judged.verdict == check::Verdict::survived)
-        out << "  " << judged.mutant.kernel->name << ", " << judged.mutant.what << (judged.results_differ ? " (its results differ)" : "") << '\n';
+        out << "  " << judged.mutant.kernel->name << ", " << judged.mutant.what
+            << (judged.results_differ ? " (its results differ)" : "") << '\n';
   }
   for (const check::Equivalent& known : check::equivalents()) {
     std::size_t count = 0;
     for (const MutatedCase& each : cases)
-      count += static_cast<std::size_t>(std::count_if(each.judged.begin(), each.judged.end(), [&](const check::Judged& judged) { return judged.equivalent == &known; }));
-    if (count > 0) out << "equivalent, " << count << " of \"" << known.mutant << "\"" << (*known.kernels == '\0' ? "" : cat(" in ", known.kernels, "...")) << ": " << known.argument << '\n';
+      count += static_cast<std::size_t>(
+          std::count_if(each.judged.begin(), each.judged.end(),
+                        [&](const check::Judged& judged) { return judged.equivalent == &known; }));
+    if (count > 0)
+      out << "equivalent, " << count << " of \"" << known.mutant << "\""
+          << (*known.kernels == '\0' ? "" : cat(" in ", known.kernels, "...")) << ": " << known.argument << '\n';
   }
 }
 
 }  // namespace
 
-int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress, std::ostream& out) {
+int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& cases, CheckProgress& progress,
+                  std::ostream& out) {
   std::vector<MutatedCase> mutated;
   std::size_t width = 6;
   for (std::size_t begin = 0, end; begin < cases.size(); begin = end) {
     const check::Subject& first = cases[begin].subject;
-    for (end = begin; end < cases.size() && cases[end].subject.kernels == first.kernels; ++end) {}
+    for (end = begin; end < cases.size() && cases[end].subject.kernels == first.kernels; ++end) {
+    }
     mutated.push_back({cat(first.own().name, " ", first.target), cases[begin].kernel_command, begin, end, {}, {}});
     width = std::max(width, mutated.back().name.size());
   }
@@ -260,9 +324,17 @@ int check_mutants(const CheckSettings& settings, const std::vector<CheckCase>& c
     for (const MutatedCase& each : mutated) {
       Json judged = Json::array();
       for (const check::Judged& mutant : each.judged) judged.push_back(json_of(mutant));
-      list.push_back({{"kernel", each.name}, {"command", each.command}, {"score", each.score.json()}, {"mutants", std::move(judged)}});
+      list.push_back({{"kernel", each.name},
+                      {"command", each.command},
+                      {"score", each.score.json()},
+                      {"mutants", std::move(judged)}});
     }
-    print({{"seeds", settings.seeds.count}, {"first_seed", settings.seeds.first}, {"data_seed", settings.seeds.data}, {"all", all.json()}, {"kernels", std::move(list)}}, out);
+    print({{"seeds", settings.seeds.count},
+           {"first_seed", settings.seeds.first},
+           {"data_seed", settings.seeds.data},
+           {"all", all.json()},
+           {"kernels", std::move(list)}},
+          out);
   } else {
     if (mutated.size() > 1) print_row("all", width, all.row(), out);
     print_mutants(settings, mutated, out);

@@ -15,7 +15,9 @@ using Json = nlohmann::ordered_json;
 
 /// As a shell reads it.
 std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == std::string::npos;
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==
+                                          std::string::npos;
   if (plain) return word;
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -27,8 +29,12 @@ int list_program_sites(const check::ProgramReport& report, bool json, std::ostre
   for (const check::LaunchedKernel& kernel : report.kernels) {
     Json sites = Json::array();
     for (const check::Site& site : kernel.sites) {
-      if (json) sites.push_back({{"id", site.id}, {"kind", site.kind}, {"text", site.text}, {"weakens", check::can_be_weakened(site)}});
-      else out << (report.kernels.size() == 1 ? "" : kernel.name + ":") << site.id << '\t' << site.kind << '\t' << site.text << '\n';
+      if (json)
+        sites.push_back(
+            {{"id", site.id}, {"kind", site.kind}, {"text", site.text}, {"weakens", check::can_be_weakened(site)}});
+      else
+        out << (report.kernels.size() == 1 ? "" : kernel.name + ":") << site.id << '\t' << site.kind << '\t'
+            << site.text << '\n';
     }
     document.push_back({{"kernel", kernel.name}, {"sites", std::move(sites)}});
   }
@@ -44,10 +50,13 @@ int check_program(const CheckSettings& settings, CheckProgress& progress, std::o
   std::string words;
   for (const std::string& word : settings.program) words += " " + quoted(word);
   progress.begin(settings.program.front(), seeds.count);
-  check::ProgramReport report = check::try_program({settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); });
+  check::ProgramReport report = check::try_program(
+      {settings.program, settings.target, settings.disabled, settings.weakened}, seeds, [&] { progress.step(); });
   progress.end();
   if (settings.list_sites && !report.kernels.empty()) return list_program_sites(report, settings.json, out);
-  const std::vector<CheckFound> found = {{cat(settings.program.front(), " on ", settings.target), cat("tj-check --target ", settings.target, " --", words), std::move(report.findings)}};
+  const std::vector<CheckFound> found = {{cat(settings.program.front(), " on ", settings.target),
+                                          cat("tj-check --target ", settings.target, " --", words),
+                                          std::move(report.findings)}};
   if (!settings.json) print_ended(found.front(), out);
   return print_findings(settings, found, out);
 }

@@ -13,9 +13,13 @@ namespace tj::tools {
 
 using support::cat;
 
-std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
-  if (app.get_version_ptr() == nullptr) app.set_version_flag("--version", cat(app.get_name(), " ", version()), "print the version and exit");
-  app.failure_message([](const CLI::App*, const CLI::Error& error) { return support::shown(error.what(), 1000) + "\nRun with --help for more information.\n"; });
+std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out,
+                               std::ostream& err) {
+  if (app.get_version_ptr() == nullptr)
+    app.set_version_flag("--version", cat(app.get_name(), " ", version()), "print the version and exit");
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return support::shown(error.what(), 1000) + "\nRun with --help for more information.\n";
+  });
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {

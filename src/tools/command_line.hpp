@@ -14,9 +14,10 @@ class App;
 
 namespace tj::tools {
 
-/// Parses words into what was bound to app; --version is added where app has none. An exit code when there is nothing left to do: help, version, or a mistake,
-/// which is said on `err`, each on one line.
-std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
+/// Parses words into what was bound to app; --version is added where app has none. An exit code when there is nothing
+/// left to do: help, version, or a mistake, which is said on `err`, each on one line.
+std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out,
+                               std::ostream& err);
 
 /// The long names of app's own options: "op", "target", ...
 std::vector<std::string> own_flags(const CLI::App& app);
@@ -24,8 +25,8 @@ std::vector<std::string> own_flags(const CLI::App& app);
 /// "; did you mean --op?" for a flag near one of them, with or without dashes; else nothing.
 std::string meant_flag(const std::string& flag, const std::vector<std::string>& own);
 
-/// Where an op complained of a flag that it does not know: the same with the tool's own flag that was probably meant. Throws it; returns of
-/// any other complaint.
+/// Where an op complained of a flag that it does not know: the same with the tool's own flag that was probably meant.
+/// Throws it; returns of any other complaint.
 void rethrow_with_own_flag(const std::string& complaint, const std::vector<std::string>& own);
 
 }  // namespace tj::tools

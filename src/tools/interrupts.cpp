@@ -29,7 +29,7 @@ void clean_up_on_signals() {
   sigset_t ending;
   ::sigemptyset(&ending);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action {};
+    struct sigaction action{};
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) ::sigaddset(&ending, signal);
   }
   ::pthread_sigmask(SIG_BLOCK, &ending, nullptr);

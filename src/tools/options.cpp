@@ -15,12 +15,16 @@ using support::cat;
 void bad_use(std::string message) { support::fail(Stage::argument, Code::invalid_argument, std::move(message)); }
 
 bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
-std::string no_flag(const std::string& value) { return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string(); }
+std::string no_flag(const std::string& value) {
+  return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string();
+}
 
 std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {
   std::vector<OpFlag> flags;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!is_flag(words[i])) bad_use(cat("'", support::shown(words[i]), "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
+    if (!is_flag(words[i]))
+      bad_use(cat("'", support::shown(words[i]),
+                  "' is not understood; allowed: --<flag> <value>[,<value>...]; see --help"));
     std::string name = words[i].substr(2), list;
     const std::size_t equals = name.find('=');
     const bool given = equals != std::string::npos || (i + 1 < words.size() && !is_flag(words[i + 1]));

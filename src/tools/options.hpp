@@ -19,7 +19,8 @@ inline constexpr int kExitBadUse = 2;
 [[noreturn]] void bad_use(std::string message);
 
 bool is_flag(const std::string& word);
-/// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it is none.
+/// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it
+/// is none.
 std::string no_flag(const std::string& value);
 
 struct OpFlag {
@@ -27,8 +28,9 @@ struct OpFlag {
   std::vector<std::string> values;  ///< empty when none was given
 };
 
-/// "--dtype f16,bf16 --head-dim=64 --causal" -> {dtype, [f16, bf16]}, {head-dim, [64]}, {causal, []}. A flag is never the
-/// value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a value.
+/// "--dtype f16,bf16 --head-dim=64 --causal" -> {dtype, [f16, bf16]}, {head-dim, [64]}, {causal, []}. A flag is never
+/// the value of the one before it. Throws tj::Error(argument) for a word that is neither, and for "--flag=" without a
+/// value.
 std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words);
 
 /// Throws tj::Error(argument) that lists the ops when there is none of this name.

@@ -32,14 +32,18 @@ bool keep_the_three() {
   return output;
 }
 
-bool can_be_rewritten(int fd) { return ::isatty(fd) == 1 && support::environment_variable("TERM").value_or("dumb") != "dumb"; }
+bool can_be_rewritten(int fd) {
+  return ::isatty(fd) == 1 && support::environment_variable("TERM").value_or("dumb") != "dumb";
+}
 
 }  // namespace
 
 void require_written(std::ostream& out) {
   if (out.good()) errno = 0;
   out.flush();
-  if (!out.good()) bad_use(support::cat("standard output is '", errno == 0 ? "gone" : support::errno_text(errno), "'; allowed: one that can be written"));
+  if (!out.good())
+    bad_use(support::cat("standard output is '", errno == 0 ? "gone" : support::errno_text(errno),
+                         "'; allowed: one that can be written"));
 }
 
 int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& err, const std::function<int()>& work) {
@@ -49,14 +53,18 @@ int run_tool(const char* tool, BadUse bad_use, std::ostream& out, std::ostream& 
     return code;
   } catch (const Error& error) {
     err << tool << ": " << error.what() << '\n' << error.log;
-    return error.stage == Stage::argument || (bad_use == BadUse::targets_too && error.stage == Stage::target) ? kExitBadUse : kExitFailures;
+    return error.stage == Stage::argument || (bad_use == BadUse::targets_too && error.stage == Stage::target)
+               ? kExitBadUse
+               : kExitFailures;
   } catch (const std::exception& error) {
     err << tool << ": " << support::one_line(error.what()) << '\n';
     return kExitFailures;
   }
 }
 
-int run_process(const char* tool, int argc, char** argv, const std::function<int(const std::vector<std::string>&, std::ostream&, std::ostream&, Terminal)>& work) {
+int run_process(
+    const char* tool, int argc, char** argv,
+    const std::function<int(const std::vector<std::string>&, std::ostream&, std::ostream&, Terminal)>& work) {
   clean_up_on_signals();
   std::signal(SIGCHLD, SIG_DFL);  // who starts this may ignore it, and then nobody learns how a program ended
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
@@ -64,7 +72,8 @@ int run_process(const char* tool, int argc, char** argv, const std::function<int
     std::cerr << tool << ": argument: standard output is 'closed'; allowed: one that can be written\n";
     return kExitBadUse;
   }
-  return work({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr, {can_be_rewritten(STDOUT_FILENO), can_be_rewritten(STDERR_FILENO)});
+  return work({argv + (argc > 0 ? 1 : 0), argv + argc}, std::cout, std::cerr,
+              {can_be_rewritten(STDOUT_FILENO), can_be_rewritten(STDERR_FILENO)});
 }
 
 }  // namespace tj::tools

@@ -1,7 +1,7 @@
 // tj-schedule: options, one graph, one schedule, text or JSON.
 //
-// Options that belong to an op (--dtype, --head-dim, ...) are handed to the op, which names what it allows; one without a
-// value (--causal) means "true".
+// Options that belong to an op (--dtype, --head-dim, ...) are handed to the op, which names what it allows; one without
+// a value (--causal) means "true".
 #include "tools/schedule.hpp"
 
 #include <CLI/CLI.hpp>
@@ -70,23 +70,52 @@ Flags parse_op_flags(const std::vector<std::string>& words) {
   return flags;
 }
 
-/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
-std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
-  CLI::App app("Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.", "tj-schedule");
-  app.add_option("--op", settings.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of its defaults is taken for those left out");
-  app.add_option("--target", settings.target, "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else the first known architecture)");
-  app.add_option("--graph-example", settings.example, "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
-  app.add_option("--graph", settings.graph_file, "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")->check(no_flag);
-  app.add_option("--max-stages", settings.options.max_stages, "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")->check(CLI::NonNegativeNumber);
-  app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")->check(CLI::NonNegativeNumber);
-  app.add_option("--max-slots", settings.options.max_slots, "most slots of a ring; 0: what the op and memory allow (default)")->check(CLI::NonNegativeNumber);
-  app.add_option("--roles", settings.roles, "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for each copy of the rest")
+void add_options(CLI::App& app, Settings& settings) {
+  app.add_option("--op", settings.op,
+                 "fmha, gemm, ...; further flags (--dtype, --head-dim, --causal, ...) belong to the op, the first of "
+                 "its defaults is taken for those left out");
+  app.add_option("--target", settings.target,
+                 "sm_90a, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else the first known "
+                 "architecture)");
+  app.add_option("--graph-example", settings.example,
+                 "instead of an op: simplified_fa, fa_hopper, fa_blackwell or simple_gemm, on normalised costs");
+  app.add_option("--graph", settings.graph_file,
+                 "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")
+      ->check(no_flag);
+  app.add_option("--max-stages", settings.options.max_stages,
+                 "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--max-slots", settings.options.max_slots,
+                 "most slots of a ring; 0: what the op and memory allow (default)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--roles", settings.roles,
+                 "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for "
+                 "each copy of the rest")
       ->check(CLI::IsMember({"joint", "split"}));
-  app.add_option("--budget", settings.options.node_budget, "nodes that the exact search may visit before it settles for less, unproven (default: by the size of the graph)")->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")->check(CLI::Range(0, 0));
-  app.add_option("--svg", settings.svg, "also write a picture to this file: units in the steady state, roles over the first iterations")->check(no_flag);
-  app.add_option("--trace", settings.trace, "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")->check(no_flag);
+  app.add_option("--budget", settings.options.node_budget,
+                 "nodes that the exact search may visit before it settles for less, unproven (default: by the size of "
+                 "the graph)")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+  app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")
+      ->check(CLI::Range(0, 0));
+  app.add_option("--svg", settings.svg,
+                 "also write a picture to this file: units in the steady state, roles over the first iterations")
+      ->check(no_flag);
+  app.add_option("--trace", settings.trace,
+                 "also write a trace for Perfetto or chrome://tracing to this file, one microsecond a cycle")
+      ->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document");
+}
+
+/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out,
+                         std::ostream& err) {
+  CLI::App app(
+      "Shows the schedule of a kernel: initiation interval, bounds, cycles, stages, roles, rings. Compiles nothing.",
+      "tj-schedule");
+  add_options(app, settings);
   app.allow_extras();
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
@@ -96,12 +125,15 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
   const int given = !settings.op.empty() + !settings.example.empty() + !settings.graph_file.empty();
   if (given != 1) {
     for (const std::string& extra : extras)
-      if (const std::string meant = meant_flag(extra, settings.own_flags); !meant.empty()) bad_use(cat("'", support::shown(extra), "' is no flag of tj-schedule's own", meant));
+      if (const std::string meant = meant_flag(extra, settings.own_flags); !meant.empty())
+        bad_use(cat("'", support::shown(extra), "' is no flag of tj-schedule's own", meant));
     bad_use("give one of --op, --graph and --graph-example; see --help");
   }
   if (settings.op.empty()) {
     const char* instead = settings.example.empty() ? "--graph" : "--graph-example";
-    if (!extras.empty()) bad_use(cat("'", support::shown(extras.front()), "' means nothing to ", instead, "; see --help", meant_flag(extras.front(), settings.own_flags)));
+    if (!extras.empty())
+      bad_use(cat("'", support::shown(extras.front()), "' means nothing to ", instead, "; see --help",
+                  meant_flag(extras.front(), settings.own_flags)));
     if (!settings.target.empty()) bad_use(cat("--target means nothing to ", instead, ": the graph brings its machine"));
   }
   settings.op_flags = parse_op_flags(extras);
@@ -111,7 +143,8 @@ std::optional<int> parse(const std::vector<std::string>& words, Settings& settin
 graph::Graph find_example(const std::string& name) {
   const std::vector<std::string> known = graph::example_names();
   if (std::find(known.begin(), known.end(), name) != known.end()) return graph::example(name);
-  bad_use(cat("--graph-example is '", support::shown(name), "'; allowed are ", ops::joined(known), support::meant(name, known)));
+  bad_use(cat("--graph-example is '", support::shown(name), "'; allowed are ", ops::joined(known),
+              support::meant(name, known)));
 }
 
 /// As other tools take it: what was given, else what the environment asks for.
@@ -138,7 +171,8 @@ Subject of_op(const Settings& settings) {
   const ops::Op& op = find_op(settings.op);
   const arch::Target target = find_target(settings.target);
   const std::vector<ops::Request> requests = find_requests(op, settings, target);
-  const auto served = std::find_if(requests.begin(), requests.end(), [&](const ops::Request& each) { return serves(op, each, *target.arch); });
+  const auto served = std::find_if(requests.begin(), requests.end(),
+                                   [&](const ops::Request& each) { return serves(op, each, *target.arch); });
   const ops::Request& request = served != requests.end() ? *served : requests.front();
   Choice choice = choose(op, request, *target.arch, settings.options);
   const ops::Candidate& candidate = choice.candidate;
@@ -147,7 +181,8 @@ Subject of_op(const Settings& settings) {
   subject.target = target.name();
   const double all_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
   if (all_flops > 0)  // of the flops that the user asked for: masked work counts as time, not as result
-    subject.tflops = sched::predict_tflops(candidate.graph, choice.schedule, target.arch->sm_count, target.arch->clock_ghz, candidate.typical_iterations) *
+    subject.tflops = sched::predict_tflops(candidate.graph, choice.schedule, target.arch->sm_count,
+                                           target.arch->clock_ghz, candidate.typical_iterations) *
                      (candidate.useful_flops / all_flops);
   subject.graph = candidate.graph;
   subject.schedule = std::move(choice.schedule);
@@ -159,7 +194,8 @@ graph::Graph read_graph(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(graph::kMaxTextBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.eof() && (!file || file.bad())) bad_use(cat("--graph: cannot read '", support::shown_path(path), "'; give a JSON file"));
+  if (!file.eof() && (!file || file.bad()))
+    bad_use(cat("--graph: cannot read '", support::shown_path(path), "'; give a JSON file"));
   text.resize(static_cast<std::size_t>(file.gcount()));
   try {
     return ops::read_graph(text, std::filesystem::path(path).stem().string());
@@ -181,7 +217,9 @@ void write_file(const char* flag, const std::string& path, const std::string& te
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) bad_use(cat(flag, ": cannot write '", support::shown_path(path), "'; give a file in a directory that exists and may be written"));
+  if (!file)
+    bad_use(cat(flag, ": cannot write '", support::shown_path(path),
+                "'; give a file in a directory that exists and may be written"));
 }
 
 void print(const Subject& subject, bool json, std::ostream& out) {
@@ -189,7 +227,8 @@ void print(const Subject& subject, bool json, std::ostream& out) {
     auto document = nlohmann::ordered_json::parse(sched::to_json(subject.graph, subject.schedule));
     document["kernel"] = subject.name;
     document["target"] = subject.target;
-    document["predicted_tflops"] = subject.tflops ? nlohmann::ordered_json(*subject.tflops) : nlohmann::ordered_json(nullptr);
+    document["predicted_tflops"] =
+        subject.tflops ? nlohmann::ordered_json(*subject.tflops) : nlohmann::ordered_json(nullptr);
     out << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
     return;
   }
@@ -205,7 +244,8 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     if (const auto code = parse(words, settings, out, err)) return *code;
     const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
     if (!settings.svg.empty()) write_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
-    if (!settings.trace.empty()) write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
+    if (!settings.trace.empty())
+      write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
     print(subject, settings.json, out);
     return kExitOk;
   });

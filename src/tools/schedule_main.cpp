@@ -3,5 +3,8 @@
 #include "tools/schedule.hpp"
 
 int main(int argc, char** argv) {
-  return tj::tools::run_process("tj-schedule", argc, argv, [](const auto& words, auto& out, auto& err, tj::tools::Terminal) { return tj::tools::schedule(words, out, err); });
+  return tj::tools::run_process("tj-schedule", argc, argv,
+                                [](const auto& words, auto& out, auto& err, tj::tools::Terminal) {
+                                  return tj::tools::schedule(words, out, err);
+                                });
 }

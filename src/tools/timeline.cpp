@@ -23,20 +23,38 @@ struct TimelineSettings {
 };
 
 /// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
-std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings& settings, std::ostream& out, std::ostream& err) {
+std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings& settings, std::ostream& out,
+                         std::ostream& err) {
   TimelineProblem& problem = settings.problem;
-  CLI::App app("Runs a kernel that records when its roles come to their nodes and waits, and shows it beside the schedule.", "tj-bench --timeline");
-  app.add_option("--op", problem.op, "fmha, gemm, ...; further flags (--dtype, --head-dim, --seq-q, ...) are the op's: kernel and sizes, as tj-check takes them")->required();
-  app.add_option("--target", problem.target, "sm_90a, model:sm_90a, ... (default: TJ_TARGET, else the first GPU, else the CPU model)");
-  app.add_option("--trace", settings.trace, "write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing to this file, one microsecond a cycle")->check(no_flag);
-  app.add_option("--svg", settings.svg, "write a picture to this file: some iterations of the first block, of each role what was predicted and below it what was measured")->check(no_flag);
+  CLI::App app(
+      "Runs a kernel that records when its roles come to their nodes and waits, and shows it beside the schedule.",
+      "tj-bench --timeline");
+  app.add_option("--op", problem.op,
+                 "fmha, gemm, ...; further flags (--dtype, --head-dim, --seq-q, ...) are the op's: kernel and sizes, "
+                 "as tj-check takes them")
+      ->required();
+  app.add_option("--target", problem.target,
+                 "sm_90a, model:sm_90a, ... (default: TJ_TARGET, else the first GPU, else the CPU model)");
+  app.add_option(
+         "--trace", settings.trace,
+         "write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing to this file, one microsecond a cycle")
+      ->check(no_flag);
+  app.add_option("--svg", settings.svg,
+                 "write a picture to this file: some iterations of the first block, of each role what was predicted "
+                 "and below it what was measured")
+      ->check(no_flag);
   app.add_option("--iterations", settings.iterations, "in that picture (default 3)")->check(CLI::Range(1, 64));
-  app.add_option("--first-block", problem.first_block, "of those that record (default 0)")->check(CLI::Range(0u, 1u << 30));
+  app.add_option("--first-block", problem.first_block, "of those that record (default 0)")
+      ->check(CLI::Range(0u, 1u << 30));
   app.add_option("--blocks", problem.blocks, "how many record (default 4)")->check(CLI::Range(1u, 1024u));
-  app.add_option("--records", problem.warp_records, "most records of a role of a block, a power of two (default 8192): what comes later is not recorded")
+  app.add_option("--records", problem.warp_records,
+                 "most records of a role of a block, a power of two (default 8192): what comes later is not recorded")
       ->check(CLI::Range(64u, 1u << 20))
-      ->check([](const std::string& text) { return (std::stoul(text) & (std::stoul(text) - 1)) == 0 ? std::string() : text + " is no power of two"; });
-  app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)")->check(CLI::Range(1, 100000));
+      ->check([](const std::string& text) {
+        return (std::stoul(text) & (std::stoul(text) - 1)) == 0 ? std::string() : text + " is no power of two";
+      });
+  app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)")
+      ->check(CLI::Range(1, 100000));
   app.add_option("--seed", problem.seed, "of the tensors' values, and of the model's order (default 1)");
   app.allow_extras();
   std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -59,7 +77,8 @@ void write_file(const char* flag, const std::string& path, const std::string& te
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) bad_use(cat(flag, ": cannot write '", path, "'; give a file in a directory that exists and may be written"));
+  if (!file)
+    bad_use(cat(flag, ": cannot write '", path, "'; give a file in a directory that exists and may be written"));
 }
 
 }  // namespace
@@ -69,8 +88,10 @@ MeasuredTimeline measure_timeline(RecordedRun run) {
   measured.run = std::move(run);
   const RecordedRun& of = measured.run;
   for (unsigned b = 0; b < of.blocks; ++b) {
-    measured.blocks.push_back(read_block(measured.graph(), of.made.unit, measured.schedule(), of.first_block + b, of.of_block(b), of.warp_records));
-    if (const std::string wrong = check_block(measured.graph(), measured.schedule(), measured.blocks.back()); !wrong.empty())
+    measured.blocks.push_back(read_block(measured.graph(), of.made.unit, measured.schedule(), of.first_block + b,
+                                         of.of_block(b), of.warp_records));
+    if (const std::string wrong = check_block(measured.graph(), measured.schedule(), measured.blocks.back());
+        !wrong.empty())
       support::fail(Stage::launch, Code::internal, cat("what was recorded is not the schedule: ", wrong));
   }
   measured.comparison = compare(measured.graph(), measured.schedule(), measured.blocks);
@@ -81,7 +102,8 @@ int timeline(const std::vector<std::string>& words, std::ostream& out, std::ostr
   try {
     TimelineSettings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
-    const support::Log log(LogLevel::warn, [&err](LogLevel, std::string_view text) { err << "tj-bench: " << text << '\n'; });
+    const support::Log log(LogLevel::warn,
+                           [&err](LogLevel, std::string_view text) { err << "tj-bench: " << text << '\n'; });
     const MeasuredTimeline measured = measure_timeline(run_recorded(settings.problem, log));
     print_timeline(measured, out);
     if (!settings.trace.empty()) write_file("--trace", settings.trace, timeline_trace(measured));

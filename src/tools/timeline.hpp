@@ -1,7 +1,7 @@
 // tj-bench --timeline: when a kernel's roles came to their nodes and waits, beside when the schedule says.
 //
-// Decides the command line, what is printed, and what a trace and a picture show. Does not decide what is recorded (codegen/record.hpp), nor how
-// a kernel is run (timeline_run).
+// Decides the command line, what is printed, and what a trace and a picture show. Does not decide what is recorded
+// (codegen/record.hpp), nor how a kernel is run (timeline_run).
 #pragma once
 
 #include <iosfwd>
@@ -14,8 +14,8 @@
 
 namespace tj::tools {
 
-/// All of it but the process. words: without the program's name and --timeline. Returns 0, 1 (it did not run, or what was recorded is not the
-/// schedule) or 2 (bad use); throws nothing.
+/// All of it but the process. words: without the program's name and --timeline. Returns 0, 1 (it did not run, or what
+/// was recorded is not the schedule) or 2 (bad use); throws nothing.
 int timeline(const std::vector<std::string>& words, std::ostream& out, std::ostream& err);
 
 /// What was recorded, read and checked.
@@ -33,11 +33,12 @@ MeasuredTimeline measure_timeline(RecordedRun run);
 /// What each kind of bar means: a sentence a line, for whoever reads a trace or a picture.
 std::vector<std::string> bar_meanings(bool on_model);
 
-/// Chrome trace events, of which Perfetto makes a page: a process of what was predicted and one of what was measured for each block, a thread a role.
-/// One microsecond is a cycle; on the model one of what was measured is a step.
+/// Chrome trace events, of which Perfetto makes a page: a process of what was predicted and one of what was measured
+/// for each block, a thread a role. One microsecond is a cycle; on the model one of what was measured is a step.
 std::string timeline_trace(const MeasuredTimeline& measured);
 
-/// Some iterations in the middle of the longest tile that a block recorded whole: of each role what was predicted, and below it what was measured.
+/// Some iterations in the middle of the longest tile that a block recorded whole: of each role what was predicted, and
+/// below it what was measured.
 std::string timeline_svg(const MeasuredTimeline& measured, std::size_t block, int iterations);
 
 void print_timeline(const MeasuredTimeline& measured, std::ostream& out);

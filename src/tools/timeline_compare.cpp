@@ -23,16 +23,22 @@ std::optional<std::int64_t> median(Times times) {
 }
 
 /// Iterations at a tile's ends lack neighbours: they are left out where a tile has more.
-bool inside(int iteration, int iterations, int stages) { return iterations <= 2 * stages || (iteration >= stages && iteration < iterations - stages); }
+bool inside(int iteration, int iterations, int stages) {
+  return iterations <= 2 * stages || (iteration >= stages && iteration < iterations - stages);
+}
 
 class Comparer {
  public:
   Comparer(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<BlockSpans>& blocks)
-      : graph_(graph), schedule_(schedule), blocks_(blocks), stages_((std::max(1, schedule.length) + schedule.ii - 1) / std::max(1, schedule.ii)) {}
+      : graph_(graph),
+        schedule_(schedule),
+        blocks_(blocks),
+        stages_((std::max(1, schedule.length) + schedule.ii - 1) / std::max(1, schedule.ii)) {}
 
   Comparison make() {
     comparison_.anchor = anchor_of(graph_, schedule_);
-    for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role) comparison_.roles.push_back(row_of(role));
+    for (int role = 0; role < static_cast<int>(schedule_.roles.size()); ++role)
+      comparison_.roles.push_back(row_of(role));
     add_tiles();
     return std::move(comparison_);
   }
@@ -89,10 +95,12 @@ class Comparer {
     for_tiles(role, [&](const BlockSpans& block, std::size_t t, const TileSpans& tile) {
       const std::map<int, std::int64_t> zero = loops ? anchors(block, t) : std::map<int, std::int64_t>();
       for (const Span& span : tile.spans) {
-        if (!span.wait.empty() || span.node != index || (loops && !inside(span.iteration, tile.iterations, stages_))) continue;
+        if (!span.wait.empty() || span.node != index || (loops && !inside(span.iteration, tile.iterations, stages_)))
+          continue;
         issues.push_back(span.end - span.begin);
         if (span.done >= 0) dones.push_back(span.done - span.begin);
-        if (const auto found = zero.find(span.iteration); found != zero.end()) offsets.push_back(span.begin - found->second);
+        if (const auto found = zero.find(span.iteration); found != zero.end())
+          offsets.push_back(span.begin - found->second);
       }
     });
     row.measured_offset = median(std::move(offsets));
@@ -107,7 +115,9 @@ class Comparer {
       const Span* before = nullptr;
       for (const Span& span : tile.spans) {
         if (!span.wait.empty() || span.node != index) continue;
-        if (before != nullptr && span.iteration == before->iteration + 1 && inside(before->iteration, tile.iterations, stages_)) times.push_back(span.begin - before->begin);
+        if (before != nullptr && span.iteration == before->iteration + 1 &&
+            inside(before->iteration, tile.iterations, stages_))
+          times.push_back(span.begin - before->begin);
         before = &span;
       }
     });
@@ -125,15 +135,19 @@ class Comparer {
         if (!span.wait.empty()) waits[{span.wait, span.node}].push_back(span.end - span.begin);
       }
     });
-    const auto share = [&](std::int64_t part) { return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0.0; };
+    const auto share = [&](std::int64_t part) {
+      return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0.0;
+    };
     row.waiting = share(waited);
     row.issuing = share(issued);
     for (const auto& [what, times] : waits) {
       std::int64_t sum = 0;
       for (const std::int64_t time : times) sum += time;
-      row.waits.push_back({what.first, what.second, *median(times), *std::max_element(times.begin(), times.end()), times.size(), share(sum)});
+      row.waits.push_back({what.first, what.second, *median(times), *std::max_element(times.begin(), times.end()),
+                           times.size(), share(sum)});
     }
-    std::stable_sort(row.waits.begin(), row.waits.end(), [](const WaitRow& a, const WaitRow& b) { return a.share > b.share; });
+    std::stable_sort(row.waits.begin(), row.waits.end(),
+                     [](const WaitRow& a, const WaitRow& b) { return a.share > b.share; });
   }
 
   void add_tiles() {
@@ -173,20 +187,26 @@ int anchor_of(const graph::Graph& graph, const sched::Schedule& schedule) {
     int most = 0;
     for (const int other : schedule.roles[at(schedule.role[at(index)])].nodes) {
       const graph::Node& node = graph.nodes[at(other)];
-      if (node.scope == Scope::iteration) most = std::max(most, !graph::issued_by_one(node.async) ? 2 : node.async == graph::Async::unit ? 1 : 0);
+      if (node.scope == Scope::iteration)
+        most = std::max(most, !graph::issued_by_one(node.async) ? 2 : node.async == graph::Async::unit ? 1 : 0);
     }
     return most;
   };
   int best = -1;
   for (int index = 0; index < static_cast<int>(graph.nodes.size()); ++index) {
     if (graph.nodes[at(index)].scope != Scope::iteration) continue;
-    const bool better = best < 0 || (rank(index) != rank(best) ? rank(index) > rank(best) : schedule.cycle[at(index)] < schedule.cycle[at(best)]);
+    const bool better = best < 0 || (rank(index) != rank(best) ? rank(index) > rank(best)
+                                                               : schedule.cycle[at(index)] < schedule.cycle[at(best)]);
     if (better) best = index;
   }
-  if (best < 0) support::fail(Stage::argument, Code::unsupported, support::cat("'", graph.name, "' has no node that iterates: there is no interval to compare"));
+  if (best < 0)
+    support::fail(Stage::argument, Code::unsupported,
+                  support::cat("'", graph.name, "' has no node that iterates: there is no interval to compare"));
   return best;
 }
 
-Comparison compare(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<BlockSpans>& blocks) { return Comparer(graph, schedule, blocks).make(); }
+Comparison compare(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<BlockSpans>& blocks) {
+  return Comparer(graph, schedule, blocks).make();
+}
 
 }  // namespace tj::tools

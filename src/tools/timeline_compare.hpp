@@ -1,7 +1,8 @@
 // Predicted and measured, in numbers: a role's interval, its nodes' places and lengths, its waits.
 //
 // Decides what is compared with what. Does not decide how records are read (timeline_records), nor how it is drawn.
-// Invariant: a measured number is the median over all that was recorded of it, iterations at a tile's ends left out where there are others.
+// Invariant: a measured number is the median over all that was recorded of it, iterations at a tile's ends left out
+// where there are others.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +16,19 @@ namespace tj::tools {
 
 struct NodeRow {
   int node = -1;
-  std::int64_t predicted_offset = 0;             ///< of its begin from the anchor's in the same iteration
+  std::int64_t predicted_offset = 0;  ///< of its begin from the anchor's in the same iteration
   std::optional<std::int64_t> measured_offset;
   std::int64_t predicted_issue = 0, predicted_latency = 0;
-  std::optional<std::int64_t> measured_issue;    ///< from begin to end of the call
-  std::optional<std::int64_t> measured_done;     ///< from its begin until the role sees that it is complete
+  std::optional<std::int64_t> measured_issue;  ///< from begin to end of the call
+  std::optional<std::int64_t> measured_done;   ///< from its begin until the role sees that it is complete
 };
 
 struct WaitRow {
-  std::string wait;          ///< "k full"
-  int before = -1;           ///< node that waits; -1: several
+  std::string wait;  ///< "k full"
+  int before = -1;   ///< node that waits; -1: several
   std::int64_t median = 0, longest = 0;
   std::size_t count = 0;
-  double share = 0;          ///< of the role's time in whole tiles
+  double share = 0;  ///< of the role's time in whole tiles
 };
 
 struct RoleRow {
@@ -43,8 +44,9 @@ struct RoleRow {
 struct TileRow {
   std::size_t tiles = 0;
   std::int64_t iterations = 0;
-  std::int64_t head = 0, loop = 0, tail = 0;  ///< to the first iteration's begin; to the last one's begin; from there to the end
-  double predicted = 0;                       ///< all of it: overhead, an II for each iteration but one, a length
+  std::int64_t head = 0, loop = 0,
+               tail = 0;  ///< to the first iteration's begin; to the last one's begin; from there to the end
+  double predicted = 0;   ///< all of it: overhead, an II for each iteration but one, a length
 };
 
 struct Comparison {
@@ -53,8 +55,8 @@ struct Comparison {
   std::vector<TileRow> tiles;  ///< one for each number of iterations, most of them first
 };
 
-/// The node of the loop that the schedule issues first, of a role that computes; else of one that asks for products; else of any. Throws tj::Error(argument,
-/// unsupported) where nothing iterates.
+/// The node of the loop that the schedule issues first, of a role that computes; else of one that asks for products;
+/// else of any. Throws tj::Error(argument, unsupported) where nothing iterates.
 int anchor_of(const graph::Graph& graph, const sched::Schedule& schedule);
 Comparison compare(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<BlockSpans>& blocks);
 

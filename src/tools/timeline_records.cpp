@@ -20,10 +20,14 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 /// One role's records, in the order in which they were written.
 class RoleReader {
  public:
-  RoleReader(const codegen::Unit& unit, const sched::Schedule& schedule, int role, std::span<const Record> records) : unit_(unit), schedule_(schedule), records_(records) { spans_.role = role; }
+  RoleReader(const codegen::Unit& unit, const sched::Schedule& schedule, int role, std::span<const Record> records)
+      : unit_(unit), schedule_(schedule), records_(records) {
+    spans_.role = role;
+  }
 
   RoleSpans read() {
-    if (records_.empty() || records_.front().word == 0) wrong("there are no records: the kernel did not run, or ran in fewer blocks");
+    if (records_.empty() || records_.front().word == 0)
+      wrong("there are no records: the kernel did not run, or ran in fewer blocks");
     std::uint32_t before = records_.front().clock;
     for (; next_ < records_.size() && records_[next_].word != 0; ++next_) {
       const Record& record = records_[next_];
@@ -38,16 +42,21 @@ class RoleReader {
 
  private:
   [[noreturn]] void wrong(const std::string& what) const {
-    support::fail(Stage::launch, Code::internal, cat("records of role '", schedule_.roles[at(spans_.role)].name, "', number ", next_, ": ", what));
+    support::fail(Stage::launch, Code::internal,
+                  cat("records of role '", schedule_.roles[at(spans_.role)].name, "', number ", next_, ": ", what));
   }
   const Mark& mark_of(const Record& record) const {
-    if (record.mark() < 1 || at(record.mark()) > unit_.marks.size()) wrong(cat("mark ", record.mark(), " is unknown; the unit has ", unit_.marks.size()));
+    if (record.mark() < 1 || at(record.mark()) > unit_.marks.size())
+      wrong(cat("mark ", record.mark(), " is unknown; the unit has ", unit_.marks.size()));
     const Mark& mark = unit_.marks[at(record.mark() - 1)];
-    if (std::find(mark.roles.begin(), mark.roles.end(), spans_.role) == mark.roles.end()) wrong(cat("mark ", mark.id, ", ", name_of(mark.kind), ", is another role's"));
+    if (std::find(mark.roles.begin(), mark.roles.end(), spans_.role) == mark.roles.end())
+      wrong(cat("mark ", mark.id, ", ", name_of(mark.kind), ", is another role's"));
     return mark;
   }
   // Of what the family's members have, this role's.
-  std::size_t member_of(const Mark& mark) const { return static_cast<std::size_t>(std::find(mark.roles.begin(), mark.roles.end(), spans_.role) - mark.roles.begin()); }
+  std::size_t member_of(const Mark& mark) const {
+    return static_cast<std::size_t>(std::find(mark.roles.begin(), mark.roles.end(), spans_.role) - mark.roles.begin());
+  }
   int node_of(const Mark& mark) const { return mark.nodes.empty() ? -1 : mark.nodes[member_of(mark)]; }
   std::string wait_of(const Mark& mark) const { return mark.what.empty() ? std::string() : mark.what[member_of(mark)]; }
   TileSpans& tile() {
@@ -61,7 +70,9 @@ class RoleReader {
         spans_.processor = number;
         spans_.begin = time_;
         return;
-      case MarkKind::role_end: spans_.end = time_; return;
+      case MarkKind::role_end:
+        spans_.end = time_;
+        return;
       case MarkKind::tile_begin:
         spans_.tiles.push_back({number, time_, -1, {}});
         in_tile_ = true;
@@ -77,21 +88,27 @@ class RoleReader {
         opened_ = {node_of(mark), wait_of(mark), mark.iterates ? number : -1, time_, time_, -1};
         return;
       case MarkKind::node_end:
-      case MarkKind::wait_end: return close(mark, number);
-      case MarkKind::node_done: return done(node_of(mark), mark.iterates ? number : -1);
+      case MarkKind::wait_end:
+        return close(mark, number);
+      case MarkKind::node_done:
+        return done(node_of(mark), mark.iterates ? number : -1);
     }
   }
   void close(const Mark& mark, int number) {
     const MarkKind begin = mark.kind == MarkKind::node_end ? MarkKind::node_begin : MarkKind::wait_begin;
     const int iteration = mark.iterates ? number : -1;
-    if (open_ == nullptr || open_->kind != begin || opened_.node != node_of(mark) || opened_.wait != wait_of(mark) || opened_.iteration != iteration) wrong(cat(name_of(mark.kind), " without its begin"));
+    if (open_ == nullptr || open_->kind != begin || opened_.node != node_of(mark) || opened_.wait != wait_of(mark) ||
+        opened_.iteration != iteration)
+      wrong(cat(name_of(mark.kind), " without its begin"));
     open_ = nullptr;
     opened_.end = time_;
     (in_tile_ ? spans_.tiles.back().spans : spans_.after).push_back(opened_);
   }
   void done(int node, int iteration) {
     std::vector<Span>& spans = tile().spans;
-    const auto issued = std::find_if(spans.rbegin(), spans.rend(), [&](const Span& span) { return span.wait.empty() && span.node == node && span.iteration == iteration; });
+    const auto issued = std::find_if(spans.rbegin(), spans.rend(), [&](const Span& span) {
+      return span.wait.empty() && span.node == node && span.iteration == iteration;
+    });
     if (issued == spans.rend()) wrong("a node is complete that was not issued");
     issued->done = time_;
   }
@@ -137,7 +154,8 @@ std::vector<Instance> order_of(const graph::Graph& graph, const sched::Schedule&
   once(Scope::tile_begin);
   int stages = 1;
   for (const int node : nodes)
-    if (graph.nodes[at(node)].scope == Scope::iteration) stages = std::max(stages, codegen::role_stage(graph, schedule, node) + 1);
+    if (graph.nodes[at(node)].scope == Scope::iteration)
+      stages = std::max(stages, codegen::role_stage(graph, schedule, node) + 1);
   for (int step = 0; step < iterations + stages - 1; ++step)
     for (const int node : nodes) {
       if (graph.nodes[at(node)].scope != Scope::iteration) continue;
@@ -149,18 +167,21 @@ std::vector<Instance> order_of(const graph::Graph& graph, const sched::Schedule&
 }
 
 std::string text_of(const graph::Graph& graph, const Instance& instance) {
-  return cat("'", graph.nodes[at(instance.first)].name, "'", instance.second < 0 ? std::string() : cat(" of iteration ", instance.second));
+  return cat("'", graph.nodes[at(instance.first)].name, "'",
+             instance.second < 0 ? std::string() : cat(" of iteration ", instance.second));
 }
 
 }  // namespace
 
-BlockSpans read_block(const graph::Graph& graph, const codegen::Unit& unit, const sched::Schedule& schedule, unsigned block, std::span<const Record> records, std::size_t warp_records) {
+BlockSpans read_block(const graph::Graph& graph, const codegen::Unit& unit, const sched::Schedule& schedule,
+                      unsigned block, std::span<const Record> records, std::size_t warp_records) {
   BlockSpans spans;
   spans.block = block;
   std::vector<std::uint32_t> first;
   const auto of_first_alone = [&](int role) {
     const std::vector<int>& nodes = schedule.roles[at(role)].nodes;
-    return graph.pairs && std::any_of(nodes.begin(), nodes.end(), [&](int node) { return graph.nodes[at(node)].async == graph::Async::unit; });
+    return graph.pairs && std::any_of(nodes.begin(), nodes.end(),
+                                      [&](int node) { return graph.nodes[at(node)].async == graph::Async::unit; });
   };
   for (int role = 0; role < static_cast<int>(schedule.roles.size()); ++role) {
     if (block % 2 == 1 && of_first_alone(role)) continue;
@@ -183,12 +204,17 @@ std::string check_block(const graph::Graph& graph, const sched::Schedule& schedu
       if (!tile.whole()) continue;
       const std::vector<Instance> wanted = order_of(graph, schedule, role.role, tile.iterations);
       std::size_t next = 0;
-      const auto where = [&] { return cat("block ", block.block, ", role '", schedule.roles[at(role.role)].name, "', tile ", t, ": "); };
+      const auto where = [&] {
+        return cat("block ", block.block, ", role '", schedule.roles[at(role.role)].name, "', tile ", t, ": ");
+      };
       for (const Span& span : tile.spans) {
         if (!span.wait.empty()) continue;
         const Instance found{span.node, span.iteration};
-        if (next == wanted.size()) return cat(where(), text_of(graph, found), " was recorded behind the tile's last node");
-        if (found != wanted[next]) return cat(where(), text_of(graph, found), " was recorded where the schedule has ", text_of(graph, wanted[next]));
+        if (next == wanted.size())
+          return cat(where(), text_of(graph, found), " was recorded behind the tile's last node");
+        if (found != wanted[next])
+          return cat(where(), text_of(graph, found), " was recorded where the schedule has ",
+                     text_of(graph, wanted[next]));
         ++next;
       }
       if (next < wanted.size()) return cat(where(), text_of(graph, wanted[next]), " was not recorded");

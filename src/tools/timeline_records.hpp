@@ -1,7 +1,7 @@
 // What a kernel recorded, put together again: roles, tiles, nodes and waits of a block, with times.
 //
-// Decides how records become spans, and what makes a row of them complete. Does not decide what is compared with it, nor how it is shown.
-// Invariant: times of a block count from its first record, and rise within a role.
+// Decides how records become spans, and what makes a row of them complete. Does not decide what is compared with it,
+// nor how it is shown. Invariant: times of a block count from its first record, and rise within a role.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace tj::tools {
 
 /// A call of a node's body, or a wait.
 struct Span {
-  int node = -1;        ///< of a wait: who waits, -1 where it is for several
-  std::string wait;     ///< "k full"; empty: a node
-  int iteration = -1;   ///< -1: of none
+  int node = -1;       ///< of a wait: who waits, -1 where it is for several
+  std::string wait;    ///< "k full"; empty: a node
+  int iteration = -1;  ///< -1: of none
   std::int64_t begin = 0, end = 0;
   std::int64_t done = -1;  ///< of a matrix node: when the role saw that it is complete; -1 where it did not look for it
 };
@@ -35,7 +35,7 @@ struct TileSpans {
 
 struct RoleSpans {
   int role = -1;
-  int processor = 0;       ///< which multiprocessor
+  int processor = 0;                 ///< which multiprocessor
   std::int64_t begin = 0, end = -1;  ///< end -1: the records were full before
   std::vector<TileSpans> tiles;
   std::vector<Span> after;  ///< waits behind the last tile
@@ -46,9 +46,11 @@ struct BlockSpans {
   std::vector<RoleSpans> roles;  ///< of the schedule, in its order
 };
 
-/// The records of each role's first warp, up to the first that is empty. Throws tj::Error(launch, internal) with role and place where they are none that the unit
-/// can have written: nothing at all, a begin without its end, a clock that goes back. A role that this block of a pair leaves to the other is left out.
-BlockSpans read_block(const graph::Graph& graph, const codegen::Unit& unit, const sched::Schedule& schedule, unsigned block, std::span<const codegen::Record> records, std::size_t warp_records);
+/// The records of each role's first warp, up to the first that is empty. Throws tj::Error(launch, internal) with role
+/// and place where they are none that the unit can have written: nothing at all, a begin without its end, a clock that
+/// goes back. A role that this block of a pair leaves to the other is left out.
+BlockSpans read_block(const graph::Graph& graph, const codegen::Unit& unit, const sched::Schedule& schedule,
+                      unsigned block, std::span<const codegen::Record> records, std::size_t warp_records);
 
 /// Whole tiles have each node once in each iteration, in the order of the schedule: "" or what is wrong first.
 std::string check_block(const graph::Graph& graph, const sched::Schedule& schedule, const BlockSpans& block);

@@ -33,7 +33,13 @@ struct alignas(kParamsAlignment) ParamBytes {
 class Runner {
  public:
   Runner(const TimelineProblem& problem, const support::Log& log)
-      : problem_(problem), log_(log), settings_(settings_of(problem)), backends_(settings_, log_), op_(find_op(problem.op)), device_(backends_.default_device()), target_(backends_.target(device_, op_)),
+      : problem_(problem),
+        log_(log),
+        settings_(settings_of(problem)),
+        backends_(settings_, log_),
+        op_(find_op(problem.op)),
+        device_(backends_.default_device()),
+        target_(backends_.target(device_, op_)),
         driver_(backends_.driver(device_)) {
     run_.on_model = target_.model;
     run_.target = target_.name();
@@ -56,19 +62,28 @@ class Runner {
     return support::resolve_settings(options);
   }
 
-  /// The first of those that the flags name: of a tool that shows one kernel. What keeps a device busy takes the model too long.
+  /// The first of those that the flags name: of a tool that shows one kernel. What keeps a device busy takes the model
+  /// too long.
   ops::Trial trial_of() const {
     std::vector<ops::Trial> trials;
-    if (run_.on_model) trials = op_.trials(problem_.flags, *target_.arch);
+    if (run_.on_model)
+      trials = op_.trials(problem_.flags, *target_.arch);
     else
-      for (ops::Workload& workload : ops::workloads(op_, problem_.flags, *target_.arch)) trials.push_back(std::move(workload.trial));
-    if (trials.empty()) support::fail(Stage::argument, Code::unsupported, cat("op '", op_.name(), "' has no problem of these flags for ", target_.name()));
+      for (ops::Workload& workload : ops::workloads(op_, problem_.flags, *target_.arch))
+        trials.push_back(std::move(workload.trial));
+    if (trials.empty())
+      support::fail(Stage::argument, Code::unsupported,
+                    cat("op '", op_.name(), "' has no problem of these flags for ", target_.name()));
     return std::move(trials.front());
   }
 
-  void copy_in(void* to, const void* from, std::size_t bytes) { driver_->copy(device_.index, to, !run_.on_model, from, false, bytes); }
+  void copy_in(void* to, const void* from, std::size_t bytes) {
+    driver_->copy(device_.index, to, !run_.on_model, from, false, bytes);
+  }
   std::unique_ptr<LoadedKernel> load(const Artifact& artifact) {
-    return loaded_kernel(driver_, device_.index, driver_->load(device_.index, artifact.binary, artifact.symbol, artifact.smem_bytes), *target_.arch, artifact);
+    return loaded_kernel(driver_, device_.index,
+                         driver_->load(device_.index, artifact.binary, artifact.symbol, artifact.smem_bytes),
+                         *target_.arch, artifact);
   }
 
   /// A launch of the call; one of them is also there with marks.
@@ -82,16 +97,20 @@ class Runner {
 
   void run_args(const ops::Trial& trial, const void* args) {
     op_.validate(args, run_.on_model);
-    const int choice = op_.tunable() != nullptr && trial.choice == ops::kNoChoice ? op_.tunable()->predicted(args, *target_.arch) : trial.choice;
+    const int choice = op_.tunable() != nullptr && trial.choice == ops::kNoChoice
+                           ? op_.tunable()->predicted(args, *target_.arch)
+                           : trial.choice;
     std::vector<Step> steps;
     const auto scratch = driver_->allocate(device_.index, op_.scratch_bytes(args, choice));
-    op_.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) { steps.push_back(make_step(step, step_args, choice)); });
+    op_.steps(args, choice, scratch.get(),
+              [&](const ops::Op& step, const void* step_args) { steps.push_back(make_step(step, step_args, choice)); });
     make_marked(steps);
     run_.warps = recording_->threads / static_cast<unsigned>(target_.arch->warp_size);
     run_.warp_records = problem_.warp_records;
     const auto all = [&](bool marked) {
       std::size_t next = 0;
-      op_.steps(args, choice, scratch.get(), [&](const ops::Op&, const void* step_args) { launch(steps[next++], step_args, marked); });
+      op_.steps(args, choice, scratch.get(),
+                [&](const ops::Op&, const void* step_args) { launch(steps[next++], step_args, marked); });
     };
     const std::size_t bytes = std::size_t{problem_.blocks} * run_.warps * run_.warp_records * sizeof(codegen::Record);
     run_.records.assign(bytes / sizeof(codegen::Record), {});
@@ -115,13 +134,15 @@ class Runner {
 
   Step make_step(const ops::Op& step, const void* args, int choice) {
     const bool own = &step == &op_;
-    const ops::Request request = own && op_.tunable() != nullptr ? op_.tunable()->request_of(args, choice) : step.request_of(args, *target_.arch);
+    const ops::Request request = own && op_.tunable() != nullptr ? op_.tunable()->request_of(args, choice)
+                                                                 : step.request_of(args, *target_.arch);
     const Artifact plain = make(step, request, target_, backends_.compiler(target_), settings_, log_);
     return {&step, request, load(plain), plain.report.registers, false};
   }
   /// The last that bears the op's name, else the last.
   void make_marked(std::vector<Step>& steps) {
-    const auto own = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.request.op == op_.name(); });
+    const auto own =
+        std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) { return step.request.op == op_.name(); });
     Step& step = own != steps.rend() ? *own : steps.back();
     step.marked = true;
     run_.made = make_recording(*step.op, step.request, target_, backends_.compiler(target_), settings_, log_);
@@ -142,7 +163,8 @@ class Runner {
     if (records) {
       run_.grid = plan.blocks;
       run_.first_block = problem_.first_block;
-      run_.blocks = problem_.first_block < plan.blocks ? std::min(problem_.blocks, plan.blocks - problem_.first_block) : 0;
+      run_.blocks =
+          problem_.first_block < plan.blocks ? std::min(problem_.blocks, plan.blocks - problem_.first_block) : 0;
       params_bytes = add_records(params, params_bytes, loaded);
     }
     driver_->launch(device_.index, *loaded.kernel, loaded.config(plan.blocks), params.bytes.data(), params_bytes, {});
@@ -160,14 +182,20 @@ class Runner {
     std::memcpy(params.bytes.data() + offset, &records, sizeof(records));
     const std::size_t known = loaded.kernel->params_bytes();
     if (known != 0 && known < offset + sizeof(records))
-      support::fail(Stage::launch, Code::internal, cat("the recording kernel takes a parameter of ", known, " bytes, and records begin behind ", offset, " of them"));
+      support::fail(Stage::launch, Code::internal,
+                    cat("the recording kernel takes a parameter of ", known, " bytes, and records begin behind ",
+                        offset, " of them"));
     return known != 0 ? known : (offset + sizeof(records) + kParamsAlignment - 1) / kParamsAlignment * kParamsAlignment;
   }
 
   void require_blocks() const {
-    if (run_.blocks == 0) support::fail(Stage::argument, Code::invalid_argument, cat("--first-block is ", problem_.first_block, "; the launch of ", run_.problem, " has ", run_.grid, " blocks, counted from 0"));
+    if (run_.blocks == 0)
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat("--first-block is ", problem_.first_block, "; the launch of ", run_.problem, " has ", run_.grid,
+                        " blocks, counted from 0"));
     const auto written = [](const codegen::Record& record) { return record.word != 0; };
-    if (std::none_of(run_.records.begin(), run_.records.end(), written)) support::fail(Stage::launch, Code::internal, cat("the kernel ran on ", run_.device, " and wrote no record"));
+    if (std::none_of(run_.records.begin(), run_.records.end(), written))
+      support::fail(Stage::launch, Code::internal, cat("the kernel ran on ", run_.device, " and wrote no record"));
   }
 
   const TimelineProblem& problem_;

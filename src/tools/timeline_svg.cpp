@@ -1,4 +1,5 @@
-// The picture of a timeline; see timeline.hpp. Colours, axes and labels are those of a schedule's picture (sched/svg.hpp).
+// The picture of a timeline; see timeline.hpp. Colours, axes and labels are those of a schedule's picture
+// (sched/svg.hpp).
 //
 // Decides which iterations are shown, and how predicted and measured are laid over each other.
 #include <algorithm>
@@ -21,7 +22,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Sheets {
  public:
-  Sheets(const MeasuredTimeline& measured, const BlockSpans& block, int iterations) : measured_(measured), graph_(measured.graph()), schedule_(measured.schedule()), block_(block) {
+  Sheets(const MeasuredTimeline& measured, const BlockSpans& block, int iterations)
+      : measured_(measured), graph_(measured.graph()), schedule_(measured.schedule()), block_(block) {
     choose_tile();
     const int all = tile_iterations();
     count_ = std::clamp(iterations, 1, std::max(1, all));  // of none, what is done once
@@ -33,15 +35,23 @@ class Sheets {
     const RecordedRun& run = measured_.run;
     sheet.title = cat(run.kernel, " on ", run.target, ": predicted and measured");
     sheet.first_iteration = first_;
-    sheet.heading = cat("Block ", block_.block, ", tile ", tile_, " of ", tile_iterations(), " iterations, from iteration ", first_, " on: of each role what was predicted, below it what was measured.");
-    sheet.remarks.push_back(cat(run.problem, " on ", run.device, "; ", run.on_model ? "predicted in cycles, measured in steps of the CPU model, which are no cycles: drawn so that an interval is as long as predicted" : "all in cycles of the multiprocessor's clock", "; II ",
-                                schedule_.ii, " predicted, ", interval_text(), " measured"));
-    sheet.remarks.push_back("Dashed lines: where an iteration begins as predicted, from the first shown on. Iteration by iteration, measured ones may fall behind or run ahead of them.");
+    sheet.heading =
+        cat("Block ", block_.block, ", tile ", tile_, " of ", tile_iterations(), " iterations, from iteration ", first_,
+            " on: of each role what was predicted, below it what was measured.");
+    sheet.remarks.push_back(cat(run.problem, " on ", run.device, "; ",
+                                run.on_model ? "predicted in cycles, measured in steps of the CPU model, which are no "
+                                               "cycles: drawn so that an interval is as long as predicted"
+                                             : "all in cycles of the multiprocessor's clock",
+                                "; II ", schedule_.ii, " predicted, ", interval_text(), " measured"));
+    sheet.remarks.push_back(
+        "Dashed lines: where an iteration begins as predicted, from the first shown on. Iteration by iteration, "
+        "measured ones may fall behind or run ahead of them.");
     for (const std::string& line : bar_meanings(run.on_model)) sheet.remarks.push_back(line);
     if (run.on_model) stretch();
     zero_ = zero();
     sheet.view.window = window();
-    for (const sched::Role& role : schedule_.roles) add_rows(sheet.view, static_cast<int>(&role - schedule_.roles.data()));
+    for (const sched::Role& role : schedule_.roles)
+      add_rows(sheet.view, static_cast<int>(&role - schedule_.roles.data()));
     return sheet;
   }
 
@@ -57,18 +67,23 @@ class Sheets {
   }
   int anchor_role() const { return schedule_.role[at(measured_.comparison.anchor)]; }
 
-  /// The longest that every role recorded whole, of these the second where there is one: the first waits for the launch.
+  /// The longest that every role recorded whole, of these the second where there is one: the first waits for the
+  /// launch.
   void choose_tile() {
     const RoleSpans* anchor = spans_of(anchor_role());
     int best = -1;
     for (std::size_t t = 0; anchor != nullptr && t < anchor->tiles.size(); ++t) {
-      const bool whole = std::all_of(block_.roles.begin(), block_.roles.end(), [&](const RoleSpans& role) { return t < role.tiles.size() && role.tiles[t].whole(); });
+      const bool whole = std::all_of(block_.roles.begin(), block_.roles.end(), [&](const RoleSpans& role) {
+        return t < role.tiles.size() && role.tiles[t].whole();
+      });
       if (!whole || anchor->tiles[t].iterations < best || (anchor->tiles[t].iterations == best && t > 1)) continue;
       best = anchor->tiles[t].iterations;
       tile_ = t;
     }
     if (best < 0)
-      support::fail(Stage::argument, Code::invalid_argument, cat("block ", block_.block, " recorded no tile to its end: --records is ", measured_.run.warp_records, "; give more, or a problem with shorter tiles"));
+      support::fail(Stage::argument, Code::invalid_argument,
+                    cat("block ", block_.block, " recorded no tile to its end: --records is ",
+                        measured_.run.warp_records, "; give more, or a problem with shorter tiles"));
   }
   int tile_iterations() const { return tile_of(anchor_role())->iterations; }
 
@@ -93,17 +108,21 @@ class Sheets {
 
   bool shown(int iteration) const { return iteration >= first_ && iteration < first_ + count_; }
 
-  /// Where the first shown iteration's cycle 0 is in the block's time: by most of what is neither a copy nor a store, which run as far ahead or behind as slots allow.
+  /// Where the first shown iteration's cycle 0 is in the block's time: by most of what is neither a copy nor a store,
+  /// which run as far ahead or behind as slots allow.
   std::int64_t zero() const {
     std::vector<std::int64_t> zeros;
     for (const RoleSpans& role : block_.roles)
       for (const Span& span : role.tiles[tile_].spans) {
-        if (!span.wait.empty() || !shown(span.iteration) || graph::issued_by_one(graph_.nodes[at(span.node)].async)) continue;
-        zeros.push_back(span.begin - schedule_.cycle[at(span.node)] - std::int64_t{span.iteration - first_} * schedule_.ii);
+        if (!span.wait.empty() || !shown(span.iteration) || graph::issued_by_one(graph_.nodes[at(span.node)].async))
+          continue;
+        zeros.push_back(span.begin - schedule_.cycle[at(span.node)] -
+                        std::int64_t{span.iteration - first_} * schedule_.ii);
       }
     if (zeros.empty()) {  // copies and products that one thread asks for alone
       for (const Span& span : tile_of(anchor_role())->spans)
-        if (span.wait.empty() && span.node == measured_.comparison.anchor && span.iteration == first_) zeros.push_back(span.begin - schedule_.cycle[at(span.node)]);
+        if (span.wait.empty() && span.node == measured_.comparison.anchor && span.iteration == first_)
+          zeros.push_back(span.begin - schedule_.cycle[at(span.node)]);
     }
     if (zeros.empty()) return 0;
     std::nth_element(zeros.begin(), zeros.begin() + static_cast<std::ptrdiff_t>(zeros.size() / 2), zeros.end());
@@ -171,7 +190,8 @@ class Sheets {
 }  // namespace
 
 std::string timeline_svg(const MeasuredTimeline& measured, std::size_t block, int iterations) {
-  return sched::to_svg(measured.graph(), measured.schedule(), Sheets(measured, measured.blocks.at(block), iterations).make());
+  return sched::to_svg(measured.graph(), measured.schedule(),
+                       Sheets(measured, measured.blocks.at(block), iterations).make());
 }
 
 }  // namespace tj::tools

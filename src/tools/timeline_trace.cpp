@@ -21,7 +21,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Events {
  public:
-  explicit Events(const MeasuredTimeline& measured) : measured_(measured), graph_(measured.graph()), schedule_(measured.schedule()) {}
+  explicit Events(const MeasuredTimeline& measured)
+      : measured_(measured), graph_(measured.graph()), schedule_(measured.schedule()) {}
 
   Json make() {
     // Times from 0 on: what comes before a block's first record was predicted alone.
@@ -55,10 +56,22 @@ class Events {
   void threads(int process, int role, const char* flights) {
     metadata("thread_name", process, thread_of(role), role_name(role));
     flights_[process * 1000 + role] = cat(role_name(role), ": ", flights);
-    list_.push_back({{"name", "thread_sort_index"}, {"ph", "M"}, {"pid", process}, {"tid", thread_of(role)}, {"args", {{"sort_index", thread_of(role)}}}});
+    list_.push_back({{"name", "thread_sort_index"},
+                     {"ph", "M"},
+                     {"pid", process},
+                     {"tid", thread_of(role)},
+                     {"args", {{"sort_index", thread_of(role)}}}});
   }
-  void event(int process, int thread, const std::string& name, const char* category, std::int64_t begin, std::int64_t end, Json arguments) {
-    list_.push_back({{"name", name}, {"cat", category}, {"ph", "X"}, {"pid", process}, {"tid", thread}, {"ts", begin + before_}, {"dur", end - begin}, {"args", std::move(arguments)}});
+  void event(int process, int thread, const std::string& name, const char* category, std::int64_t begin,
+             std::int64_t end, Json arguments) {
+    list_.push_back({{"name", name},
+                     {"cat", category},
+                     {"ph", "X"},
+                     {"pid", process},
+                     {"tid", thread},
+                     {"ts", begin + before_},
+                     {"dur", end - begin},
+                     {"args", std::move(arguments)}});
   }
 
   /// Each on the first row that is free, rows named when they are first used.
@@ -68,8 +81,14 @@ class Events {
       if (tracks[t].boxes.empty()) continue;
       const int thread = thread_of(role) + 1 + static_cast<int>(t);
       metadata("thread_name", process, thread, flights_.at(process * 1000 + role));
-      list_.push_back({{"name", "thread_sort_index"}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"sort_index", thread}}}});
-      for (const sched::Box& box : tracks[t].boxes) event(process, thread, graph_.nodes[at(box.node)].name, "flight", box.begin, box.end, {{"iteration", box.iteration}});
+      list_.push_back({{"name", "thread_sort_index"},
+                       {"ph", "M"},
+                       {"pid", process},
+                       {"tid", thread},
+                       {"args", {{"sort_index", thread}}}});
+      for (const sched::Box& box : tracks[t].boxes)
+        event(process, thread, graph_.nodes[at(box.node)].name, "flight", box.begin, box.end,
+              {{"iteration", box.iteration}});
     }
   }
 
@@ -79,9 +98,11 @@ class Events {
       Json arguments = {{"iteration", span.iteration}, {"tile", tile}};
       if (!span.wait.empty()) {
         if (span.node >= 0) arguments["before"] = graph_.nodes[at(span.node)].name;
-        return event(process, thread_of(role.role), "wait: " + span.wait, "wait", span.begin, span.end, std::move(arguments));
+        return event(process, thread_of(role.role), "wait: " + span.wait, "wait", span.begin, span.end,
+                     std::move(arguments));
       }
-      event(process, thread_of(role.role), graph_.nodes[at(span.node)].name, "node", span.begin, span.end, std::move(arguments));
+      event(process, thread_of(role.role), graph_.nodes[at(span.node)].name, "node", span.begin, span.end,
+            std::move(arguments));
       if (span.done >= 0) under_way.push_back(box_of(span.node, span.iteration, span.end, span.done));
     };
     for (std::size_t t = 0; t < role.tiles.size(); ++t)
@@ -111,7 +132,11 @@ class Events {
         // A role is busy with one node at a time; what the schedule lets begin earlier, warps do in turn.
         const std::int64_t begin = std::max(zero + box.begin, free), issued = std::max(zero + box.issued, begin);
         free = issued;
-        event(process, thread_of(role.role), graph_.nodes[at(box.node)].name, "node", begin, issued, {{"iteration", box.iteration}, {"tile", t}, {"cycle", schedule_.cycle[at(box.node)]}, {"stage", schedule_.stage(box.node)}});
+        event(process, thread_of(role.role), graph_.nodes[at(box.node)].name, "node", begin, issued,
+              {{"iteration", box.iteration},
+               {"tile", t},
+               {"cycle", schedule_.cycle[at(box.node)]},
+               {"stage", schedule_.stage(box.node)}});
         if (zero + box.end > issued) under_way.push_back(box_of(box.node, box.iteration, issued, zero + box.end));
       }
     }
@@ -124,7 +149,8 @@ class Events {
     for (const RoleSpans& role : block.roles) {
       if (role.role != schedule_.role[at(anchor)] || tile >= role.tiles.size()) continue;
       for (const Span& span : role.tiles[tile].spans)
-        if (span.wait.empty() && span.node == anchor && span.iteration == 0) return span.begin - schedule_.cycle[at(anchor)];
+        if (span.wait.empty() && span.node == anchor && span.iteration == 0)
+          return span.begin - schedule_.cycle[at(anchor)];
     }
     return std::nullopt;
   }
@@ -143,8 +169,15 @@ std::string timeline_trace(const MeasuredTimeline& measured) {
   const RecordedRun& run = measured.run;
   Json out;
   out["displayTimeUnit"] = "ns";
-  out["otherData"] = {{"kernel", run.kernel}, {"problem", run.problem}, {"target", run.target}, {"device", run.device}, {"ii", measured.schedule().ii}, {"length", measured.schedule().length},
-                      {"unit", run.on_model ? "1 us = 1 cycle of the prediction, or 1 step of the CPU model: steps are not cycles" : "1 us = 1 cycle"}};
+  out["otherData"] = {
+      {"kernel", run.kernel},
+      {"problem", run.problem},
+      {"target", run.target},
+      {"device", run.device},
+      {"ii", measured.schedule().ii},
+      {"length", measured.schedule().length},
+      {"unit", run.on_model ? "1 us = 1 cycle of the prediction, or 1 step of the CPU model: steps are not cycles"
+                            : "1 us = 1 cycle"}};
   std::string meanings;
   for (const std::string& line : bar_meanings(run.on_model)) meanings += (meanings.empty() ? "" : " ") + line;
   out["otherData"]["bars"] = meanings;

@@ -46,54 +46,91 @@ struct Settings {
 Flags parse_op_flags(const std::vector<std::string>& words, const std::vector<std::string>& own) {
   Flags flags;
   for (const OpFlag& flag : read_op_flags(words)) {
-    if (flag.values.empty()) bad_use(cat("--", support::shown(flag.name), " needs a value, or is no flag at all; see --help", meant_flag(flag.name, own)));
+    if (flag.values.empty())
+      bad_use(cat("--", support::shown(flag.name), " needs a value, or is no flag at all; see --help",
+                  meant_flag(flag.name, own)));
     flags[flag.name].insert(flags[flag.name].end(), flag.values.begin(), flag.values.end());
   }
   return flags;
 }
 
-/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
-std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out, std::ostream& err) {
-  CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.", "tj-warm");
-  app.add_option("--target", settings.targets, "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else what this machine's first GPU runs, else the first known architecture)")
+constexpr const char* kFooter =
+    "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations "
+    "are made.\n"
+    "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
+    "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c "
+    "true|false|both\n"
+    "        --activation none,relu,gelu,silu  --tile 128x256x64,...  --parts true|false|both (sums over parts of K, "
+    "which sum_parts adds)\n"
+    "  sum_parts: --out f16,bf16,f32\n"
+    "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed "
+    "true|false|both\n"
+    "        --item-heads auto,1,2,3\n"
+    "  chunk_indices, copy_rows: none\n"
+    "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 32; for fmha: both "
+    "dtypes, both\n"
+    "head dims, causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, the usual tiles of 64 and 128 rows "
+    "and those that\n"
+    "products of 2048 to 16384 rows, columns and K take on the target, K contiguous in a and b, no epilogue; other "
+    "tiles are\n"
+    "made when a call first takes them, or named by --tile;\n"
+    "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, "
+    "if anything else is asked for.\n"
+    "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later "
+    "calls of these sizes\n"
+    "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
+    "Exit codes: 0 done, 1 a kernel failed or is not kept, an entry is damaged, or the cache cannot be used, 2 bad "
+    "use or an output\nthat cannot be written.";
+
+void add_options(CLI::App& app, Settings& settings) {
+  app.add_option("--target", settings.targets,
+                 "sm_90a, gfx1100, model:sm_90a, sm_90+copies=threads+smem=99K, ... (default: TJ_TARGET, else what "
+                 "this machine's first GPU runs, else the first known architecture)")
       ->delimiter(',')
       ->check(no_flag);
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
-  auto* list = app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged or it cannot be used");
-  app.add_flag("--verify", settings.verify, "check every entry of the cache; exit 1 when one is damaged or it cannot be used")->excludes(list);
-  auto* tune = app.add_flag("--tune", settings.tune, "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")->excludes(list)->excludes("--verify");
-  app.add_option("--tune-only", settings.tune_only, "names of the kernels that are timed, such as 128x256x64 (default: all)")->delimiter(',')->check(no_flag)->needs(tune);
-  app.add_option("--tune-limit", settings.tune_limit, "kernels timed for a problem, best predicted first (default: all)")->check(CLI::Range(1, 1000))->needs(tune);
-  app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)")->check(CLI::Range(1, 10000))->needs(tune);
+  auto* list =
+      app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged or it cannot be used");
+  app.add_flag("--verify", settings.verify,
+               "check every entry of the cache; exit 1 when one is damaged or it cannot be used")
+      ->excludes(list);
+  auto* tune = app.add_flag("--tune", settings.tune,
+                            "on a GPU, time the kernels that can serve given sizes and keep the fastest one's name")
+                   ->excludes(list)
+                   ->excludes("--verify");
+  app.add_option("--tune-only", settings.tune_only,
+                 "names of the kernels that are timed, such as 128x256x64 (default: all)")
+      ->delimiter(',')
+      ->check(no_flag)
+      ->needs(tune);
+  app.add_option("--tune-limit", settings.tune_limit,
+                 "kernels timed for a problem, best predicted first (default: all)")
+      ->check(CLI::Range(1, 1000))
+      ->needs(tune);
+  app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)")
+      ->check(CLI::Range(1, 10000))
+      ->needs(tune);
+}
+
+/// Fills settings; an exit code when there is nothing left to do (help, or a mistake that was reported).
+std::optional<int> parse(const std::vector<std::string>& words, Settings& settings, std::ostream& out,
+                         std::ostream& err) {
+  CLI::App app("Compiles kernels into the disk cache ahead of time, without a GPU; lists and checks that cache.",
+               "tj-warm");
+  add_options(app, settings);
   app.allow_extras();
-  app.footer(
-      "Further flags select kernels and belong to the op; several values are separated by commas, and all combinations are made.\n"
-      "  fmha: --dtype f16,bf16  --head-dim 64,128  --causal true|false|both  --general-scale true|false|both\n"
-      "  gemm: --dtype f16,bf16,e4m3  --out same,f16,bf16,f32  --a-major k,m  --b-major k,n  --bias, --add-c true|false|both\n"
-      "        --activation none,relu,gelu,silu  --tile 128x256x64,...  --parts true|false|both (sums over parts of K, which sum_parts adds)\n"
-      "  sum_parts: --out f16,bf16,f32\n"
-      "  chunk_o: --head-ratio 1,2,3,6 (the largest that divides Hv / H)  --gated, --variable, --h-transposed true|false|both\n"
-      "        --item-heads auto,1,2,3\n"
-      "  chunk_indices, copy_rows: none\n"
-      "A flag that is left out means the op's default set, at most 16 kernels, of gemm at most 32; for fmha: both dtypes, both\n"
-      "head dims, causal and full, scale from 1e-6 to 1; for gemm: f16 and bf16, the usual tiles of 64 and 128 rows and those that\n"
-      "products of 2048 to 16384 rows, columns and K take on the target, K contiguous in a and b, no epilogue; other tiles are\n"
-      "made when a call first takes them, or named by --tile;\n"
-      "for chunk_o: ratios 1, 2 and 3, with gates, any lengths, h as V x K. What a target does not serve is left out, if anything else is asked for.\n"
-      "--tune takes sizes in place of tiles: --m, --n, --k (and --batch), or --sizes S,MxNxK,MxNxKxBATCH,...; later calls of these sizes\n"
-      "on a device of the same name take what was fastest (TJ_TUNE=off: what is predicted).\n"
-      "Exit codes: 0 done, 1 a kernel failed or is not kept, an entry is damaged, or the cache cannot be used, 2 bad use or an output\nthat cannot be written.");
+  app.footer(kFooter);
   if (const std::optional<int> done = parse_words(app, words, out, err)) return done;
   settings.own_flags = own_flags(app);
   settings.op_flags = parse_op_flags(app.remaining(), settings.own_flags);
   return std::nullopt;
 }
 
-/// Nobody named what a target lacks where an op's default set, or every op, was asked for: it is left out, in words, where anything is left of
-/// an op that was named.
+/// Nobody named what a target lacks where an op's default set, or every op, was asked for: it is left out, in words,
+/// where anything is left of an op that was named.
 std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std::ostream& err) {
   std::vector<const ops::Op*> chosen;
   for (const std::string& name : settings.op_names) chosen.push_back(&find_op(name));
@@ -105,15 +142,18 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   if (targets.empty() && !asked.empty()) targets.push_back(arch::parse_target(asked).name());
   const bool of_device = targets.empty();  // then an op takes what a call of it would
   const Device device = of_device ? runtime.default_device() : Device{};
-  if (of_device) targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
+  if (of_device)
+    targets.push_back(device.kind == DeviceKind::cpu ? arch::all().front()->name : runtime.target_of(device));
   std::vector<Job> jobs;
   std::set<std::pair<std::string, std::string>> seen;  // "--causal both,true" names some kernels twice
   for (const std::string& each_target : targets)
     for (const ops::Op* op : chosen) {
-      const std::string target = of_device && device.kind != DeviceKind::cpu ? runtime.target_of(device, op->name()) : each_target;
+      const std::string target =
+          of_device && device.kind != DeviceKind::cpu ? runtime.target_of(device, op->name()) : each_target;
       const arch::Arch& arch = *arch::parse_target(target).arch;
       std::vector<ops::Request> requests = op->requests_for(settings.op_flags, arch);
-      const auto unserved = std::stable_partition(requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, arch); });
+      const auto unserved = std::stable_partition(
+          requests.begin(), requests.end(), [&](const ops::Request& request) { return serves(*op, request, arch); });
       if (unserved != requests.end() && (unserved != requests.begin() || settings.op_names.empty())) {
         err << "left out, as " << target << " does not serve them:";
         for (auto each = unserved; each != requests.end(); ++each) err << ' ' << each->name;
@@ -126,7 +166,8 @@ std::vector<Job> find_jobs(const Settings& settings, const Runtime& runtime, std
   return jobs;
 }
 
-void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, const std::vector<Outcome>& outcomes, double total_ms, std::ostream& out) {
+void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, const std::vector<Outcome>& outcomes,
+                double total_ms, std::ostream& out) {
   Json kernels = Json::array();
   std::size_t failures = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -145,11 +186,13 @@ void print_json(const std::string& cache_dir, const std::vector<Job>& jobs, cons
     }
     kernels.push_back(std::move(kernel));
   }
-  const Json document = {{"cache_dir", cache_dir}, {"failures", failures}, {"total_ms", total_ms}, {"kernels", kernels}};
+  const Json document = {
+      {"cache_dir", cache_dir}, {"failures", failures}, {"total_ms", total_ms}, {"kernels", kernels}};
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-int warm_kernels(const Settings& settings, const support::Settings& resolved, std::ostream& out, std::ostream& err, bool terminal) {
+int warm_kernels(const Settings& settings, const support::Settings& resolved, std::ostream& out, std::ostream& err,
+                 bool terminal) {
   const std::string& cache_dir = resolved.cache_dir;
   Progress progress(out, err, terminal, settings.json, resolved.log_level);
   Options options;
@@ -157,7 +200,9 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   progress.follow(options);
   Runtime runtime(options);
   const std::vector<Job> jobs = find_jobs(settings, runtime, err);
-  if (jobs.empty()) support::fail(Stage::target, Code::unsupported, "no target that was asked for serves any op; tj-schedule --help and src/arch/README.md list targets");
+  if (jobs.empty())
+    support::fail(Stage::target, Code::unsupported,
+                  "no target that was asked for serves any op; tj-schedule --help and src/arch/README.md list targets");
   std::vector<Outcome> outcomes(jobs.size());
   const std::vector<std::size_t> worth = jobs_worth_making(cache_dir, jobs, outcomes, progress);
   progress.started(worth.size());
@@ -172,9 +217,13 @@ int warm_kernels(const Settings& settings, const support::Settings& resolved, st
   if (settings.json) {
     print_json(cache_dir, jobs, outcomes, total_ms, out);
   } else {
-    const auto compiled = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.ok && o.report.origin == KernelOrigin::compiled; });
-    out << jobs.size() << " kernels: " << compiled << " compiled, " << static_cast<long>(jobs.size()) - compiled - failures << " already in the cache, "
-        << failures << " failed; " << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << support::one_line(cache_dir) << '\n';
+    const auto compiled = std::count_if(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
+      return o.ok && o.report.origin == KernelOrigin::compiled;
+    });
+    out << jobs.size() << " kernels: " << compiled << " compiled, "
+        << static_cast<long>(jobs.size()) - compiled - failures << " already in the cache, " << failures << " failed; "
+        << static_cast<long>(total_ms) << " ms with " << threads << " threads; cache " << support::one_line(cache_dir)
+        << '\n';
   }
   return failures > 0 ? kExitFailures : kExitOk;
 }
@@ -186,13 +235,18 @@ int run(const Settings& settings, std::ostream& out, std::ostream& err, bool ter
   if (settings.list || settings.verify) {
     if (!settings.op_flags.empty()) {
       const std::string& flag = settings.op_flags.begin()->first;
-      bad_use(cat("--", support::shown(flag), " is given with --list or --verify, which take --cache-dir and --json only", meant_flag(flag, settings.own_flags)));
+      bad_use(cat("--", support::shown(flag),
+                  " is given with --list or --verify, which take --cache-dir and --json only",
+                  meant_flag(flag, settings.own_flags)));
     }
-    if (!settings.targets.empty() || !settings.op_names.empty()) bad_use("--list and --verify take --cache-dir and --json only");
+    if (!settings.targets.empty() || !settings.op_names.empty())
+      bad_use("--list and --verify take --cache-dir and --json only");
     return list_cache(resolved.cache_dir, settings.verify, settings.json, out, err);
   }
   if (settings.tune) {
-    const TuneWork work{settings.op_names, settings.targets, settings.op_flags, resolved.cache_dir, settings.tune_only, settings.jobs, settings.tune_limit, settings.tune_rounds, settings.json};
+    const TuneWork work{settings.op_names,   settings.targets,     settings.op_flags,
+                        resolved.cache_dir,  settings.tune_only,   settings.jobs,
+                        settings.tune_limit, settings.tune_rounds, settings.json};
     return tune_problems(work, resolved.log_level, out, err, terminal);
   }
   return warm_kernels(settings, resolved, out, err, terminal);

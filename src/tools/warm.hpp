@@ -33,8 +33,8 @@ struct TuneWork {
   int jobs = 0, limit = 0, rounds = 0;  ///< 0: the default
   bool json = false;
 };
-/// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it. Returns an exit code;
-/// throws tj::Error.
+/// --tune: makes the kernels of each problem, times them on the first GPU, keeps what was fastest, prints all of it.
+/// Returns an exit code; throws tj::Error.
 int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::ostream& err, bool terminal);
 
 }  // namespace tj::tools

@@ -38,36 +38,51 @@ void fail_job(const Job& job, Outcome& outcome, std::string error, Progress& pro
 
 }  // namespace
 
-std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, Progress& progress) {
+std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
+                                           std::vector<Outcome>& outcomes, Progress& progress) {
   std::vector<std::size_t> worth;
   const std::string reason = cache::Store(cache_dir, 0, {}).cannot_keep();
   const Names kept = reason.empty() ? Names{} : kept_in(cache_dir, nullptr);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (reason.empty() || kept.count({jobs[i].request.name, jobs[i].target}) != 0) worth.push_back(i);
+    if (reason.empty() || kept.count({jobs[i].request.name, jobs[i].target}) != 0)
+      worth.push_back(i);
     else
-      fail_job(jobs[i], outcomes[i], cat("nothing can be kept in the cache at '", shown_path(cache_dir), "', so it was not made: ", reason, ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"), progress);
+      fail_job(jobs[i], outcomes[i],
+               cat("nothing can be kept in the cache at '", shown_path(cache_dir), "', so it was not made: ", reason,
+                   ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"),
+               progress);
   }
   return worth;
 }
 
-void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err) {
+void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
+                std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err) {
   std::string problem;
   const Names kept = kept_in(cache_dir, &problem);
   std::vector<std::string> evicted;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!outcomes[i].ok) continue;
-    const bool there = kept.count({jobs[i].request.name, jobs[i].target}) != 0, made = outcomes[i].report.origin == KernelOrigin::compiled;
+    const bool there = kept.count({jobs[i].request.name, jobs[i].target}) != 0,
+               made = outcomes[i].report.origin == KernelOrigin::compiled;
     if (made && !outcomes[i].not_kept.empty())
       fail_job(jobs[i], outcomes[i], cat("was made and is not in the cache: ", outcomes[i].not_kept), progress);
     else if (!there && !problem.empty())
-      fail_job(jobs[i], outcomes[i], cat("may be in the cache at '", shown_path(cache_dir), "', which cannot be looked at any more: ", problem), progress);
+      fail_job(
+          jobs[i], outcomes[i],
+          cat("may be in the cache at '", shown_path(cache_dir), "', which cannot be looked at any more: ", problem),
+          progress);
     else if (!there && max_size_bytes == 0)
-      fail_job(jobs[i], outcomes[i], cat("was in the cache at '", shown_path(cache_dir), "', and is not there any more; does something else remove files there?"), progress);
+      fail_job(jobs[i], outcomes[i],
+               cat("was in the cache at '", shown_path(cache_dir),
+                   "', and is not there any more; does something else remove files there?"),
+               progress);
     else if (!there)
       evicted.push_back(jobs[i].request.name + " for " + jobs[i].target);
   }
   if (evicted.empty()) return;
-  err << evicted.size() << (evicted.size() == 1 ? " kernel was" : " kernels were") << " kept, and removed since to stay within the cache's bound of " << max_size_bytes << " bytes (TJ_CACHE_MAX_SIZE): ";
+  err << evicted.size() << (evicted.size() == 1 ? " kernel was" : " kernels were")
+      << " kept, and removed since to stay within the cache's bound of " << max_size_bytes
+      << " bytes (TJ_CACHE_MAX_SIZE): ";
   for (std::size_t i = 0; i < evicted.size() && i < kMostNames; ++i) err << (i == 0 ? "" : ", ") << evicted[i];
   err << (evicted.size() > kMostNames ? ", ...\n" : "\n");
 }

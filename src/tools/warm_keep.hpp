@@ -12,12 +12,15 @@
 
 namespace tj::tools {
 
-/// Before anything is made. Where nothing can be kept, jobs whose kernels do not lie there already get a failure as outcome, and are left out of
-/// what is made. Returns the indices of the others: all of them where the cache can be written.
-std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, Progress& progress);
+/// Before anything is made. Where nothing can be kept, jobs whose kernels do not lie there already get a failure as
+/// outcome, and are left out of what is made. Returns the indices of the others: all of them where the cache can be
+/// written.
+std::vector<std::size_t> jobs_worth_making(const std::string& cache_dir, const std::vector<Job>& jobs,
+                                           std::vector<Outcome>& outcomes, Progress& progress);
 
-/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. One that was written, and
-/// evicted since under a bound, is none: it is named on `err`. max_size_bytes 0: no bound.
-void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs, std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err);
+/// A kernel that was made but is not on disk was made in vain: that is a failure here, while a Runtime only warns. One
+/// that was written, and evicted since under a bound, is none: it is named on `err`. max_size_bytes 0: no bound.
+void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, const std::vector<Job>& jobs,
+                std::vector<Outcome>& outcomes, Progress& progress, std::ostream& err);
 
 }  // namespace tj::tools

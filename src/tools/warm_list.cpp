@@ -17,9 +17,12 @@ using Json = nlohmann::ordered_json;
 
 std::string size_text(std::uint64_t bytes) {
   char text[32];
-  if (bytes < 1024) std::snprintf(text, sizeof text, "%llu B", static_cast<unsigned long long>(bytes));
-  else if (bytes < 1024 * 1024) std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
-  else std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
+  if (bytes < 1024)
+    std::snprintf(text, sizeof text, "%llu B", static_cast<unsigned long long>(bytes));
+  else if (bytes < 1024 * 1024)
+    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
+  else
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
   return text;
 }
 
@@ -54,7 +57,8 @@ void print_table(const std::vector<cache::ListedEntry>& entries, std::ostream& o
   const auto row = [&](std::string name, std::string target, const std::string& size, const std::string& use) {
     name.resize(std::max(name_width, name.size()), ' ');
     target.resize(std::max(target_width, target.size()), ' ');
-    out << name << "  " << target << "  " << std::string(size.size() < 10 ? 10 - size.size() : 0, ' ') << size << "  " << use << '\n';
+    out << name << "  " << target << "  " << std::string(size.size() < 10 ? 10 - size.size() : 0, ' ') << size << "  "
+        << use << '\n';
   };
   row("name", "target", "size", "last use (UTC)");
   for (const cache::ListedEntry& e : entries)
@@ -93,7 +97,8 @@ int list_cache(const std::string& directory, bool damaged_only, bool json, std::
     Json list = Json::array();
     for (const cache::ListedEntry& e : entries)
       if (!damaged_only || !e.entry) list.push_back(to_json(e));
-    Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned}, {"damaged", damaged}, {"bytes", bytes}, {"entries", list}};
+    Json document = {{"cache_dir", directory}, {"kernels", kernels}, {"tuned", tuned},
+                     {"damaged", damaged},     {"bytes", bytes},     {"entries", list}};
     if (!problem.empty()) document["problem"] = problem;
     // Metadata comes from files: what is no UTF-8 is replaced, not thrown about.
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
@@ -101,10 +106,14 @@ int list_cache(const std::string& directory, bool damaged_only, bool json, std::
     if (!damaged_only && entries.size() > damaged) print_table(entries, out);
     for (const cache::ListedEntry& e : entries)
       if (!e.entry) out << "damaged: " << support::one_line(e.path) << ": " << e.problem << '\n';
-    out << kernels << " kernels, " << damaged << " damaged, " << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in " << support::one_line(directory) << '\n';
+    out << kernels << " kernels, " << damaged << " damaged, "
+        << (tuned > 0 ? support::cat(tuned, " measured choices, ") : "") << size_text(bytes) << " in "
+        << support::one_line(directory) << '\n';
   }
   if (!problem.empty())
-    err << "tj-warm: the cache at '" << support::shown_path(directory) << "' cannot be looked at: " << support::one_line(problem) << ". Give --cache-dir, or TJ_CACHE_DIR, the folder that kernels are kept in; tj-warm makes and fills it\n";
+    err << "tj-warm: the cache at '" << support::shown_path(directory)
+        << "' cannot be looked at: " << support::one_line(problem)
+        << ". Give --cache-dir, or TJ_CACHE_DIR, the folder that kernels are kept in; tj-warm makes and fills it\n";
   return damaged > 0 || !problem.empty() ? kExitFailures : kExitOk;
 }
 

@@ -50,7 +50,8 @@ constexpr std::size_t kMostNames = 8;
 }  // namespace
 
 void Progress::follow(Options& options) {
-  options.log_level = std::min(level_, LogLevel::debug);  // the first kernel that is not kept is a warning, the others are not
+  options.log_level =
+      std::min(level_, LogLevel::debug);  // the first kernel that is not kept is a warning, the others are not
   options.log_sink = [this](LogLevel level, std::string_view text) { log(level, text); };
 }
 
@@ -62,7 +63,8 @@ void Progress::failed(const Job& job, const Outcome& outcome) {
     return;
   }
   clear();
-  err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n' << outcome.log << std::flush;
+  err_ << "failed: " << job.request.name << " for " << job.target << ": " << outcome.error << '\n'
+       << outcome.log << std::flush;
 }
 
 void Progress::finished(const Job& job, const Outcome& outcome) {
@@ -74,7 +76,8 @@ void Progress::finished(const Job& job, const Outcome& outcome) {
     out_ << "\r\x1b[K[" << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << std::flush;
     dirty_ = true;
   } else if (outcome.ok) {
-    out_ << '[' << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << ": " << what(outcome) << std::endl;
+    out_ << '[' << done_ << '/' << total_ << "] " << job.request.name << ' ' << job.target << ": " << what(outcome)
+         << std::endl;
   }
 }
 
@@ -91,7 +94,8 @@ void Progress::end() {
   clear();
   for (auto& [said, names] : failures_) {
     if (names.empty()) continue;
-    err_ << "failed for the same reason" << (failures_.size() > 1 ? " (" + support::shown(said, 60) + ")" : "") << ": " << names.size() << (names.size() == 1 ? " kernel more: " : " kernels more: ");
+    err_ << "failed for the same reason" << (failures_.size() > 1 ? " (" + support::shown(said, 60) + ")" : "") << ": "
+         << names.size() << (names.size() == 1 ? " kernel more: " : " kernels more: ");
     for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i) err_ << (i == 0 ? "" : ", ") << names[i];
     err_ << (names.size() > kMostNames ? ", ...\n" : "\n");
   }
@@ -109,7 +113,8 @@ int threads_for(int threads, std::size_t jobs) {
   return static_cast<int>(std::min(jobs, static_cast<std::size_t>(threads > 0 ? threads : cores)));
 }
 
-void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads, Progress& progress, std::vector<Outcome>& outcomes) {
+void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads,
+              Progress& progress, std::vector<Outcome>& outcomes) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t at; (at = next.fetch_add(1)) < chosen.size();) {

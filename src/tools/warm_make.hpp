@@ -27,14 +27,17 @@ struct Outcome {
   KernelReport report;
   double total_ms = 0;
   std::string error, log;
-  std::string not_kept;  ///< of a kernel that was made: why it is not on disk, in the cache's words; empty when it was written there
+  std::string not_kept;  ///< of a kernel that was made: why it is not on disk, in the cache's words; empty when it was
+                         ///< written there
 };
 
-/// Lines and the rewritten progress line, from any thread. A failure is told once, with the number of kernels that have it.
+/// Lines and the rewritten progress line, from any thread. A failure is told once, with the number of kernels that have
+/// it.
 class Progress {
  public:
   /// level: what is shown of the log.
-  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet, LogLevel level) : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet), level_(level) {}
+  Progress(std::ostream& out, std::ostream& err, bool terminal, bool quiet, LogLevel level)
+      : out_(out), err_(err), terminal_(terminal && !quiet), quiet_(quiet), level_(level) {}
   /// For a Runtime whose kernels are made by make_all(): the log comes here, with what the cache says of each kernel.
   void follow(Options& options);
 
@@ -43,7 +46,9 @@ class Progress {
   void failed(const Job& job, const Outcome& outcome);
   void end();
 
-  static const char* origin(const Outcome& outcome) { return outcome.report.origin == KernelOrigin::compiled ? "compiled" : "cached"; }
+  static const char* origin(const Outcome& outcome) {
+    return outcome.report.origin == KernelOrigin::compiled ? "compiled" : "cached";
+  }
 
  private:
   void log(LogLevel level, std::string_view text);
@@ -62,6 +67,7 @@ class Progress {
 /// threads 0: one a core; never more than there are jobs.
 int threads_for(int threads, std::size_t jobs);
 /// Those of the jobs whose indices are `chosen`; fills their outcomes.
-void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads, Progress& progress, std::vector<Outcome>& outcomes);
+void make_all(Runtime& runtime, const std::vector<Job>& jobs, const std::vector<std::size_t>& chosen, int threads,
+              Progress& progress, std::vector<Outcome>& outcomes);
 
 }  // namespace tj::tools

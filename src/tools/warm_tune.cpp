@@ -41,7 +41,9 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
     }
   for (const std::string& name : names) {
     chosen.push_back(&find_op(name));
-    if (chosen.back()->tunable() == nullptr) bad_use(cat("--op is '", support::shown(name), "', which has one kernel for each problem; allowed with --tune: ", known));
+    if (chosen.back()->tunable() == nullptr)
+      bad_use(cat("--op is '", support::shown(name),
+                  "', which has one kernel for each problem; allowed with --tune: ", known));
   }
   return names.empty() ? all : chosen;
 }
@@ -50,7 +52,9 @@ std::vector<const ops::Op*> tunable_ops(const std::vector<std::string>& names) {
 void check_targets(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (arch::parse_target(name).arch->vendor != "nvidia")
-      bad_use(cat("--target is '", name, "'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU. For AMD's nothing is measured: calls there take the predicted kernel"));
+      bad_use(cat("--target is '", name,
+                  "'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU. For AMD's nothing is measured: calls "
+                  "there take the predicted kernel"));
 }
 
 /// The first GPU's target. Throws tj::Error that says why there is none.
@@ -63,12 +67,14 @@ std::string gpu_target(const TuneWork& work, const Runtime& runtime, Device gpu)
   }
   for (const std::string& name : work.targets)
     if (arch::parse_target(name).name() != target)
-      bad_use(cat("--target is '", name, "'; allowed with --tune: one that this machine's first GPU runs, such as ", target));
+      bad_use(cat("--target is '", name, "'; allowed with --tune: one that this machine's first GPU runs, such as ",
+                  target));
   return target;
 }
 
 /// A tile that cannot be made is left to the table, which says so.
-void make_ahead(const std::vector<Task>& tasks, const std::string& target, const TuneOptions& how, int threads, Runtime& runtime, Progress& progress) {
+void make_ahead(const std::vector<Task>& tasks, const std::string& target, const TuneOptions& how, int threads,
+                Runtime& runtime, Progress& progress) {
   std::vector<Job> jobs;
   std::set<std::string> seen;
   for (const Task& task : tasks) {
@@ -99,7 +105,8 @@ void print(const TuneReport& report, std::ostream& out) {
   for (const TunedVariant& variant : report.variants) width = std::max(width, variant.name.size());
   const auto row = [&](const std::string& name, std::initializer_list<std::string> cells, const std::string& note) {
     out << "  " << name << std::string(width - std::min(width, name.size()), ' ');
-    for (const std::string& cell : cells) out << "  " << std::string(cell.size() < 12 ? 12 - cell.size() : 0, ' ') << cell;
+    for (const std::string& cell : cells)
+      out << "  " << std::string(cell.size() < 12 ? 12 - cell.size() : 0, ' ') << cell;
     out << (note.empty() ? "" : "  ") << note << '\n';
   };
   out << report.problem << '\n';
@@ -110,7 +117,8 @@ void print(const TuneReport& report, std::ostream& out) {
       row(v.name, {number(v.predicted_us, 1), "-", "-"}, cat("refused: ", v.refused));
       continue;
     }
-    row(v.name, {number(v.predicted_us, 1), number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)}, static_cast<int>(i) == report.chosen ? "chosen" : "");
+    row(v.name, {number(v.predicted_us, 1), number(v.measured_us, 1), number(report.flops / v.measured_us * 1e-6, 1)},
+        static_cast<int>(i) == report.chosen ? "chosen" : "");
   }
   out << std::flush;
 }
@@ -119,13 +127,19 @@ Json to_json(const TuneReport& report, bool all) {
   Json variants = Json::array();
   for (const TunedVariant& v : report.variants) {
     Json variant = {{"name", v.name}, {"predicted_cycles", v.predicted_cycles}, {"predicted_us", v.predicted_us}};
-    if (v.refused.empty()) variant.update({{"measured_us", v.measured_us}, {"times", v.times}, {"tflops", report.flops / v.measured_us * 1e-6}});
-    else variant["refused"] = v.refused;
+    if (v.refused.empty())
+      variant.update(
+          {{"measured_us", v.measured_us}, {"times", v.times}, {"tflops", report.flops / v.measured_us * 1e-6}});
+    else
+      variant["refused"] = v.refused;
     variants.push_back(std::move(variant));
   }
   const TunedVariant& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
-  Json json = {{"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}};
-  if (all) json.update({{"predicted", report.variants.front().name}, {"gain", report.variants.front().measured_us / chosen.measured_us}});
+  Json json = {
+      {"problem", report.problem}, {"ok", report.kept}, {"sm_count", report.sm_count}, {"chosen", chosen.name}};
+  if (all)
+    json.update({{"predicted", report.variants.front().name},
+                 {"gain", report.variants.front().measured_us / chosen.measured_us}});
   json["kernels"] = std::move(variants);
   return json;
 }
@@ -148,7 +162,8 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   Options options;
   options.cache_dir = work.cache_dir;
   progress.follow(options);
-  if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model) options.target = work.targets.front();  // of those that the GPU can run
+  if (!work.targets.empty() && !arch::parse_target(work.targets.front()).model)
+    options.target = work.targets.front();  // of those that the GPU can run
   Runtime runtime(options);
   const Device gpu{DeviceKind::cuda, 0};
   TuneOptions how;
@@ -158,7 +173,10 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
   how.seed = std::random_device{}();
   const std::string target = gpu_target(work, runtime, gpu);
   if (const std::string reason = cache::Store(work.cache_dir, 0, {}).cannot_keep(); !reason.empty())
-    support::fail(Stage::cache, Code::io, cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir), "', so nothing was measured: ", reason, ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
+    support::fail(Stage::cache, Code::io,
+                  cat("no choice can be kept in the cache at '", support::shown_path(work.cache_dir),
+                      "', so nothing was measured: ", reason,
+                      ". Give --cache-dir, or TJ_CACHE_DIR, a folder of your own with room"));
   make_ahead(tasks, target, how, work.jobs, runtime, progress);
   Json problems = Json::array();
   std::size_t failures = 0, changed = 0;
@@ -168,10 +186,13 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
       const TuneReport report = runtime.tune_op(task.op->name(), task.problem, gpu, how);
       device = report.device;
       changed += report.chosen != 0 ? 1 : 0;
-      if (work.json) problems.push_back(to_json(report, work.only.empty()));
-      else print(report, out);
+      if (work.json)
+        problems.push_back(to_json(report, work.only.empty()));
+      else
+        print(report, out);
       if (report.kept) continue;
-      err << "failed: " << task.problem.name << ": the choice is not in the cache at '" << support::shown_path(work.cache_dir) << "': " << why_not_kept(work.cache_dir) << '\n';
+      err << "failed: " << task.problem.name << ": the choice is not in the cache at '"
+          << support::shown_path(work.cache_dir) << "': " << why_not_kept(work.cache_dir) << '\n';
     } catch (const Error& error) {
       err << "failed: " << task.problem.name << ": " << error.what() << '\n';
       if (work.json) problems.push_back({{"problem", task.problem.name}, {"ok", false}, {"error", error.what()}});
@@ -179,11 +200,13 @@ int tune_problems(const TuneWork& work, LogLevel level, std::ostream& out, std::
     ++failures;
   }
   if (work.json) {
-    const Json document = {{"cache_dir", work.cache_dir}, {"device", device}, {"seed", how.seed}, {"rounds", how.rounds}, {"failures", failures}, {"problems", problems}};
+    const Json document = {{"cache_dir", work.cache_dir}, {"device", device},     {"seed", how.seed},
+                           {"rounds", how.rounds},        {"failures", failures}, {"problems", problems}};
     out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
   } else {
-    out << tasks.size() << " problems on " << (device.empty() ? "no device" : device) << ": " << changed << " with another kernel than predicted, " << failures << " failed; "
-        << how.rounds << " rounds, normal random operands (seed " << how.seed << "); cache " << work.cache_dir << '\n';
+    out << tasks.size() << " problems on " << (device.empty() ? "no device" : device) << ": " << changed
+        << " with another kernel than predicted, " << failures << " failed; " << how.rounds
+        << " rounds, normal random operands (seed " << how.seed << "); cache " << work.cache_dir << '\n';
   }
   return failures > 0 ? kExitFailures : kExitOk;
 }

@@ -1,5 +1,5 @@
-// Protects the data of the archs: every number has a source, every one is a machine, and an op without node bodies for a
-// family is refused by that, with where it runs.
+// Protects the data of the archs: every number has a source, every one is a machine, and an op without node bodies for
+// a family is refused by that, with where it runs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,14 +24,16 @@ namespace {
 
 /// What serves a device that runs the arch's code.
 const arch::Arch* serving(const arch::Arch& arch) {
-  return arch.device_names.empty() ? arch::for_device(arch.vendor, arch.device_major, arch.device_minor) : arch::for_device(arch.vendor, arch.device_names.front());
+  return arch.device_names.empty() ? arch::for_device(arch.vendor, arch.device_major, arch.device_minor)
+                                   : arch::for_device(arch.vendor, arch.device_names.front());
 }
 
 }  // namespace
 
 TEST_CASE("archs differ in name and device, and name where each of their numbers is from") {
   std::set<std::string> names;
-  std::set<std::tuple<int, int, std::vector<std::string>, std::string>> devices;  // where two are for a device, they are of two families
+  std::set<std::tuple<int, int, std::vector<std::string>, std::string>>
+      devices;  // where two are for a device, they are of two families
   for (const arch::Arch* arch : arch::all()) {
     CAPTURE(arch->name);
     CHECK(names.insert(arch->name).second);
@@ -60,7 +62,7 @@ TEST_CASE("every NVIDIA device from 8.0 on that has an arch is served by the one
   CHECK(served(8, 7) == "sm_80");  // Orin, which has no arch of its own
   CHECK(served(8, 8) == "sm_86");
   CHECK(served(8, 9) == "sm_89");
-  CHECK(served(9, 0) == "sm_90a");  // before sm_90, which is for the same device
+  CHECK(served(9, 0) == "sm_90a");   // before sm_90, which is for the same device
   CHECK(served(10, 0) == "sm_100");  // before sm_100a, whose node bodies never ran on one
   CHECK(served(10, 3) == "sm_103");
   CHECK(served(11, 0) == "sm_110");
@@ -80,7 +82,8 @@ TEST_CASE("what serves a device has primitives") {
 }
 
 TEST_CASE("a device that goes by a name is served whatever features follow it, and by no number") {
-  for (const char* name : {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942", "gfx950"}) {
+  for (const char* name : {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201",
+                           "gfx90a", "gfx942", "gfx950"}) {
     CAPTURE(name);
     REQUIRE(arch::find(name) != nullptr);
     CHECK(arch::for_device("amd", name) == arch::find(name));
@@ -90,16 +93,20 @@ TEST_CASE("a device that goes by a name is served whatever features follow it, a
     CHECK(arch::for_device("amd", arch::find(name)->device_major, arch::find(name)->device_minor) == nullptr);
     CHECK(arch::same_devices(*arch::find(name), *arch::find("gfx1100")) == (std::string(name) == "gfx1100"));
   }
-  for (const char* name : {"gfx906:sramecc+", "gfx1030", "gfx1300", "", ":xnack-"}) CHECK(arch::for_device("amd", name) == nullptr);
+  for (const char* name : {"gfx906:sramecc+", "gfx1030", "gfx1300", "", ":xnack-"})
+    CHECK(arch::for_device("amd", name) == nullptr);
   const std::string why = arch::why_unserved("amd", "gfx906:sramecc+:xnack-");
   CHECK(has(why, "'gfx906'"));
-  CHECK(has(why, "served are gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1200, gfx1201, gfx90a, gfx942, gfx950"));
+  CHECK(
+      has(why,
+          "served are gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1200, gfx1201, gfx90a, gfx942, gfx950"));
   CHECK(has(arch::why_unserved("amd", 11, 0), "'amd'"));
   CHECK(has(arch::why_unserved("nobody", "gfx906"), "'nobody'"));
   CHECK_FALSE(has(arch::why_unserved("nvidia", 7, 5), " 0.0"));
 }
 
-TEST_CASE("what AMD's archs have and lack: waves, registers, LDS, one barrier, nothing that moves or copies by itself") {
+TEST_CASE(
+    "what AMD's archs have and lack: waves, registers, LDS, one barrier, nothing that moves or copies by itself") {
   for (const arch::Arch* arch : arch::all()) {
     CAPTURE(arch->name);
     CHECK((arch->vendor == "amd") == (arch->family == "amd"));
@@ -129,7 +136,8 @@ TEST_CASE("a device that nothing serves is told why, and what is served") {
   for (const auto& device : {std::pair{12, 5}, std::pair{13, 0}, std::pair{9, 9}}) {
     const std::string why = arch::why_unserved("nvidia", device.first, device.second);
     CAPTURE(why);
-    CHECK(has(why, "compute capability " + std::to_string(device.first) + "." + std::to_string(device.second) + " is not known to this version"));
+    CHECK(has(why, "compute capability " + std::to_string(device.first) + "." + std::to_string(device.second) +
+                       " is not known to this version"));
     CHECK(has(why, all));
   }
   CHECK(has(arch::why_unserved("nobody", 9, 0), "'nobody'"));
@@ -152,24 +160,28 @@ TEST_CASE("what a generation lacks is said: copy engine, clusters, grids that ov
     CHECK(arch.has_unit("TMA"));
     CHECK(arch.overlapped_launch);
   }
-  for (const char* name : {"sm_90", "sm_100", "sm_103", "sm_110"}) CHECK_FALSE(arch::find(name)->register_roles);  // not without a suffix
+  for (const char* name : {"sm_90", "sm_100", "sm_103", "sm_110"})
+    CHECK_FALSE(arch::find(name)->register_roles);                    // not without a suffix
   CHECK_FALSE(arch::find("sm_90")->has_fact("matrix_drain_cycles"));  // products of warps leave nothing to drain
 }
 
 TEST_CASE("tensor memory is where tcgen05 is") {
   CHECK(ops::machine_of(*arch::find("sm_100a")).memory_bytes.at("TMEM") == 256 * 1024);
-  for (const char* name : {"sm_90a", "sm_120a", "sm_80"}) CHECK(ops::machine_of(*arch::find(name)).memory_bytes.count("TMEM") == 0);
+  for (const char* name : {"sm_90a", "sm_120a", "sm_80"})
+    CHECK(ops::machine_of(*arch::find(name)).memory_bytes.count("TMEM") == 0);
 }
 
 TEST_CASE("an op without node bodies for a family is refused, naming the family and where the op runs") {
   // What runs on these families as well.
-  const std::map<std::string_view, std::set<std::string_view>> served = {{"sm80", {"fmha", "gemm", "copy_rows", "sum_parts", "chunk_indices"}},
-                                                                         {"sm100", {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "chunk_indices"}}};
+  const std::map<std::string_view, std::set<std::string_view>> served = {
+      {"sm80", {"fmha", "gemm", "copy_rows", "sum_parts", "chunk_indices"}},
+      {"sm100", {"fmha", "gemm", "chunk_o", "copy_rows", "sum_parts", "chunk_indices"}}};
   for (const char* name : {"sm_100a", "sm_120a", "sm_121a", "sm_90", "sm_89", "sm_86", "sm_80"}) {
     const arch::Arch& arch = *arch::find(name);
     for (const ops::Op* op : ops::all()) {
       CAPTURE(op->name());
-      if (const auto family = served.find(arch.family); family != served.end() && family->second.count(op->name()) > 0) {
+      if (const auto family = served.find(arch.family);
+          family != served.end() && family->second.count(op->name()) > 0) {
         CHECK_FALSE(op->candidates(op->requests({}).front(), arch).empty());
         continue;
       }
@@ -185,8 +197,10 @@ TEST_CASE("an op without node bodies for a family is refused, naming the family 
       }
       CHECK(has(message, std::string("'") + name + "'"));
       CHECK(has(message, "node bodies for family '" + arch.family + "'"));
-      CHECK(has(message, "it runs on sm_90a, model:sm_90a"));  // and further ones, where some of the others have node bodies
-      CHECK(has(message, "; the same devices run it with TJ_TARGET=sm_90a, the CPU with model:sm_90a; ") == (arch.name == "sm_90"));
+      CHECK(has(message,
+                "it runs on sm_90a, model:sm_90a"));  // and further ones, where some of the others have node bodies
+      CHECK(has(message, "; the same devices run it with TJ_TARGET=sm_90a, the CPU with model:sm_90a; ") ==
+            (arch.name == "sm_90"));
     }
   }
 }
@@ -198,7 +212,8 @@ TEST_CASE("every op runs on an arch of AMD or refuses it by its name and family"
     for (const ops::Op* op : ops::all()) {
       CAPTURE(op->name());
       try {
-        for (const ops::Candidate& candidate : op->candidates(op->requests({}).front(), *arch)) CHECK(candidate.graph.machine.name == arch->name);
+        for (const ops::Candidate& candidate : op->candidates(op->requests({}).front(), *arch))
+          CHECK(candidate.graph.machine.name == arch->name);
       } catch (const Error& e) {
         CHECK(e.code == Code::unsupported);
         if (e.stage == Stage::argument) {  // the op does, with other arguments

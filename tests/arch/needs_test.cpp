@@ -42,7 +42,9 @@ TEST_CASE("an arch without a unit is refused, naming the unit and the archs that
   CHECK(has(message, "sm_90a, model:sm_90a"));
 }
 
-TEST_CASE("no fact that the graph reads is missing from the needs: without any one, the arch is served or refused, never a defect") {
+TEST_CASE(
+    "no fact that the graph reads is missing from the needs: without any one, the arch is served or refused, never a "
+    "defect") {
   const arch::Arch& whole = *arch::find("sm_90a");
   int refused = 0;
   for (const auto& [name, fact] : whole.facts) {

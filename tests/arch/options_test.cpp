@@ -1,5 +1,5 @@
-// Protects targets with options: what each takes away, that nothing is ever added, one name and one arch for the same options, and by name
-// what is refused.
+// Protects targets with options: what each takes away, that nothing is ever added, one name and one arch for the same
+// options, and by name what is refused.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -33,7 +33,8 @@ std::string refusal(const std::string& text) {
 TEST_CASE("the same options are the same arch, under one name, in any order") {
   const arch::Arch& arch = of("sm_90+copies=threads+smem=99K");
   CHECK(arch.name == "sm_90+copies=threads+smem=99K");
-  for (const char* text : {"sm_90+smem=99K+copies=threads", "sm_90+smem=101376+copies=threads", "sm_90+copies=threads+smem=99k", "model:sm_90+smem=99K+copies=threads"}) {
+  for (const char* text : {"sm_90+smem=99K+copies=threads", "sm_90+smem=101376+copies=threads",
+                           "sm_90+copies=threads+smem=99k", "model:sm_90+smem=99K+copies=threads"}) {
     CAPTURE(text);
     CHECK(&of(text) == &arch);
   }
@@ -46,7 +47,8 @@ TEST_CASE("the same options are the same arch, under one name, in any order") {
 }
 
 TEST_CASE("an option that takes nothing away leaves the arch itself") {
-  for (const char* text : {"sm_90+copies=engine", "sm_90+smem=227K", "sm_90+smem=232448+copies=engine"}) CHECK(&of(text) == arch::find("sm_90"));
+  for (const char* text : {"sm_90+copies=engine", "sm_90+smem=227K", "sm_90+smem=232448+copies=engine"})
+    CHECK(&of(text) == arch::find("sm_90"));
   CHECK(&of("sm_80+copies=threads") == arch::find("sm_80"));
   CHECK(of("sm_80+copies=threads+smem=99K").name == "sm_80+smem=99K");
 }
@@ -62,20 +64,25 @@ TEST_CASE("copies by threads: no copy engine, and nothing that came with it") {
   CHECK(arch.register_roles == before.register_roles);
   CHECK(arch.smem_per_block_bytes == base.smem_per_block_bytes);
   const arch::Arch &engine = *arch::find("sm_90"), &threads = of("sm_90+copies=threads");
-  for (const char* fact : {"copy_latency_cycles", "copy_cycles_per_kb", "sustained_copy_bytes_per_cycle"}) CHECK_FALSE(threads.has_fact(fact));
+  for (const char* fact : {"copy_latency_cycles", "copy_cycles_per_kb", "sustained_copy_bytes_per_cycle"})
+    CHECK_FALSE(threads.has_fact(fact));
   for (const char* fact : {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}) CHECK(threads.has_fact(fact));
   for (const auto& fact : threads.facts) CHECK(engine.fact(fact.first) == fact.second.value);
 }
 
-TEST_CASE("a cap on a block's shared memory leaves the SM its own; one on the SM's leaves blocks what a card has that has no more") {
-  const arch::Arch &base = *arch::find("sm_90"), &arch = of("sm_90+smem=99K"), &all = of("sm_90+smem-sm=100K"), &card = *arch::find("sm_120a");
+TEST_CASE(
+    "a cap on a block's shared memory leaves the SM its own; one on the SM's leaves blocks what a card has that has no "
+    "more") {
+  const arch::Arch &base = *arch::find("sm_90"), &arch = of("sm_90+smem=99K"), &all = of("sm_90+smem-sm=100K"),
+                   &card = *arch::find("sm_120a");
   CHECK(arch.smem_per_block_bytes == card.smem_per_block_bytes);
   CHECK(arch.smem_per_sm_bytes == base.smem_per_sm_bytes);
   CHECK(arch.smem_reserved_bytes == base.smem_reserved_bytes);
   CHECK(arch.primitives == base.primitives);
   CHECK(arch.has_unit("TMA"));
   CHECK(of("sm_90a+smem=160K").smem_per_block_bytes == 160 * 1024);  // of every family
-  for (const int blocks : {1, 2, 3}) CHECK(ops::machine_of(all, blocks).memory_bytes == ops::machine_of(card, blocks).memory_bytes);
+  for (const int blocks : {1, 2, 3})
+    CHECK(ops::machine_of(all, blocks).memory_bytes == ops::machine_of(card, blocks).memory_bytes);
   CHECK(ops::machine_of(arch, 2).memory_bytes.at("SMEM") == 99 * 1024);  // two of them find room
   CHECK(&of("sm_90+smem=99K+smem-sm=100K") == &all);                     // says nothing more
   CHECK(of("sm_90+smem-sm=100K+smem=64K").name == "sm_90+smem=64K+smem-sm=100K");
@@ -87,10 +94,12 @@ TEST_CASE("a cap on a block's shared memory leaves the SM its own; one on the SM
   }
 }
 
-TEST_CASE("an op that runs on an arch runs on what options leave of it, and on every arch that is said to be of its kind") {
+TEST_CASE(
+    "an op that runs on an arch runs on what options leave of it, and on every arch that is said to be of its kind") {
   const auto refused = [](const ops::Op& op, const std::string& target) -> std::string {
     try {
-      for (const ops::Candidate& candidate : op.candidates(op.requests({}).front(), of(target))) CHECK(candidate.graph.machine.name == target);
+      for (const ops::Candidate& candidate : op.candidates(op.requests({}).front(), of(target)))
+        CHECK(candidate.graph.machine.name == target);
     } catch (const Error& e) {
       return e.message;
     }
@@ -99,7 +108,9 @@ TEST_CASE("an op that runs on an arch runs on what options leave of it, and on e
   for (const ops::Op* op : ops::all()) {
     CAPTURE(op->name());
     if (!refused(*op, "sm_90").empty()) continue;
-    for (const char* target : {"sm_90+copies=threads", "sm_90+smem=99K", "sm_90+copies=threads+smem=99K", "sm_80+smem=99K", "sm_86", "sm_89", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
+    for (const char* target :
+         {"sm_90+copies=threads", "sm_90+smem=99K", "sm_90+copies=threads+smem=99K", "sm_80+smem=99K", "sm_86", "sm_89",
+          "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
       CAPTURE(target);
       CHECK(refused(*op, target) == "");
     }
@@ -118,14 +129,17 @@ TEST_CASE("the compiler, devices and files know the arch by names of their own")
 }
 
 TEST_CASE("what is no option, or more than there is, is refused by name with what is allowed") {
-  CHECK(has(refusal("sm_90+smem=228K"), "smem is '228K'; 'sm_90' has 227K a block, and a cap only takes away: allowed are 1K to 227K"));
-  for (const char* value : {"0", "512", "99.5K", "99KB", "-1K", "", "K", "+99K", "100", "101377", "99999999999999999999", "99999999999999999K", "0x10K", " 99K"}) {
+  CHECK(has(refusal("sm_90+smem=228K"),
+            "smem is '228K'; 'sm_90' has 227K a block, and a cap only takes away: allowed are 1K to 227K"));
+  for (const char* value : {"0", "512", "99.5K", "99KB", "-1K", "", "K", "+99K", "100", "101377",
+                            "99999999999999999999", "99999999999999999K", "0x10K", " 99K"}) {
     CAPTURE(value);
     const std::string text = std::string("sm_90+smem=") + value;
     CHECK(has(refusal(text), "target '"));
   }
   CHECK(has(refusal("model:sm_90+smem=1M"), "smem is '1M'"));
-  CHECK(has(refusal("sm_90+smem-sm=229K"), "smem-sm is '229K'; 'sm_90' has 228K an SM, and a cap only takes away: allowed are 1K to 228K"));
+  CHECK(has(refusal("sm_90+smem-sm=229K"),
+            "smem-sm is '229K'; 'sm_90' has 228K an SM, and a cap only takes away: allowed are 1K to 228K"));
   CHECK(has(refusal("sm_90+smem-sm=1K"), "smem-sm is 1K, of which a block's 1K are the system's"));
   CHECK(has(refusal("sm_90a+copies=threads"), "'sm_90a' is of family 'sm90'"));
   CHECK(has(refusal("sm_80+copies=engine"), "'sm_80' has no copy engine"));
@@ -143,7 +157,8 @@ TEST_CASE("what is no option, or more than there is, is refused by name with wha
     CAPTURE(text);
     CHECK(has(refusal(text), "is unknown; allowed are sm_90a"));
   }
-  CHECK(has(refusal("sm_91+smem=99K"), "'sm_91+smem=99K' is unknown: compute capability 9.1 is not known to this version"));
+  CHECK(has(refusal("sm_91+smem=99K"),
+            "'sm_91+smem=99K' is unknown: compute capability 9.1 is not known to this version"));
   CHECK(has(refusal("sm_90 +smem=99K"), "is unknown; did you mean 'sm_90a'? Allowed are sm_90a"));
   CHECK(has(refusal("sm_90+smme=99K"), "did you mean 'smem'?"));
 }

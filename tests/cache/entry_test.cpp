@@ -99,7 +99,7 @@ TEST_CASE("a right checksum around a malformed body reads nothing out of bounds"
 
 TEST_CASE("the bytes of this format version stay what they are: raise kFormatVersion when this changes") {
   const std::string bytes = encode(Key{"12", "ab"}, Entry{{{"n", "v"}}, "PAY"});
-  const std::string body = little(2, 4) + "12" + little(2, 4) + "ab" + little(1, 4) + little(1, 4) + "n" + little(1, 4) + "v" +
-                           little(3, 8) + "PAY";
+  const std::string body = little(2, 4) + "12" + little(2, 4) + "ab" + little(1, 4) + little(1, 4) + "n" +
+                           little(1, 4) + "v" + little(3, 8) + "PAY";
   CHECK(bytes == framed(body, 1));
 }

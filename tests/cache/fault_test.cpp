@@ -37,16 +37,16 @@ struct Kind {
 
 bool touches_files(unsigned long long call) {
   static const std::set<unsigned long long> calls = {
-      SYS_open,   SYS_openat,    SYS_mkdir,  SYS_stat,     SYS_lstat,    SYS_fstat,     SYS_newfstatat, SYS_write,
-      SYS_read,   SYS_fsync,     SYS_close,  SYS_rename,   SYS_renameat, SYS_renameat2, SYS_unlink,     SYS_unlinkat,
-      SYS_fchmod, SYS_utimensat, SYS_fcntl,  SYS_getrandom, SYS_getdents64};
+      SYS_open,   SYS_openat,   SYS_mkdir,  SYS_stat,      SYS_lstat,  SYS_fstat,     SYS_newfstatat,
+      SYS_write,  SYS_read,     SYS_fsync,  SYS_close,     SYS_rename, SYS_renameat,  SYS_renameat2,
+      SYS_unlink, SYS_unlinkat, SYS_fchmod, SYS_utimensat, SYS_fcntl,  SYS_getrandom, SYS_getdents64};
   return calls.count(call) != 0;
 }
 
 class Tracer {
  public:
-  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0), or to those of a kind. Returns the exit status, or
-  /// minus the signal, or kNotReached when there were fewer calls (then nothing happened to them).
+  /// Runs `work` in a child and lets the accident happen to its n-th file call (from 0), or to those of a kind. Returns
+  /// the exit status, or minus the signal, or kNotReached when there were fewer calls (then nothing happened to them).
   template <class Work>
   static int run(Work&& work, Accident accident, int n, Kind kind = {}) {
     const pid_t child = tj::testing::start_child([&] {
@@ -87,7 +87,8 @@ class Tracer {
   void at_entry() {
     user_regs_struct registers{};
     ::ptrace(PTRACE_GETREGS, child_, nullptr, &registers);
-    const bool of_kind = kind_.error != 0 ? static_cast<long>(registers.orig_rax) == kind_.call : touches_files(registers.orig_rax);
+    const bool of_kind =
+        kind_.error != 0 ? static_cast<long>(registers.orig_rax) == kind_.call : touches_files(registers.orig_rax);
     const bool all = kind_.error != 0 && !kind_.only_nth;
     if (!of_kind || (seen_++ != n_ && !all)) return;
     reached_ = true;
@@ -175,11 +176,13 @@ TEST_CASE("a writer killed at any call leaves the old entry or the new one") {
 
 TEST_CASE("a writer killed while it makes the directory leaves nothing or the new entry") {
   if (!can_trace()) return;
-  at_every_call(Accident::kill, [](const std::string&) {}, store_new, [](const std::string& scratch, int) {
-    const std::string got = payload_in(scratch + "/cache", key_of("k"));
-    const bool whole = got.empty() || got == kNew;
-    CHECK(whole);
-  });
+  at_every_call(
+      Accident::kill, [](const std::string&) {}, store_new,
+      [](const std::string& scratch, int) {
+        const std::string got = payload_in(scratch + "/cache", key_of("k"));
+        const bool whole = got.empty() || got == kNew;
+        CHECK(whole);
+      });
 }
 
 TEST_CASE("any failing call costs at most the new entry, and store() tells the truth") {
@@ -245,7 +248,9 @@ TEST_CASE("any failing call of a look-up gives a miss or the right entry") {
   });
 }
 
-TEST_CASE("a lock call that keeps failing, or keeps being interrupted, ends in no lock and a kernel that is stored all the same") {
+TEST_CASE(
+    "a lock call that keeps failing, or keeps being interrupted, ends in no lock and a kernel that is stored all the "
+    "same") {
   if (!can_trace()) return;
   for (const int error : {EIO, ENOLCK, EINVAL, EINTR}) {
     CAPTURE(error);

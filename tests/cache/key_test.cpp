@@ -53,7 +53,8 @@ TEST_CASE("file names go there and back, and nothing else passes for one") {
     CHECK(tj::cache::file_name(key).size() <= 143);
   }
   Key key;
-  for (const char* bad : {"", ".tjk", "-.tjk", "a.tjk", "a-b", "a-b.tjk2", "../a-b.tjk", "a-/b.tjk", "a-b-c.tjk", ".lock"}) {
+  for (const char* bad :
+       {"", ".tjk", "-.tjk", "a.tjk", "a-b", "a-b.tjk2", "../a-b.tjk", "a-/b.tjk", "a-b-c.tjk", ".lock"}) {
     CAPTURE(bad);
     CHECK_FALSE(tj::cache::parse_file_name(bad, &key));
   }

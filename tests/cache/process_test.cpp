@@ -139,7 +139,7 @@ TEST_CASE("a lock excludes others on its key only, and dies with its holder") {
   REQUIRE(::read(held[0], &byte, 1) == 1);
   CHECK(store.lock(key_of("other")) != nullptr);
   const int file = ::open((scratch / ".lock").c_str(), O_RDWR | O_CLOEXEC);
-  struct flock everything {};
+  struct flock everything{};
   everything.l_type = F_WRLCK;
   REQUIRE(::fcntl(file, F_OFD_GETLK, &everything) == 0);
   CHECK(everything.l_type == F_WRLCK);  // the holder's byte
@@ -222,7 +222,8 @@ TEST_CASE("who waits on a lock file that is deleted meanwhile is excluded by who
   auto second = store.lock(key_of("k"));  // on a file of its own
   REQUIRE(second != nullptr);
   first.reset();
-  while (!got && open_lock_files(scratch.path(), true) > 0) std::this_thread::yield();  // until the waiter has looked again
+  while (!got && open_lock_files(scratch.path(), true) > 0)
+    std::this_thread::yield();  // until the waiter has looked again
   CHECK(!got);
   second.reset();
   waiter.join();
@@ -246,9 +247,9 @@ TEST_CASE("a wait for a process that is stopped says whose lock it is, and ends 
   const auto waited = [&](double limit_s) {
     Told told;
     const auto lock = store.lock(key_of("k"), {limit_s, [&](double, const std::string& by, bool over) {
-                                                told.holder = by;
-                                                ++(over ? told.ends : told.words);
-                                              }});
+                                                 told.holder = by;
+                                                 ++(over ? told.ends : told.words);
+                                               }});
     CHECK(lock == nullptr);
     return told;
   };
@@ -309,7 +310,8 @@ TEST_CASE("a store made before fork() works on both sides") {
   REQUIRE(store.store(key_of("before"), entry_of("before")));
   const pid_t child = start_child([&] {
     const auto lock = store.lock(key_of("child"));
-    return lock && payload(store, key_of("before")) == "before" && store.store(key_of("child"), entry_of("child")) ? 0 : 1;
+    return lock && payload(store, key_of("before")) == "before" && store.store(key_of("child"), entry_of("child")) ? 0
+                                                                                                                   : 1;
   });
   CHECK(store.store(key_of("parent"), entry_of("parent")));
   CHECK(wait_for(child) == 0);

@@ -36,11 +36,11 @@ TEST_CASE("a stored entry is found by another store, in files only the user can 
   CHECK_FALSE(store.load(key_of("k", "other compiler")).has_value());
   CHECK(log.warnings() == 0);
   for (const std::string& part : {scratch / "a", scratch / "a/b", directory}) {
-    struct stat status {};
+    struct stat status{};
     REQUIRE(::stat(part.c_str(), &status) == 0);
     CHECK((status.st_mode & 07777) == 0700);
   }
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((directory + "/" + file_name(key_of("k"))).c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
 }
@@ -79,7 +79,8 @@ TEST_CASE("a file that is larger than any entry is not read") {
   REQUIRE(::truncate(path.c_str(), (off_t{1} << 30) + 1) == 0);  // sparse: it takes no room
   CHECK(payload(store, key_of("k")).empty());
   REQUIRE(log.warnings() == 1);
-  CHECK(log.at(LogLevel::warn)[0].find("it has 1073741825 bytes; an entry has at most 1073741824") != std::string::npos);
+  CHECK(log.at(LogLevel::warn)[0].find("it has 1073741825 bytes; an entry has at most 1073741824") !=
+        std::string::npos);
   const auto listed = store.list();
   REQUIRE(listed.size() == 1);
   CHECK(listed[0].problem.find("1073741825 bytes") != std::string::npos);
@@ -148,7 +149,7 @@ TEST_CASE("the least recently used go first, a hit counts as use, and the newest
     time += 1000;
   }
   CHECK(payload(store, key_of("a")) == binary);
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat(path("a").c_str(), &status) == 0);
   CHECK(status.st_atim.tv_sec > 3000);
   CHECK(status.st_mtim.tv_sec == 1000);  // when it was made is kept
@@ -212,7 +213,9 @@ TEST_CASE("entries with the same second half come together, sound ones only, and
   const Scratch scratch;
   LogRecord log;
   Store store(scratch.path(), 0, log);
-  const auto half = [](const std::string& request, const std::string& compiler) { return tj::testing::key_of(request, compiler); };
+  const auto half = [](const std::string& request, const std::string& compiler) {
+    return tj::testing::key_of(request, compiler);
+  };
   CHECK(store.load_all(half("a", "one").compiler_hex).empty());
   for (const char* request : {"a", "b", "c"}) REQUIRE(store.store(half(request, "one"), entry_of(request)));
   REQUIRE(store.store(half("a", "two"), entry_of("other")));

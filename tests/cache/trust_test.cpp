@@ -68,7 +68,8 @@ TEST_CASE("a directory that cannot be made") {
   const Scratch scratch;
   give_to_plain_user(scratch.path());
   REQUIRE(::chmod(scratch.path().c_str(), 0500) == 0);
-  CHECK(as_plain_user([&] { return memory_only(scratch / "cache", "cannot make it: Permission denied") ? 0 : 1; }) == 0);
+  CHECK(as_plain_user([&] { return memory_only(scratch / "cache", "cannot make it: Permission denied") ? 0 : 1; }) ==
+        0);
   CHECK(memory_only("/proc/self/cache", "cannot make it"));
 }
 

@@ -1,6 +1,7 @@
-// Protects the promise that no barrier can be left out unnoticed: of one kernel of each kind of matrix instruction, every site off or
-// weakened and every ring of another depth is reported by the model, or is no fault for a reason that is written down. Then sites alone, of many
-// kernels with short rings: a sample of them, all with TJ_TEST_FULL=1. The full set of mutants is tj-check --all --mutate.
+// Protects the promise that no barrier can be left out unnoticed: of one kernel of each kind of matrix instruction,
+// every site off or weakened and every ring of another depth is reported by the model, or is no fault for a reason that
+// is written down. Then sites alone, of many kernels with short rings: a sample of them, all with TJ_TEST_FULL=1. The
+// full set of mutants is tj-check --all --mutate.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ struct Score {
 std::vector<check::Mutant> sample_of(std::vector<check::Mutant> mutants, std::size_t count) {
   std::vector<check::Mutant> sample;
   std::mt19937 random(1);
-  std::sample(std::make_move_iterator(mutants.begin()), std::make_move_iterator(mutants.end()), std::back_inserter(sample), static_cast<std::ptrdiff_t>(count), random);
+  std::sample(std::make_move_iterator(mutants.begin()), std::make_move_iterator(mutants.end()),
+              std::back_inserter(sample), static_cast<std::ptrdiff_t>(count), random);
   return sample;
 }
 
@@ -41,16 +43,21 @@ Score judge_some(const ops::Op& op, const char* target, const char* flags, bool 
   const testing::Scratch scratch;
   Options options;
   options.cache_dir = scratch.path();
-  check::Kernels kernels(support::resolve_settings(options), arch::parse_target(target), support::Log(LogLevel::off, {}));
+  check::Kernels kernels(support::resolve_settings(options), arch::parse_target(target),
+                         support::Log(LogLevel::off, {}));
   std::vector<check::Subject> subjects;
-  for (ops::Trial& trial : op.trials(check::flags_of(flags), *kernels.target().arch)) subjects.push_back(check::make_subject(op, std::move(trial), kernels));
+  for (ops::Trial& trial : op.trials(check::flags_of(flags), *kernels.target().arch))
+    subjects.push_back(check::make_subject(op, std::move(trial), kernels));
   std::vector<const check::Subject*> problems;
   for (const check::Subject& subject : subjects) problems.push_back(&subject);
   check::Seeds seeds;
   seeds.count = 60;
   Score score;
   std::vector<check::Mutant> mutants = check::mutants_of(subjects.front(), kernels);
-  if (sites_alone) mutants.erase(std::remove_if(mutants.begin(), mutants.end(), [](const check::Mutant& mutant) { return !mutant.text.empty(); }), mutants.end());
+  if (sites_alone)
+    mutants.erase(std::remove_if(mutants.begin(), mutants.end(),
+                                 [](const check::Mutant& mutant) { return !mutant.text.empty(); }),
+                  mutants.end());
   if (most != 0) mutants = sample_of(std::move(mutants), most);
   for (const check::Judged& judged : check::judge(problems, kernels, std::move(mutants), seeds)) {
     ++score.mutants;
@@ -103,8 +110,12 @@ TEST_CASE("a warpgroup's matrix instructions: every mutant of a product is caugh
   CHECK(score.equivalent == 0);
 }
 
-TEST_CASE("one role that fills, reads and multiplies: every mutant is caught, though a ring's barriers tell of another's slots") {
-  const Score once = judge_all("gemm", "model:sm_90a", "--rung v1"), slots = judge_all("gemm", "model:sm_90a", "--rung v2"), columns = judge_all("fmha", "model:sm_80", "--head-dim 64 --causal true --step basic");
+TEST_CASE(
+    "one role that fills, reads and multiplies: every mutant is caught, though a ring's barriers tell of another's "
+    "slots") {
+  const Score once = judge_all("gemm", "model:sm_90a", "--rung v1"),
+              slots = judge_all("gemm", "model:sm_90a", "--rung v2"),
+              columns = judge_all("fmha", "model:sm_80", "--head-dim 64 --causal true --step basic");
   CHECK(once.mutants < slots.mutants);  // its only iteration needs less
   CHECK(columns.mutants >= 40);
   CHECK(once.equivalent + slots.equivalent + columns.equivalent == 0);
@@ -117,8 +128,10 @@ TEST_CASE("the unit that works in tensor memory: every mutant of a product is ca
 }
 
 TEST_CASE("the unit that works in tensor memory: every site of attention is missed") {
-  // One problem, in which all of a block's rows have keys; rings of other depths, which are compiled each, are in the full set.
-  const Score score = judge_all("fmha", "model:sm_100a", "--head-dim 64 --causal true --heads 1 --seq-q 258 --seq-k 600", true);
+  // One problem, in which all of a block's rows have keys; rings of other depths, which are compiled each, are in the
+  // full set.
+  const Score score =
+      judge_all("fmha", "model:sm_100a", "--head-dim 64 --causal true --heads 1 --seq-q 258 --seq-k 600", true);
   CHECK(score.mutants >= 150);
   CHECK(score.equivalent == 0);
 }
@@ -135,7 +148,8 @@ TEST_CASE("a wave's: every mutant of attention and of a product is caught") {
 }
 
 TEST_CASE("sites of attention with short rings, on a warpgroup's products") {
-  judge_rows({{kSampled, "fmha", "model:sm_90a", "--head-dim 64 --causal true"}, {kFullOnly, "fmha", "model:sm_90a", "--head-dim 64 --causal false"}});
+  judge_rows({{kSampled, "fmha", "model:sm_90a", "--head-dim 64 --causal true"},
+              {kFullOnly, "fmha", "model:sm_90a", "--head-dim 64 --causal false"}});
 }
 
 TEST_CASE("sites of attention with rings of one slot, on a warp's products: copies by threads, by the copy engine") {
@@ -160,7 +174,9 @@ TEST_CASE("sites of chunk output with short rings, on a warpgroup's products and
               {kSampled, "chunk_o", "model:sm_100a", "--head-ratio 2"}});
 }
 
-TEST_CASE("sites of products with short rings: two consumer roles; one; clusters that share b, a, and both; sums that are promoted") {
+TEST_CASE(
+    "sites of products with short rings: two consumer roles; one; clusters that share b, a, and both; sums that are "
+    "promoted") {
   judge_rows({{kSampled, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64"},
               {kFullOnly, "gemm", "model:sm_90a", "--dtype f16 --tile 64x32x128"},
               {kFullOnly, "gemm", "model:sm_90a", "--dtype f16 --tile 128x128x64c2x1"},
@@ -171,10 +187,14 @@ TEST_CASE("sites of products with short rings: two consumer roles; one; clusters
 }
 
 TEST_CASE("sites of rungs of one role: stores by all warps; copies by one thread, one slot and two") {
-  judge_rows({{kFullOnly, "gemm", "model:sm_90a", "--rung v3", 0}, {kSampled, "gemm", "model:sm_90a", "--rung v4", 0}, {kFullOnly, "gemm", "model:sm_90a", "--rung v5", 0}});
+  judge_rows({{kFullOnly, "gemm", "model:sm_90a", "--rung v3", 0},
+              {kSampled, "gemm", "model:sm_90a", "--rung v4", 0},
+              {kFullOnly, "gemm", "model:sm_90a", "--rung v5", 0}});
 }
 
-TEST_CASE("sites of products of warps with short rings: copies by threads and by the copy engine, by a role of their own and by the one that multiplies") {
+TEST_CASE(
+    "sites of products of warps with short rings: copies by threads and by the copy engine, by a role of their own and "
+    "by the one that multiplies") {
   std::vector<Row> rows;
   for (const char* tile : {"--dtype f16 --tile 64x64x128", "--dtype f16 --tile 64x128x64"}) {
     const bool sampled = rows.empty();

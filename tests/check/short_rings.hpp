@@ -1,8 +1,8 @@
-// An op whose kernels have few slots in each ring, and blocks that do tile after tile: so that a ring comes round within a short run, and no site
-// is there that could not be missed.
+// An op whose kernels have few slots in each ring, and blocks that do tile after tile: so that a ring comes round
+// within a short run, and no site is there that could not be missed.
 //
-// Decides which of the op's shapes are tried and what is asked of their schedules. Invariant: all else is the op's own, so that tj-check's
-// problems and judgement hold for it.
+// Decides which of the op's shapes are tried and what is asked of their schedules. Invariant: all else is the op's own,
+// so that tj-check's problems and judgement hold for it.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,18 @@
 
 namespace tj::testing {
 
-enum class Shape { any, first, last };  ///< of an op's candidates: the first is the best guess, the last is what always fits
+enum class Shape {
+  any,
+  first,
+  last
+};  ///< of an op's candidates: the first is the best guess, the last is what always fits
 
 class ShortRings : public ops::Op {
  public:
-  /// Slots at most; 0 leaves the rings as they are. Walking: blocks do tile after tile where the op would give each one.
-  ShortRings(const ops::Op& op, int slots, bool walking, Shape shape) : op_(op), slots_(slots), walking_(walking), shape_(shape) {}
+  /// Slots at most; 0 leaves the rings as they are. Walking: blocks do tile after tile where the op would give each
+  /// one.
+  ShortRings(const ops::Op& op, int slots, bool walking, Shape shape)
+      : op_(op), slots_(slots), walking_(walking), shape_(shape) {}
 
   std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override {
     std::vector<ops::Candidate> list = op_.candidates(request, arch);
@@ -35,23 +41,35 @@ class ShortRings : public ops::Op {
     return list;
   }
   void steps(const void* args, int choice, void* scratch, const ops::Step& step) const override {
-    op_.steps(args, choice, scratch, [&](const ops::Op& each, const void* step_args) { step(&each == &op_ ? *this : each, step_args); });
+    op_.steps(args, choice, scratch,
+              [&](const ops::Op& each, const void* step_args) { step(&each == &op_ ? *this : each, step_args); });
   }
 
   std::string_view name() const override { return op_.name(); }
-  ops::Geometry geometry(const ops::Request& request, const ops::Candidate& candidate) const override { return op_.geometry(request, candidate); }
+  ops::Geometry geometry(const ops::Request& request, const ops::Candidate& candidate) const override {
+    return op_.geometry(request, candidate);
+  }
   const std::vector<ops::TemplateText>& templates() const override { return op_.templates(); }
   void validate(const void* args, bool on_model) const override { op_.validate(args, on_model); }
   Device device_of(const void* args) const override { return op_.device_of(args); }
-  ops::Request request_of(const void* args, const arch::Arch& arch) const override { return op_.request_of(args, arch); }
+  ops::Request request_of(const void* args, const arch::Arch& arch) const override {
+    return op_.request_of(args, arch);
+  }
   std::uint64_t small_key(const void* args, const arch::Arch& arch) const override { return op_.small_key(args, arch); }
-  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override { return op_.requests(flags); }
+  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
+    return op_.requests(flags);
+  }
   bool in_steps(const void* args, int choice) const override { return op_.in_steps(args, choice); }
   std::size_t scratch_bytes(const void* args, int choice) const override { return op_.scratch_bytes(args, choice); }
   void touches(const void* args, ops::Touched& memory) const override { op_.touches(args, memory); }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, ops::LaunchPlan& plan) const override { op_.plan(args, geometry, plan); }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, ops::LaunchPlan& plan) const override {
+    op_.plan(args, geometry, plan);
+  }
   const ops::Tunable* tunable() const override { return op_.tunable(); }
-  std::vector<ops::Trial> trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch) const override { return op_.trials(flags, arch); }
+  std::vector<ops::Trial> trials(const std::map<std::string, std::vector<std::string>>& flags,
+                                 const arch::Arch& arch) const override {
+    return op_.trials(flags, arch);
+  }
 
  private:
   const ops::Op& op_;

@@ -1,5 +1,5 @@
-// Protects what tj-check makes of texts: which reports are one finding, which lines of a unit belong to a role, what units say of their
-// sites, and how sites are written.
+// Protects what tj-check makes of texts: which reports are one finding, which lines of a unit belong to a role, what
+// units say of their sites, and how sites are written.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,7 +54,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 }  // namespace
 
 TEST_CASE("reports that differ in numbers alone are one, but not those of other sites or nodes") {
-  CHECK(check::without_numbers("block 3, warp 12 waits for 0x38408 (site 15): qk.1 of compute0") == "block #, warp # waits for # (site 15): qk.1 of compute0");
+  CHECK(check::without_numbers("block 3, warp 12 waits for 0x38408 (site 15): qk.1 of compute0") ==
+        "block #, warp # waits for # (site 15): qk.1 of compute0");
   CHECK(check::without_numbers("") == "");
   CHECK(check::without_numbers("7") == "#");
 }
@@ -63,16 +64,25 @@ TEST_CASE("work is spread over threads, each index once, and an exception is let
   std::vector<int> seen(100);
   check::in_threads(4, seen.size(), [&](std::size_t, std::size_t index) { ++seen[index]; });
   CHECK(std::all_of(seen.begin(), seen.end(), [](int count) { return count == 1; }));
-  CHECK_THROWS_AS(check::in_threads(4, 100, [](std::size_t, std::size_t index) { if (index == 7) throw Error(Stage::model, Code::internal, "seven"); }), Error);
+  CHECK_THROWS_AS(check::in_threads(4, 100,
+                                    [](std::size_t, std::size_t index) {
+                                      if (index == 7) throw Error(Stage::model, Code::internal, "seven");
+                                    }),
+                  Error);
 }
 
 TEST_CASE("each ring is counted otherwise by each role that uses it, and has a slot more for all") {
   const std::vector<check::RingText> mutants = check::ring_mutants(kUnit);
   std::vector<std::string> names;
   for (const check::RingText& mutant : mutants) names.push_back(mutant.what);
-  CHECK(names == std::vector<std::string>{"ring RingA of 2 slots counted as 3 by load", "ring RingA of 2 slots counted as 1 by load", "ring RingA of 2 slots counted as 3 by compute0, compute1",
-                                          "ring RingA of 2 slots counted as 1 by compute0, compute1", "ring RingA of 2 slots used with 3 in the same layout", "ring RingAb of 1 slots counted as 2 by store",
-                                          "ring RingAb of 1 slots counted as 2 by compute0, compute1", "ring RingAb of 1 slots used with 2 in the same layout"});
+  CHECK(names == std::vector<std::string>{"ring RingA of 2 slots counted as 3 by load",
+                                          "ring RingA of 2 slots counted as 1 by load",
+                                          "ring RingA of 2 slots counted as 3 by compute0, compute1",
+                                          "ring RingA of 2 slots counted as 1 by compute0, compute1",
+                                          "ring RingA of 2 slots used with 3 in the same layout",
+                                          "ring RingAb of 1 slots counted as 2 by store",
+                                          "ring RingAb of 1 slots counted as 2 by compute0, compute1",
+                                          "ring RingAb of 1 slots used with 2 in the same layout"});
   CHECK(has(mutants[0].text, "struct RingAOtherDepth : RingA { static constexpr unsigned kSlots = 3; };"));
   CHECK(has(mutants[0].text, "wait_empty<2, RingAOtherDepth>"));
   CHECK(has(mutants[0].text, "wait_full<4, RingA>"));
@@ -86,13 +96,17 @@ TEST_CASE("each ring is counted otherwise by each role that uses it, and has a s
 }
 
 TEST_CASE("a unit's notes give its sites; what is no such JSON is refused") {
-  const auto sites = check::sites_of(R"({"name": "x", "sites": [{"id": 3, "kind": "group_wait", "text": "wait"}, {"id": 4, "kind": "wait", "text": "other"}]})");
+  const auto sites = check::sites_of(
+      R"({"name": "x", "sites": [{"id": 3, "kind": "group_wait", "text": "wait"}, {"id": 4, "kind": "wait", "text": "other"}]})");
   REQUIRE(sites.size() == 2);
   CHECK(sites[0].id == 3);
   CHECK(check::can_be_weakened(sites[0]));
   CHECK(!check::can_be_weakened(sites[1]));
   CHECK(check::sites_of("").empty());
-  CHECK(check::rings_filled_once(R"({"rings": [{"value": "q", "filled_once": true}, {"value": "k"}, {"value": "qk_t", "filled_once": true}]})") == std::vector<std::string>{"RingQ", "RingQkT"});
+  CHECK(
+      check::rings_filled_once(
+          R"({"rings": [{"value": "q", "filled_once": true}, {"value": "k"}, {"value": "qk_t", "filled_once": true}]})") ==
+      std::vector<std::string>{"RingQ", "RingQkT"});
   CHECK(check::rings_filled_once("").empty());
   CHECK_THROWS_AS(check::sites_of("{"), Error);
   CHECK_THROWS_AS(check::sites_of(R"({"sites": [{"id": "three"}]})"), Error);
@@ -112,9 +126,11 @@ TEST_CASE("sites are a number, or a kernel and a number") {
 
 TEST_CASE("the full set names every op and every family, and each equivalent has an argument") {
   const std::vector<check::Case> cases = check::full_set();
-  for (const char* op : {"fmha", "gemm", "chunk_o", "chunk_indices", "copy_rows", "sum_parts"}) CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.op == op; }));
+  for (const char* op : {"fmha", "gemm", "chunk_o", "chunk_indices", "copy_rows", "sum_parts"})
+    CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.op == op; }));
   for (const char* arch : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a", "gfx942"})
-    CHECK(std::any_of(cases.begin(), cases.end(), [&](const check::Case& each) { return each.target == std::string("model:") + arch; }));
+    CHECK(std::any_of(cases.begin(), cases.end(),
+                      [&](const check::Case& each) { return each.target == std::string("model:") + arch; }));
   CHECK(check::flags_of("--a x,y --b z") == ops::Flags{{"a", {"x", "y"}}, {"b", {"z"}}});
   for (const check::Equivalent& each : check::equivalents()) CHECK(std::string(each.argument).size() > 20);
 }

@@ -1,6 +1,6 @@
-// A request's kernel compiled for an AMD arch, and what every shipped kernel must hold there: no spill, no scratch memory, no hidden argument,
-// registers and shared memory for the blocks that are to share a compute unit, the work-group that was asked for, as many matrix
-// instructions as the unit's calls have.
+// A request's kernel compiled for an AMD arch, and what every shipped kernel must hold there: no spill, no scratch
+// memory, no hidden argument, registers and shared memory for the blocks that are to share a compute unit, the
+// work-group that was asked for, as many matrix instructions as the unit's calls have.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,12 +19,14 @@ namespace tj::test {
 
 inline int calls_of(const std::string& text, const std::string& body) {
   int found = 0;
-  for (std::size_t at = text.find(" " + body + "("); at != std::string::npos; at = text.find(" " + body + "(", at + 1)) ++found;
+  for (std::size_t at = text.find(" " + body + "("); at != std::string::npos; at = text.find(" " + body + "(", at + 1))
+    ++found;
   return found;
 }
 
 /// `matrix`: how many matrix instructions the unit is to have.
-inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, const ops::Request& request, const arch::Arch& arch,
+inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, const ops::Request& request,
+                             const arch::Arch& arch,
                              const std::function<int(const graph::Graph&, const codegen::Unit&)>& matrix) {
   const Choice choice = choose(op, request, arch);
   const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
@@ -48,12 +50,14 @@ inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, con
   CHECK_FALSE(kernel.two_units);
   CHECK(kernel.wave == arch.warp_size);
   CHECK(kernel.max_threads == unit.threads);
-  const int blocks = choice.candidate.graph.blocks_per_sm, given = (kernel.vgprs + arch.register_step - 1) / arch.register_step * arch.register_step;
+  const int blocks = choice.candidate.graph.blocks_per_sm,
+            given = (kernel.vgprs + arch.register_step - 1) / arch.register_step * arch.register_step;
   CHECK(std::int64_t{given} * unit.threads * blocks <= arch.registers_per_sm);
   CHECK((kernel.lds_bytes + unit.smem_bytes) * blocks <= arch.smem_per_sm_bytes);
   CHECK(testing::matrix_instructions(binary.bytes, arch.warp_size == 64) == matrix(choice.candidate.graph, unit));
-  std::printf("%-7s %-44s II %5d, %5.0f ms, %3d VGPRs, %d threads, %lld bytes of LDS, %d blocks\n", arch.name.c_str(), choice.candidate.graph.name.c_str(), choice.schedule.ii,
-              binary.milliseconds, kernel.vgprs, unit.threads, static_cast<long long>(unit.smem_bytes), blocks);
+  std::printf("%-7s %-44s II %5d, %5.0f ms, %3d VGPRs, %d threads, %lld bytes of LDS, %d blocks\n", arch.name.c_str(),
+              choice.candidate.graph.name.c_str(), choice.schedule.ii, binary.milliseconds, kernel.vgprs, unit.threads,
+              static_cast<long long>(unit.smem_bytes), blocks);
 }
 
 /// Of struct Config.

@@ -1,5 +1,5 @@
-// Protects, on the CPU model, kernels of blocks that have no barriers in shared memory: right for every trip count, also tile after tile,
-// and each barrier of the block or of a warp is missed when it is switched off.
+// Protects, on the CPU model, kernels of blocks that have no barriers in shared memory: right for every trip count,
+// also tile after tile, and each barrier of the block or of a warp is missed when it is switched off.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -22,14 +22,16 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// load -> put -> mix over other warps' words -> hand -> take over other lanes' words; a table at the tile's begin, a stage at its end.
+// load -> put -> mix over other warps' words -> hand -> take over other lanes' words; a table at the tile's begin, a
+// stage at its end.
 std::string graph_text(int load_latency, int slots) {
   const std::string latency = std::to_string(load_latency), depth = std::to_string(slots);
   return R"({"machine": {"functional_units": {"ALU": 1}, "memory": {"SMEM": 65536}, "shared_barriers": false},
   "code": {"namespace": "user::toy", "includes": ["toy.cuh"], "params_type": "user::toy::Params"},
   "instructions": [
     {"name": "table", "context": "Worker", "scope": "tile_begin", "cycles": 10},
-    {"name": "load", "context": "Worker", "cycles": 60, "fu": "ALU", "latency": )" + latency + R"(, "warp_cycles": 60},
+    {"name": "load", "context": "Worker", "cycles": 60, "fu": "ALU", "latency": )" +
+         latency + R"(, "warp_cycles": 60},
     {"name": "put", "context": "Worker", "cycles": 40, "fu": "ALU", "warp_cycles": 40},
     {"name": "mix", "context": "Worker", "cycles": 100, "fu": "ALU", "warp_cycles": 100},
     {"name": "hand", "context": "Worker", "cycles": 30, "fu": "ALU", "warp_cycles": 30},
@@ -38,12 +40,14 @@ std::string graph_text(int load_latency, int slots) {
     {"name": "out", "context": "Worker", "scope": "tile_end", "cycles": 10}
   ],
   "values": [{"name": "t", "slot_bytes": 512, "alignment": 16, "scope": "tile_begin", "max_slots": 1},
-    {"name": "a", "slot_bytes": 512, "alignment": 16, "min_slots": )" + depth + R"(, "max_slots": )" + depth + R"(},
+    {"name": "a", "slot_bytes": 512, "alignment": 16, "min_slots": )" +
+         depth + R"(, "max_slots": )" + depth + R"(},
     {"name": "w", "slot_bytes": 512, "alignment": 16, "max_slots": 1, "within_warp": true},
     {"name": "s", "slot_bytes": 512, "alignment": 16, "scope": "tile_end", "max_slots": 1}],
   "edges": [
     {"src": "table", "dst": "mix", "delay": 10, "value": "t"},
-    {"src": "load", "dst": "put", "delay": )" + latency + R"(}, {"src": "put", "dst": "load", "delay": 1, "delta": 1},
+    {"src": "load", "dst": "put", "delay": )" +
+         latency + R"(}, {"src": "put", "dst": "load", "delay": 1, "delta": 1},
     {"src": "put", "dst": "mix", "delay": 40, "value": "a"}, {"src": "mix", "dst": "hand", "delay": 100},
     {"src": "hand", "dst": "take", "delay": 30, "value": "w"}, {"src": "take", "dst": "mix", "delay": 90, "delta": 1},
     {"src": "take", "dst": "stage", "delay": 90}, {"src": "stage", "dst": "out", "delay": 10, "value": "s"}
@@ -91,7 +95,8 @@ struct Params {
 
 class Kernel {
  public:
-  Kernel(int load_latency, int slots, bool persistent, int max_stages = 0) : graph(graph::read_json(graph_text(load_latency, slots))) {
+  Kernel(int load_latency, int slots, bool persistent, int max_stages = 0)
+      : graph(graph::read_json(graph_text(load_latency, slots))) {
     graph.persistent = persistent;
     graph.machine.overlapped_launch = false;
     sched::Options options;
@@ -111,11 +116,13 @@ class Kernel {
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
     driver_->set_options(options);
-    std::vector<std::uint32_t> in(static_cast<std::size_t>(tiles) * 64 * kThreads), out(static_cast<std::size_t>(tiles) * kThreads, 0xabababab);
+    std::vector<std::uint32_t> in(static_cast<std::size_t>(tiles) * 64 * kThreads),
+        out(static_cast<std::size_t>(tiles) * kThreads, 0xabababab);
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint32_t>(i * 2654435761u + seed);
     const Params params{in.data(), out.data(), tiles, n};
     try {
-      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params, sizeof(params), {});
+      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params,
+                      sizeof(params), {});
     } catch (const Error& e) {
       return e.message;
     }
@@ -136,7 +143,9 @@ class Kernel {
       for (int i = 0; i < n + tile % 2; ++i) {
         const auto a = [&](int t) { return in[index((tile * 64 + i) * kThreads + t % kThreads)]; };
         for (int t = 0; t < kThreads; ++t) mixed[index(t)] = a(t + 32) * 3 + a(t + 95) + table(t + 64) + sum[index(t)];
-        for (int t = 0; t < kThreads; ++t) sum[index(t)] = sum[index(t)] * 5 + mixed[index(t / 32 * 32 + (t + 1) % 32)] + mixed[index(t / 32 * 32 + (t + 17) % 32)];
+        for (int t = 0; t < kThreads; ++t)
+          sum[index(t)] =
+              sum[index(t)] * 5 + mixed[index(t / 32 * 32 + (t + 1) % 32)] + mixed[index(t / 32 * 32 + (t + 17) % 32)];
       }
       for (int t = 0; t < kThreads; ++t) out.push_back(sum[index((t + 33) % kThreads)]);
     }
@@ -171,8 +180,10 @@ TEST_CASE("each barrier is missed when it is switched off") {
       for (const codegen::Site& site : kernel.unit.sites) {
         CAPTURE(site.what);
         bool missed = false;
-        for (const int n : {6, 3, 2, 1, 0})  // tiles without iterations follow each other without the barriers of the loop
-          for (std::uint64_t seed = 1; seed <= 40 && !missed; ++seed) missed = kernel.run(seed, {site.id}, persistent ? 3 : 1, n) != "";
+        for (const int n :
+             {6, 3, 2, 1, 0})  // tiles without iterations follow each other without the barriers of the loop
+          for (std::uint64_t seed = 1; seed <= 40 && !missed; ++seed)
+            missed = kernel.run(seed, {site.id}, persistent ? 3 : 1, n) != "";
         CHECK(missed);
         ++sites;
       }

@@ -1,5 +1,6 @@
-// Protects the barriers of blocks that have none in shared memory: for every trip count one stands between any write of a slot and its reads,
-// and between those and the next write of the slot; none stands in vain; a step has the fewest that do; they are the schedule's.
+// Protects the barriers of blocks that have none in shared memory: for every trip count one stands between any write of
+// a slot and its reads, and between those and the next write of the slot; none stands in vain; a step has the fewest
+// that do; they are the schedule's.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,8 +37,8 @@ graph::Node node(const char* name, Scope scope, int cycles, int latency) {
   return n;
 }
 
-/// a and b through registers into slots, read by a chain whose middle hands something on within each warp; a table once a tile, and what is
-/// staged at its end.
+/// a and b through registers into slots, read by a chain whose middle hands something on within each warp; a table once
+/// a tile, and what is staged at its end.
 struct Loop {
   graph::Graph graph;
   sched::Schedule schedule;
@@ -50,14 +51,22 @@ struct Loop {
     graph.machine.shared_barriers = graph.machine.overlapped_launch = false;
     graph.namespace_name = "user::toy";
     graph.params_type = "user::toy::Params";
-    graph.nodes = {node("table", Scope::tile_begin, 10, 10), node("load_a", Scope::iteration, 60, load_latency), node("put_a", Scope::iteration, 40, 40),
-                   node("load_b", Scope::iteration, 60, load_latency), node("put_b", Scope::iteration, 40, 40), node("mix", Scope::iteration, 100, 100),
-                   node("hand", Scope::iteration, 30, 30), node("take", Scope::iteration, 90, 90), node("stage", Scope::tile_end, 10, 10), node("out", Scope::tile_end, 10, 10)};
-    graph.values = {{"t", 1024, 16, Scope::tile_begin, 1, 1}, {"a", 1024, 16, Scope::iteration, min_slots, 4}, {"b", 1024, 16, Scope::iteration, min_slots, 4},
-                    {"w", 1024, 16, Scope::iteration, 1, 2}, {"s", 1024, 16, Scope::tile_end, 1, 1}};
+    graph.nodes = {node("table", Scope::tile_begin, 10, 10), node("load_a", Scope::iteration, 60, load_latency),
+                   node("put_a", Scope::iteration, 40, 40),  node("load_b", Scope::iteration, 60, load_latency),
+                   node("put_b", Scope::iteration, 40, 40),  node("mix", Scope::iteration, 100, 100),
+                   node("hand", Scope::iteration, 30, 30),   node("take", Scope::iteration, 90, 90),
+                   node("stage", Scope::tile_end, 10, 10),   node("out", Scope::tile_end, 10, 10)};
+    graph.values = {{"t", 1024, 16, Scope::tile_begin, 1, 1},
+                    {"a", 1024, 16, Scope::iteration, min_slots, 4},
+                    {"b", 1024, 16, Scope::iteration, min_slots, 4},
+                    {"w", 1024, 16, Scope::iteration, 1, 2},
+                    {"s", 1024, 16, Scope::tile_end, 1, 1}};
     graph.values[3].within_warp = true;
     const auto edge = [&](int src, int dst, int distance, int value = -1) {
-      graph.edges.push_back({src, dst, distance > 0 && src > dst && value < 0 && dst != 5 ? 1 : graph.nodes[static_cast<std::size_t>(src)].latency, distance, false, value, 0, value < 0});
+      graph.edges.push_back(
+          {src, dst,
+           distance > 0 && src > dst && value < 0 && dst != 5 ? 1 : graph.nodes[static_cast<std::size_t>(src)].latency,
+           distance, false, value, 0, value < 0});
     };
     edge(0, 5, 0, 0);
     edge(1, 2, 0), edge(2, 1, 1), edge(3, 4, 0), edge(4, 3, 1);
@@ -79,7 +88,8 @@ std::vector<Event> flat(const codegen::Timeline& timeline) {
   return events;
 }
 
-/// "": every two accesses to one slot of which one writes are parted; else which two are not. `without`: a sync that is left out.
+/// "": every two accesses to one slot of which one writes are parted; else which two are not. `without`: a sync that is
+/// left out.
 std::string unparted(const Loop& loop, const std::vector<Event>& events, int without = -1) {
   std::map<std::pair<int, int>, int> filled;  // value, slot: fillings so far (of all tiles)
   struct Last {
@@ -99,9 +109,12 @@ std::string unparted(const Loop& loop, const std::vector<Event>& events, int wit
     }
     for (std::size_t v = 0; v < loop.graph.values.size(); ++v) {
       const int since = loop.graph.values[v].within_warp ? warp : block;
-      const auto ring = std::find_if(loop.schedule.rings.begin(), loop.schedule.rings.end(), [&](const sched::Ring& r) { return r.value == static_cast<int>(v); });
+      const auto ring = std::find_if(loop.schedule.rings.begin(), loop.schedule.rings.end(),
+                                     [&](const sched::Ring& r) { return r.value == static_cast<int>(v); });
       const auto is = [&](bool writes_it) {
-        return std::any_of(loop.graph.edges.begin(), loop.graph.edges.end(), [&](const graph::Edge& e) { return e.value == static_cast<int>(v) && (writes_it ? e.src : e.dst) == event.node; });
+        return std::any_of(loop.graph.edges.begin(), loop.graph.edges.end(), [&](const graph::Edge& e) {
+          return e.value == static_cast<int>(v) && (writes_it ? e.src : e.dst) == event.node;
+        });
       };
       const int value = static_cast<int>(v);
       if (is(true)) {
@@ -122,7 +135,8 @@ std::string unparted(const Loop& loop, const std::vector<Event>& events, int wit
 }
 
 int count(const std::vector<Event>& events, EventKind kind) {
-  return static_cast<int>(std::count_if(events.begin(), events.end(), [&](const Event& event) { return event.kind == kind; }));
+  return static_cast<int>(
+      std::count_if(events.begin(), events.end(), [&](const Event& event) { return event.kind == kind; }));
 }
 
 }  // namespace
@@ -131,7 +145,9 @@ TEST_CASE("the fewest places on a cycle, by every set of places") {
   const std::uint64_t seed = samples::fresh_seed();
   CAPTURE(seed);
   std::uint64_t drawn = 0;
-  const auto below = [&](int n) { return static_cast<int>(samples::random_bits(seed, drawn++) % static_cast<std::uint64_t>(n)); };
+  const auto below = [&](int n) {
+    return static_cast<int>(samples::random_bits(seed, drawn++) % static_cast<std::uint64_t>(n));
+  };
   for (int trial = 0; trial < 400; ++trial) {
     const int places = 1 + below(9);
     std::vector<codegen::Arc> arcs;
@@ -199,7 +215,8 @@ TEST_CASE("deeper rings need fewer barriers; what stays within a warp needs none
 TEST_CASE("the text has no barrier in shared memory, and a site for each of the block's") {
   const Loop loop;
   const codegen::Unit unit = codegen::emit(loop.graph, loop.schedule, "toy");
-  for (const char* none : {"mbarrier", "wait_full", "release", "publish", "ring_init", "kFull", "warp_index"}) CHECK_FALSE(testing::has(unit.text, none));
+  for (const char* none : {"mbarrier", "wait_full", "release", "publish", "ring_init", "kFull", "warp_index"})
+    CHECK_FALSE(testing::has(unit.text, none));
   for (const codegen::Site& site : unit.sites) CHECK_MESSAGE(testing::has(site.what, " sync before "), site.what);
   CHECK(testing::has(unit.text, "dev::block_sync<1>();"));
   std::int64_t bytes = 0;
@@ -236,7 +253,8 @@ TEST_CASE("such a machine has one role, whose nodes are done when they return; g
 
 TEST_CASE("fast variants of several contexts run once all of them may") {
   Loop loop(60);  // all of one stage
-  for (const char* name : {"load_a", "put_a"}) loop.graph.nodes[static_cast<std::size_t>(loop.graph.node_index(name))].context = "Loader";
+  for (const char* name : {"load_a", "put_a"})
+    loop.graph.nodes[static_cast<std::size_t>(loop.graph.node_index(name))].context = "Loader";
   loop.graph.nodes[1].has_fast_variant = loop.graph.nodes[5].has_fast_variant = true;
   const std::string text = codegen::emit(loop.graph, loop.schedule, "toy").text;
   CHECK(testing::has(text, "int first_fast = fast_begin(loader0, tile);\n"));

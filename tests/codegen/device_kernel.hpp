@@ -1,5 +1,6 @@
-// A request's kernel compiled by NVRTC, for sm_90a unless told, and what every shipped kernel must hold: no spill, no warning (the compiler says so
-// when it serialises matrix instructions), registers as the schedule gives. Skips the test where there is no NVRTC.
+// A request's kernel compiled by NVRTC, for sm_90a unless told, and what every shipped kernel must hold: no spill, no
+// warning (the compiler says so when it serialises matrix instructions), registers as the schedule gives. Skips the
+// test where there is no NVRTC.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -42,7 +43,8 @@ struct DeviceKernel {
   compile::Binary binary;
 };
 
-inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& op, const ops::Request& request, const arch::Arch& arch = *arch::find("sm_90a")) {
+inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& op, const ops::Request& request,
+                                   const arch::Arch& arch = *arch::find("sm_90a")) {
   CAPTURE(request.name);
   const Choice choice = choose(op, request, arch);
   DeviceKernel made;
@@ -57,8 +59,9 @@ inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& o
   CHECK(made.binary.spill_bytes == 0);
   CHECK(made.binary.warnings.empty());
   CHECK(made.binary.registers * made.unit.threads <= arch.registers_per_sm);
-  std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(), choice.schedule.ii,
-              made.binary.milliseconds, made.binary.registers, made.unit.threads, static_cast<long long>(made.unit.smem_bytes));
+  std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(),
+              choice.schedule.ii, made.binary.milliseconds, made.binary.registers, made.unit.threads,
+              static_cast<long long>(made.unit.smem_bytes));
   return made;
 }
 

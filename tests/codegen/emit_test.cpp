@@ -1,5 +1,5 @@
-// Protects the kernel contract on the side of the text: the schedule decides it, the same schedule gives the same bytes,
-// and what cannot be expressed is refused by name.
+// Protects the kernel contract on the side of the text: the schedule decides it, the same schedule gives the same
+// bytes, and what cannot be expressed is refused by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,9 @@ namespace {
 
 graph::Graph attention() { return ops::fmha_graph({DType::f16, 128, false, false}, {2, 128}, *arch::find("sm_90a")); }
 
-std::string text_of(const graph::Graph& graph, const sched::Schedule& schedule) { return codegen::emit(graph, schedule, "sm90").text; }
+std::string text_of(const graph::Graph& graph, const sched::Schedule& schedule) {
+  return codegen::emit(graph, schedule, "sm90").text;
+}
 
 std::size_t occurrences(const std::string& text, const std::string& what) {
   std::size_t count = 0;
@@ -39,7 +41,9 @@ TEST_CASE("the same graph and schedule give the same bytes, and sites are number
   for (std::size_t i = 0; i < a.sites.size(); ++i) {
     CHECK(a.sites[i].id == static_cast<int>(i) + 1);
     CHECK(!a.sites[i].what.empty());
-    CHECK(occurrences(a.text, "<" + std::to_string(i + 1) + ">(") + occurrences(a.text, "<" + std::to_string(i + 1) + ", ") >= 1);
+    CHECK(occurrences(a.text, "<" + std::to_string(i + 1) + ">(") +
+              occurrences(a.text, "<" + std::to_string(i + 1) + ", ") >=
+          1);
   }
 }
 

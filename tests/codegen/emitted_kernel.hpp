@@ -1,4 +1,5 @@
-// A kernel as the library emits it for a graph, on the model, with sites switched off: for tests of what the model notices.
+// A kernel as the library emits it for a graph, on the model, with sites switched off: for tests of what the model
+// notices.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,11 @@ namespace tj::test {
 
 class EmittedKernel {
  public:
-  EmittedKernel(const graph::Graph& graph, const sched::Options& options) : EmittedKernel(graph, sched::schedule(graph, options)) {}
-  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule, const arch::Arch& arch = *arch::find("sm_90a")) : waits_itself_(graph.machine.overlapped_launch) {
+  EmittedKernel(const graph::Graph& graph, const sched::Options& options)
+      : EmittedKernel(graph, sched::schedule(graph, options)) {}
+  EmittedKernel(const graph::Graph& graph, const sched::Schedule& schedule,
+                const arch::Arch& arch = *arch::find("sm_90a"))
+      : waits_itself_(graph.machine.overlapped_launch) {
     unit = codegen::emit(graph, schedule, arch.primitives);
     compile::Job job;
     job.name = "unit.cpp";
@@ -37,9 +41,16 @@ class EmittedKernel {
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
     driver_->set_options(options);
-    for (std::size_t m = 0; m < plan.map_count; ++m) driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+    for (std::size_t m = 0; m < plan.map_count; ++m)
+      driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     try {
-      driver_->launch(0, *kernel_, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, waits_itself_, static_cast<unsigned>(unit.cluster)}, plan.params.data(), plan.params_bytes, {});
+      driver_->launch(0, *kernel_,
+                      {{blocks, 1, 1},
+                       static_cast<unsigned>(unit.threads),
+                       unit.smem_bytes,
+                       waits_itself_,
+                       static_cast<unsigned>(unit.cluster)},
+                      plan.params.data(), plan.params_bytes, {});
     } catch (const Error& e) {
       return e.message;
     }

@@ -1,5 +1,6 @@
-// Protects the condition under which two roles share a text: where copies of a context wait for different things of their own, one text
-// would wait for the first copy's alone, and the second would read an accumulator that is still being written.
+// Protects the condition under which two roles share a text: where copies of a context wait for different things of
+// their own, one text would wait for the first copy's alone, and the second would read an accumulator that is still
+// being written.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -14,7 +15,8 @@ using graph::Async;
 
 namespace {
 
-/// load brings x; mma.c adds up in registers what use.c takes, for each of two copies c. The edges of copy 1 may be others.
+/// load brings x; mma.c adds up in registers what use.c takes, for each of two copies c. The edges of copy 1 may be
+/// others.
 struct Loop {
   graph::Graph graph;
   sched::Schedule schedule;
@@ -90,14 +92,19 @@ TEST_CASE("copies that do not wait alike have a text each") {
     std::function<void(graph::Graph&)> change;
   };
   const Difference differences[] = {
-      {"the first alone does not wait for its product", [](graph::Graph& g) { edge_between(g, Loop::mma(0), Loop::use(0)).blocking = false; }},
-      {"the second alone does not wait for its product", [](graph::Graph& g) { edge_between(g, Loop::mma(1), Loop::use(1)).blocking = false; }},
-      {"the second waits for an older product", [](graph::Graph& g) { edge_between(g, Loop::mma(1), Loop::mma(1)).distance = 2; }},
+      {"the first alone does not wait for its product",
+       [](graph::Graph& g) { edge_between(g, Loop::mma(0), Loop::use(0)).blocking = false; }},
+      {"the second alone does not wait for its product",
+       [](graph::Graph& g) { edge_between(g, Loop::mma(1), Loop::use(1)).blocking = false; }},
+      {"the second waits for an older product",
+       [](graph::Graph& g) { edge_between(g, Loop::mma(1), Loop::mma(1)).distance = 2; }},
       {"the second waits for another node's end",
        [](graph::Graph& g) {
-         for (int c = 0; c < 2; ++c) g.edges.push_back({c == 0 ? Loop::mma(c) : Loop::use(c), Loop::mma(c), 60, 2, false});
+         for (int c = 0; c < 2; ++c)
+           g.edges.push_back({c == 0 ? Loop::mma(c) : Loop::use(c), Loop::mma(c), 60, 2, false});
        }},
-      {"the second alone has a fast variant", [](graph::Graph& g) { g.nodes[static_cast<std::size_t>(Loop::use(1))].has_fast_variant = true; }},
+      {"the second alone has a fast variant",
+       [](graph::Graph& g) { g.nodes[static_cast<std::size_t>(Loop::use(1))].has_fast_variant = true; }},
   };
   for (const Difference& difference : differences) {
     CAPTURE(difference.what);

@@ -9,5 +9,6 @@ using namespace tj;
 
 TEST_CASE("shipped configurations: no spill, no serialised matrix instruction, registers as the schedule gives") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"both"}}, {"dtype", {"f16"}}})) test::check_compiles(*compiler, ops::fmha_op(), request);
+  for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"both"}}, {"dtype", {"f16"}}}))
+    test::check_compiles(*compiler, ops::fmha_op(), request);
 }

@@ -1,5 +1,6 @@
-// Protects bulk stores in the loop: for every depth of their rings and every trip count no role waits for ever, and no slot is filled
-// again before a wait has shown that its store has read it. Roles whose members read rings of their own share one text.
+// Protects bulk stores in the loop: for every depth of their rings and every trip count no role waits for ever, and no
+// slot is filled again before a wait has shown that its store has read it. Roles whose members read rings of their own
+// share one text.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ struct Shape {
   bool shared_input = false;  ///< all copies read one ring
   int load_cycles = 40;
   std::string text() const {
-    return "copies " + std::to_string(copies) + " slots " + std::to_string(slots) + " latency " + std::to_string(store_latency) + (one_role ? " one role" : "") + (shared_input ? " shared" : "");
+    return "copies " + std::to_string(copies) + " slots " + std::to_string(slots) + " latency " +
+           std::to_string(store_latency) + (one_role ? " one role" : "") + (shared_input ? " shared" : "");
   }
 };
 
@@ -46,10 +48,12 @@ struct Loop {
     graph.params_type = "tj::ops::toy::Params";
     for (const char* value : {"x", "y"})
       for (int c = 0; c < (shape.shared_input && value[0] == 'x' ? 1 : shape.copies); ++c)
-        graph.values.push_back({value + std::to_string(c), 1024, 1024, Scope::iteration, value[0] == 'y' ? shape.slots : 1, value[0] == 'y' ? shape.slots : 4});
+        graph.values.push_back({value + std::to_string(c), 1024, 1024, Scope::iteration,
+                                value[0] == 'y' ? shape.slots : 1, value[0] == 'y' ? shape.slots : 4});
     const int y = static_cast<int>(graph.values.size()) - shape.copies;
     for (int c = 0; c < shape.copies; ++c) {
-      const int load = shape.shared_input && c > 0 ? 0 : add("load", "Loader", c, Async::copy, 0, shape.load_cycles, 500);
+      const int load =
+          shape.shared_input && c > 0 ? 0 : add("load", "Loader", c, Async::copy, 0, shape.load_cycles, 500);
       const int work = add("work", "Worker", c, Async::none, 1, 100, 100);
       const int put = add("put", "Writer", c, Async::store, 2, 40, shape.store_latency);
       graph.edges.push_back({load, work, 500, 0, false, shape.shared_input ? 0 : c});
@@ -119,14 +123,17 @@ class Roles {
 
  private:
   int slots(int ring) const { return loop_.schedule.rings[static_cast<std::size_t>(ring)].slots; }
-  int readers(int ring) const { return static_cast<int>(loop_.schedule.rings[static_cast<std::size_t>(ring)].consumer_roles.size()); }
+  int readers(int ring) const {
+    return static_cast<int>(loop_.schedule.rings[static_cast<std::size_t>(ring)].consumer_roles.size());
+  }
   bool may(const Event& event) const {
     const auto count = [](const std::map<int, int>& of, int ring) {
       const auto found = of.find(ring);
       return found == of.end() ? 0 : found->second;
     };
     if (event.kind == EventKind::wait_full) return count(filled_, event.ring) > event.iteration;
-    if (event.kind == EventKind::wait_empty) return count(freed_, event.ring) >= (event.iteration - slots(event.ring) + 1) * readers(event.ring);
+    if (event.kind == EventKind::wait_empty)
+      return count(freed_, event.ring) >= (event.iteration - slots(event.ring) + 1) * readers(event.ring);
     return true;
   }
   /// Of an edge's value.
@@ -141,15 +148,18 @@ class Roles {
       if (reading_.count({event.ring, event.iteration}) != 0) return "hands back a slot that a store may still read";
     }
     if (event.kind == EventKind::store_wait)
-      for (; static_cast<int>(stores_[role].size()) > event.pending; stores_[role].erase(stores_[role].begin())) reading_.erase(stores_[role].front());
+      for (; static_cast<int>(stores_[role].size()) > event.pending; stores_[role].erase(stores_[role].begin()))
+        reading_.erase(stores_[role].front());
     if (event.kind != EventKind::call) return {};
     for (const auto& edge : loop_.graph.edges) {
       const int ring = ring_of(edge.value);
       if (edge.src == event.node) {
-        if (reading_.count({ring, event.iteration - slots(ring)}) != 0) return "fills a slot that a store may still read";
+        if (reading_.count({ring, event.iteration - slots(ring)}) != 0)
+          return "fills a slot that a store may still read";
         if (filled_[ring] <= event.iteration) ++filled_[ring];
       }
-      if (edge.dst != event.node || loop_.graph.nodes[static_cast<std::size_t>(event.node)].async != Async::store) continue;
+      if (edge.dst != event.node || loop_.graph.nodes[static_cast<std::size_t>(event.node)].async != Async::store)
+        continue;
       reading_.insert({ring, event.iteration});
       stores_[role].emplace_back(ring, event.iteration);
     }
@@ -160,7 +170,7 @@ class Roles {
   std::vector<std::vector<Event>> events_;
   std::vector<std::size_t> at_;
   std::map<int, int> filled_, freed_;
-  std::set<std::pair<int, int>> reading_;  ///< ring and iteration, until a wait covers them
+  std::set<std::pair<int, int>> reading_;                 ///< ring and iteration, until a wait covers them
   std::vector<std::vector<std::pair<int, int>>> stores_;  ///< per role, in commit order
 };
 
@@ -186,7 +196,8 @@ TEST_CASE("stores in the loop hand back their slots, whatever depth, trip count 
             CAPTURE(n);
             CHECK(Roles(loop, n).run() == "");
           }
-          for (std::size_t r = 0; r < loop.schedule.roles.size(); ++r) CHECK_NOTHROW(codegen::find_pattern(loop.graph, loop.schedule, static_cast<int>(r)));
+          for (std::size_t r = 0; r < loop.schedule.roles.size(); ++r)
+            CHECK_NOTHROW(codegen::find_pattern(loop.graph, loop.schedule, static_cast<int>(r)));
           CHECK_NOTHROW(codegen::emit(loop.graph, loop.schedule, "toy"));
         }
 }
@@ -225,8 +236,10 @@ TEST_CASE("with one slot a store is waited for before the next, with more one be
   for (const int slots : {1, 2}) {
     const Loop loop(Shape{1, slots, 20});
     const int put = loop.graph.node_index("put.0");
-    const auto events = flat(codegen::simulate(loop.graph, loop.schedule, loop.schedule.role[static_cast<std::size_t>(put)], 5));
-    const auto waits = std::count_if(events.begin(), events.end(), [](const Event& e) { return e.kind == EventKind::store_wait && e.pending == 0; });
+    const auto events =
+        flat(codegen::simulate(loop.graph, loop.schedule, loop.schedule.role[static_cast<std::size_t>(put)], 5));
+    const auto waits = std::count_if(events.begin(), events.end(),
+                                     [](const Event& e) { return e.kind == EventKind::store_wait && e.pending == 0; });
     CHECK(waits == (slots == 1 ? 5 : 1));
   }
 }
@@ -236,7 +249,8 @@ TEST_CASE("copies that read rings of their own are one text; a verifier's eye on
   const std::string text = codegen::emit(loop.graph, loop.schedule, "toy").text;
   CHECK(occurrences(text, "work(") == 1);
   CHECK(text.find("wait_full<") != std::string::npos);
-  CHECK(text.find("dev::slot_address<RingX0>(dev::slots_of<RingX0>(shared, static_cast<unsigned>(member))") != std::string::npos);
+  CHECK(text.find("dev::slot_address<RingX0>(dev::slots_of<RingX0>(shared, static_cast<unsigned>(member))") !=
+        std::string::npos);
   CHECK(text.find("RingX1>(dev::") == std::string::npos);
   const Loop joined(Shape{2, 1, 300, false, false, false, 300});  // so slow that one role does all
   CHECK(joined.schedule.roles.size() == 3);

@@ -1,5 +1,5 @@
-// Protects what a unit says of itself for reports: each number of a site in the text has an entry, of the kind that the primitive is, and no
-// entry is of nothing; calls have ids of their own; roles and rings lie where the text has them.
+// Protects what a unit says of itself for reports: each number of a site in the text has an entry, of the kind that the
+// primitive is, and no entry is of nothing; calls have ids of their own; roles and rings lie where the text has them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,12 +26,31 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::map<std::string, std::string> kKinds = {
-    {"wait_full", "wait"}, {"wait_empty", "wait"}, {"wait_drained", "wait"}, {"release", "arrive"}, {"release_alone", "arrive"}, {"publish", "arrive"}, {"publish_copies", "arrive"},
-    {"expect_full", "expect"}, {"matrix_fence", "fence"}, {"proxy_fence", "fence"}, {"reads_arrived", "fence"}, {"mbarrier_init_done", "fence"}, {"matrix_commit", "commit"},
-    {"store_commit", "commit"}, {"matrix_wait", "group_wait"}, {"store_wait", "group_wait"}, {"copy_async_drain", "copies_wait"}, {"block_sync", "sync"}, {"warp_sync", "sync"},
-    {"named_sync", "turn_wait"}, {"named_arrive", "turn_arrive"}, {"cluster_sync", "cluster"}, {"registers_shrink", "registers"}, {"registers_grow", "registers"},
-    {"wait_for_grids_before", "grids"}};
+const std::map<std::string, std::string> kKinds = {{"wait_full", "wait"},
+                                                   {"wait_empty", "wait"},
+                                                   {"wait_drained", "wait"},
+                                                   {"release", "arrive"},
+                                                   {"release_alone", "arrive"},
+                                                   {"publish", "arrive"},
+                                                   {"publish_copies", "arrive"},
+                                                   {"expect_full", "expect"},
+                                                   {"matrix_fence", "fence"},
+                                                   {"proxy_fence", "fence"},
+                                                   {"reads_arrived", "fence"},
+                                                   {"mbarrier_init_done", "fence"},
+                                                   {"matrix_commit", "commit"},
+                                                   {"store_commit", "commit"},
+                                                   {"matrix_wait", "group_wait"},
+                                                   {"store_wait", "group_wait"},
+                                                   {"copy_async_drain", "copies_wait"},
+                                                   {"block_sync", "sync"},
+                                                   {"warp_sync", "sync"},
+                                                   {"named_sync", "turn_wait"},
+                                                   {"named_arrive", "turn_arrive"},
+                                                   {"cluster_sync", "cluster"},
+                                                   {"registers_shrink", "registers"},
+                                                   {"registers_grow", "registers"},
+                                                   {"wait_for_grids_before", "grids"}};
 
 /// The text of the notes, as a compiler would put its literals together.
 std::string literals(const std::string& text) {
@@ -55,8 +74,10 @@ void check_sites(const codegen::Unit& unit, const Json& notes) {
   std::set<int> calls;
   for (auto at = std::sregex_iterator(body.begin(), body.end(), numbered); at != std::sregex_iterator(); ++at) {
     const int number = std::stoi((*at)[2]);
-    if ((*at)[1] == "at_node") CHECK(calls.insert(number).second);
-    else CHECK(primitives.emplace(number, (*at)[1]).second);
+    if ((*at)[1] == "at_node")
+      CHECK(calls.insert(number).second);
+    else
+      CHECK(primitives.emplace(number, (*at)[1]).second);
   }
   CHECK(body.find("_sync();") == std::string::npos);  // none without a site
   CHECK(notes["sites"].size() == primitives.size());
@@ -71,7 +92,10 @@ void check_sites(const codegen::Unit& unit, const Json& notes) {
     CHECK(site["text"].get<std::string>() == known.what);
     CHECK(site["role"].get<std::vector<int>>() == known.roles);
     for (const int role : known.roles) CHECK(role < static_cast<int>(notes["roles"].size()));
-    if (site.contains("ring") && known.kind != codegen::SiteKind::fence) CHECK(site["text"].get<std::string>().find("ring " + notes["rings"][site["ring"].get<std::size_t>()]["value"].get<std::string>()) != std::string::npos);
+    if (site.contains("ring") && known.kind != codegen::SiteKind::fence)
+      CHECK(site["text"].get<std::string>().find(
+                "ring " + notes["rings"][site["ring"].get<std::size_t>()]["value"].get<std::string>()) !=
+            std::string::npos);
   }
   std::set<int> noted;
   for (const Json& call : notes["calls"]) CHECK(noted.insert(call["id"].get<int>()).second);
@@ -85,20 +109,29 @@ void check_places(const codegen::Unit& unit, const Choice& choice, const Json& n
     const Json& role = notes["roles"][r];
     CHECK(role["name"].get<std::string>() == choice.schedule.roles[r].name);
     CHECK((role["first_warp"].get<int>() + role["warps"].get<int>()) * graph.machine.warp_size <= unit.threads);
-    if (role["single_thread"].get<bool>()) CHECK(unit.text.find("if (warp == " + role["first_warp"].dump() + " && dev::elect_one())") != std::string::npos);
+    if (role["single_thread"].get<bool>())
+      CHECK(unit.text.find("if (warp == " + role["first_warp"].dump() + " && dev::elect_one())") != std::string::npos);
   }
   REQUIRE(notes["rings"].size() == choice.schedule.rings.size());
   for (std::size_t r = 0; r < notes["rings"].size(); ++r) {
     const Json& ring = notes["rings"][r];
     CAPTURE(ring.dump());
-    CHECK(ring["data"].get<std::int64_t>() + ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>() <= unit.smem_bytes);
-    CHECK(unit.text.find("kSlots = " + ring["slots"].dump() + ", kSlotBytes = " + ring["slot_bytes"].dump()) != std::string::npos);
+    CHECK(ring["data"].get<std::int64_t>() +
+              ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>() <=
+          unit.smem_bytes);
+    CHECK(unit.text.find("kSlots = " + ring["slots"].dump() + ", kSlotBytes = " + ring["slot_bytes"].dump()) !=
+          std::string::npos);
     CHECK(ring.contains("full") == graph.machine.shared_barriers);
-    if (ring.contains("full")) CHECK(unit.text.find("kData = " + ring["data"].dump() + ", kFull = " + ring["full"].dump() + ", kEmpty = " + ring["empty"].dump() + ";") != std::string::npos);
+    if (ring.contains("full"))
+      CHECK(unit.text.find("kData = " + ring["data"].dump() + ", kFull = " + ring["full"].dump() +
+                           ", kEmpty = " + ring["empty"].dump() + ";") != std::string::npos);
     CHECK_FALSE(names_of(ring["producers"]).empty());
     CHECK_FALSE(names_of(ring["consumers"]).empty());
     REQUIRE(r + ring["members"].get<std::size_t>() <= notes["rings"].size());
-    for (std::size_t m = 1; m < ring["members"].get<std::size_t>(); ++m) CHECK(notes["rings"][r + m]["data"].get<std::int64_t>() == ring["data"].get<std::int64_t>() + static_cast<std::int64_t>(m) * ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>());
+    for (std::size_t m = 1; m < ring["members"].get<std::size_t>(); ++m)
+      CHECK(notes["rings"][r + m]["data"].get<std::int64_t>() ==
+            ring["data"].get<std::int64_t>() + static_cast<std::int64_t>(m) * ring["slots"].get<std::int64_t>() *
+                                                   ring["slot_bytes"].get<std::int64_t>());
   }
   for (const Json& call : notes["calls"]) {
     REQUIRE(call["nodes"].size() == call["role"].size());
@@ -148,9 +181,11 @@ TEST_CASE("a unit's notes are of its text") {
     for (const ops::Request& request : op.requests(flags)) check(op, request, arch);
 }
 
-TEST_CASE("members of a family that have a ring each are noted as such, and what the matrix unit leaves in registers is") {
+TEST_CASE(
+    "members of a family that have a ring each are noted as such, and what the matrix unit leaves in registers is") {
   const arch::Arch& arch = *arch::find("sm_90a");
-  const auto requests = ops::gemm_op().requests({{"dtype", {"f16"}}, {"d-aligned", {"false"}}, {"tile", {"128x256x64"}}});
+  const auto requests =
+      ops::gemm_op().requests({{"dtype", {"f16"}}, {"d-aligned", {"false"}}, {"tile", {"128x256x64"}}});
   REQUIRE(!requests.empty());
   const Choice choice = choose(ops::gemm_op(), requests[0], arch);
   const Json notes = Json::parse(codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).notes);
@@ -175,7 +210,8 @@ TEST_CASE("a block of one tile fills its first slots without a wait; tile after 
   const auto early = [&] {
     const codegen::Unit unit = codegen::emit(graph, schedule, "sm90");
     int found = 0;
-    for (const codegen::Site& site : unit.sites) found += site.what.find("role load, prologue: wait ring") != std::string::npos;
+    for (const codegen::Site& site : unit.sites)
+      found += site.what.find("role load, prologue: wait ring") != std::string::npos;
     return found;
   };
   graph.persistent = false;
@@ -186,7 +222,8 @@ TEST_CASE("a block of one tile fills its first slots without a wait; tile after 
 
 TEST_CASE("so do the steps of a loop that are known to be its first; those that may be any wait") {
   const arch::Arch& arch = *arch::find("sm_80");
-  const auto requests = ops::fmha_op().requests({{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"general-scale", {"false"}}, {"causal", {"false"}}});
+  const auto requests = ops::fmha_op().requests(
+      {{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"general-scale", {"false"}}, {"causal", {"false"}}});
   REQUIRE(!requests.empty());
   Choice choice = choose(ops::fmha_op(), requests[0], arch);
   const auto waits = [&](bool persistent, const char* section) {
@@ -203,14 +240,16 @@ TEST_CASE("so do the steps of a loop that are known to be its first; those that 
 
 TEST_CASE("what nobody fills again is handed back without an order") {
   const arch::Arch& arch = *arch::find("sm_120a");
-  const auto requests = ops::fmha_op().requests({{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"causal", {"true"}}, {"general-scale", {"false"}}});
+  const auto requests = ops::fmha_op().requests(
+      {{"dtype", {"f16"}}, {"head-dim", {"64"}}, {"causal", {"true"}}, {"general-scale", {"false"}}});
   REQUIRE(!requests.empty());
   Choice choice = choose(ops::fmha_op(), requests[0], arch);
   const auto at_end = [&](bool persistent, const char* what) {
     choice.candidate.graph.persistent = persistent;
     int found = 0;
     for (const codegen::Site& site : codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).sites)
-      found += site.what.find("role compute0, epilogue: ") != std::string::npos && site.what.find(what) != std::string::npos;
+      found +=
+          site.what.find("role compute0, epilogue: ") != std::string::npos && site.what.find(what) != std::string::npos;
     return found;
   };
   for (const char* what : {"warp sync before release of ring k", "reads of ring k have arrived"}) {
@@ -229,9 +268,12 @@ TEST_CASE("no unit meets for barriers that it does not have, nor gives back regi
     return codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
   };
   const auto count = [](const codegen::Unit& unit, const char* what) {
-    return std::count_if(unit.sites.begin(), unit.sites.end(), [&](const codegen::Site& site) { return site.what.find(what) != std::string::npos; });
+    return std::count_if(unit.sites.begin(), unit.sites.end(),
+                         [&](const codegen::Site& site) { return site.what.find(what) != std::string::npos; });
   };
-  const codegen::Unit copies = unit_of(ops::copy_rows_op(), {}), wide = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}), narrow = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"64x32x128"}}});
+  const codegen::Unit copies = unit_of(ops::copy_rows_op(), {}),
+                      wide = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}}),
+                      narrow = unit_of(ops::gemm_op(), {{"dtype", {"f16"}}, {"tile", {"64x32x128"}}});
   CHECK(count(copies, "barriers are initialised") == 0);
   CHECK(count(wide, "barriers are initialised") == 1);
   CHECK(count(wide, "registers of") == 2);

@@ -1,5 +1,6 @@
-// Protects rings inside one role: copies by one of its threads and stores by all of its warps, read by the same role. For every
-// trip count each slot is filled, read and handed back once, in an order in which the role never waits for itself.
+// Protects rings inside one role: copies by one of its threads and stores by all of its warps, read by the same role.
+// For every trip count each slot is filled, read and handed back once, in an order in which the role never waits for
+// itself.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ int add(graph::Graph& g, const char* name, Scope scope, Async async, int latency
   return static_cast<int>(g.nodes.size()) - 1;
 }
 
-/// a by copy, b by copy or ordinary stores; a product over both; a result that the same role stages, and stores in bulk.
+/// a by copy, b by copy or ordinary stores; a product over both; a result that the same role stages, and stores in
+/// bulk.
 struct Loop {
   graph::Graph graph;
   int load_a, load_b, mma, stage, store;
@@ -50,13 +52,20 @@ struct Loop {
     graph.namespace_name = "tj::ops::toy";
     graph.params_type = "tj::ops::toy::Params";
     load_a = add(graph, "load_a", Scope::iteration, Async::copy, 700, "Loader");
-    load_b = copies ? add(graph, "load_b", Scope::iteration, Async::copy, 700, "Loader") : add(graph, "read_b", Scope::iteration, Async::none, 300);
+    load_b = copies ? add(graph, "load_b", Scope::iteration, Async::copy, 700, "Loader")
+                    : add(graph, "read_b", Scope::iteration, Async::none, 300);
     mma = add(graph, "mma", Scope::iteration, Async::matrix, 260);
     stage = add(graph, "stage", Scope::tile_end, Async::none, 50);
     store = add(graph, "store", Scope::tile_end, Async::store, 50, "Loader");
-    graph.values = {{"a", 1024, 1024, Scope::iteration, 1, 6}, {"b", 1024, 1024, Scope::iteration, 1, 6}, {"d", 1024, 1024, Scope::tile_end, 1, 1}};
-    graph.edges = {{load_a, mma, 700, 0, false, 0}, {load_b, mma, graph.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1}, {mma, mma, 200, 1}, {mma, mma, 260, 2, true},
-                   {mma, stage, 260, 0, true}, {stage, store, 50, 0, false, 2}};
+    graph.values = {{"a", 1024, 1024, Scope::iteration, 1, 6},
+                    {"b", 1024, 1024, Scope::iteration, 1, 6},
+                    {"d", 1024, 1024, Scope::tile_end, 1, 1}};
+    graph.edges = {{load_a, mma, 700, 0, false, 0},
+                   {load_b, mma, graph.nodes[static_cast<std::size_t>(load_b)].latency, 0, false, 1},
+                   {mma, mma, 200, 1},
+                   {mma, mma, 260, 2, true},
+                   {mma, stage, 260, 0, true},
+                   {stage, store, 50, 0, false, 2}};
     graph.edges[4].same_role = true;
     sched::Options options;
     options.max_roles = 1;
@@ -74,7 +83,8 @@ std::vector<Event> flat(const codegen::Timeline& timeline) {
   return events;
 }
 
-/// Runs several tiles of a role that is alone: each wait must already be served by what the role did before. Returns what is wrong.
+/// Runs several tiles of a role that is alone: each wait must already be served by what the role did before. Returns
+/// what is wrong.
 std::string replay(const Loop& loop, int trip_count) {
   std::map<int, int> filled, freed, waited_full, waited_empty;  // per ring, fillings so far
   for (int tile = 0; tile < 3; ++tile) {
@@ -83,7 +93,8 @@ std::string replay(const Loop& loop, int trip_count) {
       const auto slots = [&](int ring) { return loop.schedule.rings[static_cast<std::size_t>(ring)].slots; };
       switch (event.kind) {
         case EventKind::wait_empty:
-          if (waited_empty[event.ring]++ - slots(event.ring) >= freed[event.ring]) return "waits for a slot that it has not handed back";
+          if (waited_empty[event.ring]++ - slots(event.ring) >= freed[event.ring])
+            return "waits for a slot that it has not handed back";
           break;
         case EventKind::wait_full:
           if (waited_full[event.ring]++ >= filled[event.ring]) return "waits for a value that it has not asked for";
@@ -92,17 +103,23 @@ std::string replay(const Loop& loop, int trip_count) {
           if (event.iteration >= 0 && outstanding.count(event.iteration) != 0) return "hands back what is being read";
           if (++freed[event.ring] > waited_full[event.ring]) return "hands back what it has not waited for";
           break;
-        case EventKind::matrix_commit: outstanding.insert(event.iteration); break;
-        case EventKind::done: outstanding.erase(event.iteration); break;
+        case EventKind::matrix_commit:
+          outstanding.insert(event.iteration);
+          break;
+        case EventKind::done:
+          outstanding.erase(event.iteration);
+          break;
         case EventKind::call:
           for (std::size_t r = 0; r < loop.schedule.rings.size(); ++r)
             for (const auto& edge : loop.graph.edges)
               if (edge.src == event.node && edge.value == loop.schedule.rings[r].value) {
-                if (++filled[static_cast<int>(r)] != waited_empty[static_cast<int>(r)]) return "fills a slot without waiting for it";
+                if (++filled[static_cast<int>(r)] != waited_empty[static_cast<int>(r)])
+                  return "fills a slot without waiting for it";
                 break;
               }
           break;
-        default: break;
+        default:
+          break;
       }
     }
     if (!outstanding.empty()) return "ends a tile with groups under way";
@@ -136,7 +153,9 @@ TEST_CASE("two slots overlap: the next copy is under way while the product runs"
   const Loop loop(true, 2, 0);
   const auto events = flat(codegen::simulate(loop.graph, loop.schedule, 0, 6));
   const auto at = [&](EventKind kind, int node, int iteration) {
-    return std::find_if(events.begin(), events.end(), [&](const Event& e) { return e.kind == kind && e.node == node && e.iteration == iteration; }) - events.begin();
+    return std::find_if(events.begin(), events.end(),
+                        [&](const Event& e) { return e.kind == kind && e.node == node && e.iteration == iteration; }) -
+           events.begin();
   };
   for (int i = 0; i < 4; ++i) {
     CHECK(at(EventKind::call, loop.load_a, i + 1) < at(EventKind::call, loop.mma, i));
@@ -163,10 +182,12 @@ TEST_CASE("an order in which the role would wait for itself is refused by name")
     FAIL("was accepted");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::codegen);
-    for (const char* part : {"wait for itself", "'load_", "'mma'", "over value '"}) CHECK(e.message.find(part) != std::string::npos);
+    for (const char* part : {"wait for itself", "'load_", "'mma'", "over value '"})
+      CHECK(e.message.find(part) != std::string::npos);
   }
   loop = Loop(true, 2, 0);
-  std::swap(loop.schedule.cycle[static_cast<std::size_t>(loop.load_a)], loop.schedule.cycle[static_cast<std::size_t>(loop.mma)]);
+  std::swap(loop.schedule.cycle[static_cast<std::size_t>(loop.load_a)],
+            loop.schedule.cycle[static_cast<std::size_t>(loop.mma)]);
   std::reverse(loop.schedule.roles[0].nodes.begin(), loop.schedule.roles[0].nodes.end());
   CHECK_THROWS_AS(codegen::emit(loop.graph, loop.schedule, "toy"), Error);
 }

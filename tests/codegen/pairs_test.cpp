@@ -1,5 +1,6 @@
-// Protects what becomes of a graph whose blocks multiply in pairs: which barrier counts in which block and for how many arrivals, that one
-// block alone asks for products, and that what a pair cannot express is refused. On the matrix product's graph.
+// Protects what becomes of a graph whose blocks multiply in pairs: which barrier counts in which block and for how many
+// arrivals, that one block alone asks for products, and that what a pair cannot express is refused. On the matrix
+// product's graph.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -28,14 +29,17 @@ const arch::Arch& blackwell() { return *arch::find("sm_100a"); }
 Choice product(const char* tile) {
   return choose(ops::gemm_op(), ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {tile}}}).front(), blackwell());
 }
-std::string text_of(const Choice& choice) { return codegen::emit(choice.candidate.graph, choice.schedule, blackwell().primitives).text; }
+std::string text_of(const Choice& choice) {
+  return codegen::emit(choice.candidate.graph, choice.schedule, blackwell().primitives).text;
+}
 
 int node(const Choice& choice, const char* name) { return choice.candidate.graph.node_index(name); }
 
 /// Its one edge to the product c's value of that name.
 graph::Edge& edge_of(Choice& choice, const std::string& value) {
   for (graph::Edge& edge : choice.candidate.graph.edges)
-    if (edge.value >= 0 && choice.candidate.graph.values[static_cast<std::size_t>(edge.value)].name == value) return edge;
+    if (edge.value >= 0 && choice.candidate.graph.values[static_cast<std::size_t>(edge.value)].name == value)
+      return edge;
   FAIL("no edge with value " << value);
   return choice.candidate.graph.edges.front();
 }
@@ -52,8 +56,10 @@ TEST_CASE("the first block of a pair asks; both bring, both hand back, and the u
   CHECK_NOTHROW(graph::check_code(choice.candidate.graph));
   CHECK(choice.schedule.roles.size() == 4);  // load, mma, one that takes the sums, one that stores
   const std::string text = text_of(choice);
-  for (const char* part : {"dev::tensor_begin<512, 2>(", "dev::tensor_free<2>(", "dev::first_of_pair() && dev::elect_one()", "if (dev::first_of_pair()) dev::expect_full<",
-                           "dev::publish_products_to_pair<", "dev::release_products_to_pair<", "dev::release_to_first<", "static constexpr bool kPairs = true;"}) {
+  for (const char* part :
+       {"dev::tensor_begin<512, 2>(", "dev::tensor_free<2>(", "dev::first_of_pair() && dev::elect_one()",
+        "if (dev::first_of_pair()) dev::expect_full<", "dev::publish_products_to_pair<",
+        "dev::release_products_to_pair<", "dev::release_to_first<", "static constexpr bool kPairs = true;"}) {
     CAPTURE(part);
     CHECK(has(text, part));
   }
@@ -87,7 +93,9 @@ TEST_CASE("which barriers count for both blocks") {
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const std::string& name = graph.values[v].name;
     CAPTURE(name);
-    CHECK(codegen::of_pair(graph, static_cast<int>(v)) == (name == "a" || name == "b" ? codegen::OfPair::read : name == "sums0" ? codegen::OfPair::filled : codegen::OfPair::none));
+    CHECK(codegen::of_pair(graph, static_cast<int>(v)) == (name == "a" || name == "b" ? codegen::OfPair::read
+                                                           : name == "sums0"          ? codegen::OfPair::filled
+                                                                                      : codegen::OfPair::none));
   }
 }
 
@@ -115,14 +123,17 @@ TEST_CASE("what cannot be a pair is refused by name") {
   CHECK_NOTHROW(check(without));
   without.machine.memory_bytes["TMEM"] = 262144;
   without.pairs = true;
-  CHECK(has(error_of([&] { check(without); }).message, "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit)"));
+  CHECK(has(error_of([&] { check(without); }).message,
+            "multiplies in pairs of blocks, but no node of it is a product in tensor memory (async unit)"));
 }
 
 TEST_CASE("what a pair's products read is brought by copies of each block's own, and read by products alone") {
   Choice choice = product("128x256x64c2x1");
   graph::Graph& graph = choice.candidate.graph;
   graph.values[static_cast<std::size_t>(edge_of(choice, "b").value)].shared_by = 2;
-  CHECK(has(refused(choice), "value 'b' is read by node 'mma.0', a product of a pair of blocks, and filled by node 'load_b', which 2 blocks share"));
+  CHECK(has(refused(choice),
+            "value 'b' is read by node 'mma.0', a product of a pair of blocks, and filled by node 'load_b', which 2 "
+            "blocks share"));
   graph.values[static_cast<std::size_t>(edge_of(choice, "b").value)].shared_by = 1;
   graph.nodes[static_cast<std::size_t>(node(choice, "load_b"))].async = graph::Async::none;
   CHECK(has(refused(choice), "filled by node 'load_b', which is no copy"));
@@ -155,8 +166,11 @@ TEST_CASE("a role that asks for a pair's products is the first block's, however 
 TEST_CASE("what products read an iteration later is handed back in both blocks after the loop") {
   Choice choice = product("128x256x64c2x1");
   edge_of(choice, "a").distance = 1;
-  const std::string text = codegen::emit(choice.candidate.graph, sched::schedule(choice.candidate.graph), blackwell().primitives).text;
-  for (std::size_t at = text.find("dev::release_alone<"); at != std::string::npos; at = text.find("dev::release_alone<", at + 1)) CHECK(has(text.substr(at, 60), "RingD0"));  // of the role that stores
+  const std::string text =
+      codegen::emit(choice.candidate.graph, sched::schedule(choice.candidate.graph), blackwell().primitives).text;
+  for (std::size_t at = text.find("dev::release_alone<"); at != std::string::npos;
+       at = text.find("dev::release_alone<", at + 1))
+    CHECK(has(text.substr(at, 60), "RingD0"));  // of the role that stores
   const std::size_t after = text.rfind("dev::release_products_to_pair<");
   REQUIRE(after != std::string::npos);
   CHECK(has(text.substr(after, 120), "n) - 1u"));
@@ -169,5 +183,7 @@ TEST_CASE("a role that asks for a pair's products does nothing else") {
   for (sched::Role& role : choice.schedule.roles) std::erase(role.nodes, static_cast<int>(load));
   choice.schedule.roles[static_cast<std::size_t>(mma)].nodes.push_back(static_cast<int>(load));
   choice.schedule.role[load] = mma;
-  CHECK(has(error_of([&] { text_of(choice); }).message, "runs 'mma.0', a product of a pair of blocks, and 'load_a', which is none; allowed are products in a role of their own"));
+  CHECK(has(error_of([&] { text_of(choice); }).message,
+            "runs 'mma.0', a product of a pair of blocks, and 'load_a', which is none; allowed are products in a role "
+            "of their own"));
 }

@@ -1,5 +1,6 @@
-// Protects AMD's primitives: units with all of them compile for every arch by the compilers at hand, without scratch memory, without hidden
-// arguments, for the work-group that was asked for, with the matrix instructions that the text says; what an arch lacks is refused in words.
+// Protects AMD's primitives: units with all of them compile for every arch by the compilers at hand, without scratch
+// memory, without hidden arguments, for the work-group that was asked for, with the matrix instructions that the text
+// says; what an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +26,9 @@ namespace {
 // One of each kind; the others are told from these by numbers that primitives do not read.
 constexpr const char* kArchs[] = {"gfx1100", "gfx1151", "gfx1201", "gfx90a", "gfx942", "gfx950"};
 
-compile::Job job_for(const std::string& arch, std::string_view text) { return testing::device_job(text, *arch::find(arch)); }
+compile::Job job_for(const std::string& arch, std::string_view text) {
+  return testing::device_job(text, *arch::find(arch));
+}
 
 // What the units of the model's tests do not use, each once.
 constexpr const char* kRest = R"(
@@ -146,26 +149,40 @@ TEST_CASE("hiprtc, where there is one, takes what clang takes, without a header 
 
 TEST_CASE("blocks side by side get the registers of their share, and no more") {
   // Many values that are all needed to the end: as many registers as there are.
-  const std::string body = "  float x[104];\n#pragma unroll\n  for (int i = 0; i < 104; ++i) x[i] = load_global(p.values + i * p.n + thread_index());\n  block_sync();\n"
-                           "#pragma unroll\n  for (int i = 0; i < 104; ++i) store_global(p.values + i * p.n + thread_index(), x[i] * x[(i + 52) % 104]);\n}\n";
+  const std::string body =
+      "  float x[104];\n#pragma unroll\n  for (int i = 0; i < 104; ++i) x[i] = load_global(p.values + i * p.n + "
+      "thread_index());\n  block_sync();\n"
+      "#pragma unroll\n  for (int i = 0; i < 104; ++i) store_global(p.values + i * p.n + thread_index(), x[i] * x[(i + "
+      "52) % 104]);\n}\n";
   const auto compiler = hip_compiler("gfx1100", "clang");
   if (!compiler) return;
-  const auto registers = [&](const std::string& kernel) { return compiler->compile(job_for("gfx1100", "struct Params { float* values; int n; };\n" + kernel + " {\n" + body)).registers; };
+  const auto registers = [&](const std::string& kernel) {
+    return compiler->compile(job_for("gfx1100", "struct Params { float* values; int n; };\n" + kernel + " {\n" + body))
+        .registers;
+  };
   CHECK(registers("TJ_KERNEL(kernel, 256, Params, p)") > 104);
-  CHECK(registers("TJ_KERNEL_BESIDE(kernel, 256, 4, Params, p)") <= arch::find("gfx1100")->registers_per_sm / (4 * 256));
+  CHECK(registers("TJ_KERNEL_BESIDE(kernel, 256, 4, Params, p)") <=
+        arch::find("gfx1100")->registers_per_sm / (4 * 256));
 }
 
-TEST_CASE("what is loaded from global memory before a barrier is not waited for there, what is under way in shared memory is") {
-  const std::string text = "struct Params { const char* in; char* out; int n; };\n"
-                           "TJ_KERNEL(kernel, 128, Params, p) {\n  const u32 base = shared_base(), mine = 16 * thread_index();\n  u32 next[4], sum[4] = {}, read[4];\n"
-                           "  load_global(p.in + mine, next);\n  for (int i = 1; i < p.n; ++i) {\n    store_shared(base + mine, next);\n    block_sync<1>();\n"
-                           "    load_global(p.in + 2048 * i + mine, next);\n    load_shared(base + 2032 - mine, read);\n    sum[0] += read[0];\n    sum[1] ^= read[3];\n    block_sync<2>();\n  }\n"
-                           "  store_global(p.out + mine, sum[0], sum[1], next[2], next[3]);\n}\n";
+TEST_CASE(
+    "what is loaded from global memory before a barrier is not waited for there, what is under way in shared memory "
+    "is") {
+  const std::string text =
+      "struct Params { const char* in; char* out; int n; };\n"
+      "TJ_KERNEL(kernel, 128, Params, p) {\n  const u32 base = shared_base(), mine = 16 * thread_index();\n  u32 "
+      "next[4], sum[4] = {}, read[4];\n"
+      "  load_global(p.in + mine, next);\n  for (int i = 1; i < p.n; ++i) {\n    store_shared(base + mine, next);\n    "
+      "block_sync<1>();\n"
+      "    load_global(p.in + 2048 * i + mine, next);\n    load_shared(base + 2032 - mine, read);\n    sum[0] += "
+      "read[0];\n    sum[1] ^= read[3];\n    block_sync<2>();\n  }\n"
+      "  store_global(p.out + mine, sum[0], sum[1], next[2], next[3]);\n}\n";
   struct Encodings {
     const char* arch;
     std::uint32_t wait_for_shared, barrier;  // AMD RDNA 3 and 4 ISA reference guides, SOPP and SOP1
   };
-  for (const Encodings& each : {Encodings{"gfx1100", 0xbf89fc07u, 0xbfbd0000u}, Encodings{"gfx1201", 0xbfc60000u, 0xbe804ec1u}}) {
+  for (const Encodings& each :
+       {Encodings{"gfx1100", 0xbf89fc07u, 0xbfbd0000u}, Encodings{"gfx1201", 0xbfc60000u, 0xbe804ec1u}}) {
     CAPTURE(each.arch);
     const auto compiler = hip_compiler(each.arch, "clang");
     if (!compiler) continue;
@@ -180,15 +197,22 @@ TEST_CASE("what is loaded from global memory before a barrier is not waited for 
   }
 }
 
-TEST_CASE("halves of a wave exchange by one instruction for a word: all lanes take part, so nothing is kept for those that are off") {
+TEST_CASE(
+    "halves of a wave exchange by one instruction for a word: all lanes take part, so nothing is kept for those that "
+    "are off") {
   const auto compiler = hip_compiler("gfx1100", "clang");
   if (!compiler) return;
-  const std::string text = "struct Params { u32* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  u32 x[4];\n  load_global(p.values + 4 * thread_index(), x);\n"
-                           "  store_global(p.values + 4 * thread_index(), shuffle_xor<16>(x[0]), shuffle_xor<16>(x[1]), shuffle_xor<16>(x[2]), shuffle_xor<16>(x[3]));\n}\n";
+  const std::string text =
+      "struct Params { u32* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  u32 x[4];\n  load_global(p.values + 4 * "
+      "thread_index(), x);\n"
+      "  store_global(p.values + 4 * thread_index(), shuffle_xor<16>(x[0]), shuffle_xor<16>(x[1]), "
+      "shuffle_xor<16>(x[2]), shuffle_xor<16>(x[3]));\n}\n";
   int exchanges = 0, moves = 0;
   for (const std::uint32_t word : testing::code_words(compiler->compile(job_for("gfx1100", text)).bytes)) {
-    exchanges += (word & 0xffffff00u) == 0xd65c0800u;  // v_permlanex16_b32 with the bit for lanes that are off: AMD RDNA 3 ISA reference guide, VOP3
-    moves += (word & 0xfe01fe00u) == 0x7e000200u;      // v_mov_b32: the same guide, VOP1
+    exchanges +=
+        (word & 0xffffff00u) ==
+        0xd65c0800u;  // v_permlanex16_b32 with the bit for lanes that are off: AMD RDNA 3 ISA reference guide, VOP3
+    moves += (word & 0xfe01fe00u) == 0x7e000200u;  // v_mov_b32: the same guide, VOP1
   }
   CHECK(exchanges == 4);
   CHECK(moves == 0);
@@ -198,10 +222,15 @@ TEST_CASE("weights of bf16 are rounded without a comparison; with one, a NaN sta
   const auto compiler = hip_compiler("gfx1100", "clang");
   if (!compiler) return;
   const auto comparisons = [&](const std::string& tag) {
-    const std::string text = "struct Params { float* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  float a, b;\n  load_global(p.values + 2 * thread_index(), a, b);\n"
-                             "  store_global(static_cast<void*>(p.values + 2 * thread_index()), pack(" + tag + ", a, b));\n}\n";
+    const std::string text =
+        "struct Params { float* values; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  float a, b;\n  load_global(p.values "
+        "+ 2 * thread_index(), a, b);\n"
+        "  store_global(static_cast<void*>(p.values + 2 * thread_index()), pack(" +
+        tag + ", a, b));\n}\n";
     const std::vector<std::uint32_t> words = testing::code_words(compiler->compile(job_for("gfx1100", text)).bytes);
-    return std::count_if(words.begin(), words.end(), [](std::uint32_t word) { return word >> 25 == 0x3eu || word >> 24 == 0xd4u; });  // VOPC, in 32 and in 64 bits: the same guide
+    return std::count_if(words.begin(), words.end(), [](std::uint32_t word) {
+      return word >> 25 == 0x3eu || word >> 24 == 0xd4u;
+    });  // VOPC, in 32 and in 64 bits: the same guide
   };
   CHECK(comparisons("Numbers<Bf16>{}") == 0);
   CHECK(comparisons("Bf16{}") == 2);
@@ -211,7 +240,8 @@ TEST_CASE("what AMD lacks is refused in words, where a body gets there") {
   const auto compiler = hip_compiler("gfx1100", "clang");
   if (!compiler) return;
   const auto log = [&](const std::string& statement) {
-    const std::string text = "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
+    const std::string text =
+        "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
     return error_of([&] { compiler->compile(job_for("gfx1100", text)); }).log;
   };
   CHECK(has(log("mbarrier_init(0u, 1u);"), "a block has block_sync"));

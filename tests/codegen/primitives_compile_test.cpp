@@ -1,5 +1,5 @@
-// Protects the primitives of the family whose products are warps': one unit with all of them compiles for every arch that has them,
-// without a spill or a warning, and what an arch lacks is refused in words.
+// Protects the primitives of the family whose products are warps': one unit with all of them compiles for every arch
+// that has them, without a spill or a warning, and what an arch lacks is refused in words.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -125,28 +125,37 @@ TEST_CASE("the units that the tests of the model and of a device run compile for
 TEST_CASE("the units that run on sm_90a alone compile for it, with nothing spilled or put in a row") {
   const auto compiler = test::nvrtc_or_skip();
   std::vector<std::string_view> texts = testing::bulk_copies_texts();
-  for (const std::string_view text : {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()}) texts.push_back(text);
+  for (const std::string_view text :
+       {testing::group_matrix_text(), testing::sync_text(), testing::number_text(), testing::access_text()})
+    texts.push_back(text);
   for (const std::string_view text : texts) test::check_clean(*compiler, device_job(text, *arch::find("sm_90a")));
 }
 
 TEST_CASE("registers move between roles where the arch says so, and are refused where it does not") {
   const auto compiler = test::nvrtc_or_skip();
-  const std::string text = "struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n";
+  const std::string text =
+      "struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, "
+      "24>();\n  else registers_grow<2, 152>();\n}\n";
   for (const char* name : {"sm_80", "sm_90", "sm_100", "sm_110", "sm_120a", "sm_121a"}) {
     CAPTURE(name);
     const arch::Arch& arch = *arch::find(name);
-    if (arch.register_roles) CHECK(compiler->compile(device_job(text, arch)).registers > 0);
-    else CHECK(error_of([&] { compiler->compile(device_job(text, arch)); }).code == Code::compile_failed);
+    if (arch.register_roles)
+      CHECK(compiler->compile(device_job(text, arch)).registers > 0);
+    else
+      CHECK(error_of([&] { compiler->compile(device_job(text, arch)); }).code == Code::compile_failed);
   }
 }
 
 TEST_CASE("blocks side by side get the registers of their share, and no more") {
   const auto compiler = test::nvrtc_or_skip();
   // Sums of many values that are all needed to the end: as many registers as there are.
-  const std::string body = "  float x[160];\n  for (int i = 0; i < 160; ++i) x[i] = p.values[i * p.n];\n  for (int r = 0; r < p.n; ++r)\n    for (int i = 0; i < 160; ++i) x[i] = x[i] * x[(i + 1) % 160] + p.values[r];\n"
-                           "  for (int i = 0; i < 160; ++i) p.values[i * p.n] = x[i];\n}\n";
+  const std::string body =
+      "  float x[160];\n  for (int i = 0; i < 160; ++i) x[i] = p.values[i * p.n];\n  for (int r = 0; r < p.n; ++r)\n   "
+      " for (int i = 0; i < 160; ++i) x[i] = x[i] * x[(i + 1) % 160] + p.values[r];\n"
+      "  for (int i = 0; i < 160; ++i) p.values[i * p.n] = x[i];\n}\n";
   const auto registers = [&](const arch::Arch& arch, const std::string& kernel) {
-    return compiler->compile(device_job("struct Params { float* values; int n; };\n" + kernel + " {\n" + body, arch)).registers;
+    return compiler->compile(device_job("struct Params { float* values; int n; };\n" + kernel + " {\n" + body, arch))
+        .registers;
   };
   for (const char* name : {"sm_80", "sm_120a"}) {
     CAPTURE(name);
@@ -159,7 +168,8 @@ TEST_CASE("blocks side by side get the registers of their share, and no more") {
 TEST_CASE("what sm_80 lacks is refused in words, where a body gets there") {
   const auto compiler = test::nvrtc_or_skip();
   const auto log = [&](const std::string& statement) {
-    const std::string text = "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
+    const std::string text =
+        "struct Params { tj::TensorMap map; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n";
     return error_of([&] { compiler->compile(device_job(text, *arch::find("sm_80"))); }).log;
   };
   CHECK(has(log("copy_box_4d(0u, &p.map, 0u, 0, 0, 0, 0);"), "here threads copy, by copy_async"));

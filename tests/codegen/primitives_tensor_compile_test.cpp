@@ -1,5 +1,5 @@
-// Protects the primitives of tensor memory: one unit with all of them, in each of their shapes, for one block and for a pair, compiles for
-// sm_100a without a spill or a warning; what an instruction cannot do is refused in words.
+// Protects the primitives of tensor memory: one unit with all of them, in each of their shapes, for one block and for a
+// pair, compiles for sm_100a without a spill or a warning; what an instruction cannot do is refused in words.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -130,7 +130,8 @@ TEST_CASE("a unit with every primitive of tensor memory compiles for sm_100a, fo
 
 TEST_CASE("the units that the tests of the model run compile for a device") {
   const auto compiler = test::nvrtc_or_skip();
-  for (const std::string_view text : {testing::tensor_matrix_text(), testing::tensor_memory_text(), testing::tensor_order_text(), testing::tensor_pair_text()}) {
+  for (const std::string_view text : {testing::tensor_matrix_text(), testing::tensor_memory_text(),
+                                      testing::tensor_order_text(), testing::tensor_pair_text()}) {
     const compile::Binary binary = compiler->compile(job_for(text));
     INFO(binary.log);
     CHECK(binary.bytes.starts_with("\177ELF"));
@@ -140,17 +141,27 @@ TEST_CASE("the units that the tests of the model run compile for a device") {
 
 TEST_CASE("registers move between roles beside tensor memory") {
   const auto compiler = test::nvrtc_or_skip();
-  CHECK(compiler->compile(job_for("struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n")).registers > 0);
+  CHECK(compiler
+            ->compile(job_for("struct Params { int n; };\nTJ_KERNEL(kernel, 256, Params, p) {\n  if (warp_index() < 4) "
+                              "registers_shrink<1, 24>();\n  else registers_grow<2, 152>();\n}\n"))
+            .registers > 0);
 }
 
 TEST_CASE("shapes that the instructions do not have are refused in words") {
   const auto compiler = test::nvrtc_or_skip();
   const auto log = [&](const std::string& statement) {
-    return error_of([&] { compiler->compile(job_for("struct Params { int n; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n")); }).log;
+    return error_of([&] {
+             compiler->compile(
+                 job_for("struct Params { int n; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  " + statement + "\n}\n"));
+           })
+        .log;
   };
-  CHECK(has(log("constexpr u32 i = matrix_instruction<32, 64, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "64 or 128 rows a block"));
-  CHECK(has(log("constexpr u32 i = matrix_instruction<128, 8, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "in steps of 16"));
-  CHECK(has(log("constexpr u32 i = matrix_instruction<256, 48, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"), "of 32 for a pair"));
+  CHECK(has(log("constexpr u32 i = matrix_instruction<32, 64, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"),
+            "64 or 128 rows a block"));
+  CHECK(has(log("constexpr u32 i = matrix_instruction<128, 8, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"),
+            "in steps of 16"));
+  CHECK(has(log("constexpr u32 i = matrix_instruction<256, 48, 0>(F16{}); matrix_multiply(0u, 0, 0, i, false);"),
+            "of 32 for a pair"));
   CHECK(has(log("float v[24]; tensor_load(0u, v);"), "1, 2, 4, 8, 16 columns or a multiple of 32"));
   CHECK(has(log("u32 v[2]; tensor_store_fragment(0u, v);"), "8, 16, 32 columns or a multiple of 64"));
   CHECK(has(log("u32 v[64]; tensor_store_operand(0u, v);"), "4, 8, 16, 32 or 64 columns"));

@@ -1,5 +1,5 @@
-// Protects that marks cost a kernel no spill and leave its matrix instructions asynchronous, on the real compiler; prints registers with marks and
-// without.
+// Protects that marks cost a kernel no spill and leave its matrix instructions asynchronous, on the real compiler;
+// prints registers with marks and without.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -30,6 +30,9 @@ void check_recording(compile::Compiler& compiler, const char* op_name, const ops
 
 TEST_CASE("attention and products with marks: no spill, no serialised matrix instruction") {
   const auto compiler = test::nvrtc_or_skip();
-  check_recording(*compiler, "fmha", ops::find("fmha")->requests({{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}).front());
-  check_recording(*compiler, "gemm", ops::find("gemm")->requests({{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}}).front());
+  check_recording(
+      *compiler, "fmha",
+      ops::find("fmha")->requests({{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}).front());
+  check_recording(*compiler, "gemm",
+                  ops::find("gemm")->requests({{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}}).front());
 }

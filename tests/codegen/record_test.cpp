@@ -1,5 +1,5 @@
-// Protects units that record: their text is that of the unit without marks and lines of marks, no more; each role marks each of its nodes and
-// waits; what is built that way has a key and a name of its own.
+// Protects units that record: their text is that of the unit without marks and lines of marks, no more; each role marks
+// each of its nodes and waits; what is built that way has a key and a name of its own.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ struct Case {
   std::map<std::string, std::vector<std::string>> flags;
 };
 
-/// Roles of all kinds: families with turns, products in tensor memory by one thread, copies by threads, one role of a whole block, pairs of blocks.
+/// Roles of all kinds: families with turns, products in tensor memory by one thread, copies by threads, one role of a
+/// whole block, pairs of blocks.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"sm_90a", "fmha", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}}},
@@ -75,11 +76,13 @@ std::string without_marks(const std::string& text, const std::string& params_typ
   bool in_params = false;
   for (std::string line : lines_of(text)) {
     if (has(line, "struct RecordedParams")) in_params = true;
-    const bool skip = in_params || has(line, "dev::record<") || has(line, "next_record = dev::record_begin(") || has(line, "#include \"recording.cuh\"") || has(line, "const auto& params = recorded.params;");
+    const bool skip = in_params || has(line, "dev::record<") || has(line, "next_record = dev::record_begin(") ||
+                      has(line, "#include \"recording.cuh\"") || has(line, "const auto& params = recorded.params;");
     if (in_params && has(line, "};")) in_params = false;
     if (skip) continue;
     const std::string parameter = "RecordedParams, recorded)";
-    if (const auto at = line.find(parameter); at != std::string::npos) line.replace(at, parameter.size(), params_type + ", params)");
+    if (const auto at = line.find(parameter); at != std::string::npos)
+      line.replace(at, parameter.size(), params_type + ", params)");
     out += line + "\n";
   }
   return out;
@@ -88,7 +91,8 @@ std::string without_marks(const std::string& text, const std::string& params_typ
 std::size_t count(const codegen::Unit& unit, MarkKind kind, int role, int node) {
   return static_cast<std::size_t>(std::count_if(unit.marks.begin(), unit.marks.end(), [&](const Mark& mark) {
     const auto member = std::find(mark.roles.begin(), mark.roles.end(), role);
-    return mark.kind == kind && member != mark.roles.end() && !mark.nodes.empty() && mark.nodes[static_cast<std::size_t>(member - mark.roles.begin())] == node;
+    return mark.kind == kind && member != mark.roles.end() && !mark.nodes.empty() &&
+           mark.nodes[static_cast<std::size_t>(member - mark.roles.begin())] == node;
   }));
 }
 
@@ -96,7 +100,9 @@ std::size_t count(const codegen::Unit& unit, MarkKind kind, int role, int node) 
 
 TEST_CASE("marks are lines of their own: without them the text is that of the unit that does not record") {
   for_kernels([](const Choice& choice, const arch::Arch& arch) {
-    const codegen::Unit plain = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives), recording = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives, {.record = true});
+    const codegen::Unit plain = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives),
+                        recording =
+                            codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives, {.record = true});
     CHECK(plain.marks.empty());
     CHECK(!has(plain.text, "record"));
     CHECK(without_marks(recording.text, choice.candidate.graph.params_type) == plain.text);
@@ -116,7 +122,8 @@ TEST_CASE("each node has one begin and one end in its role, products of a role's
       const int role = choice.schedule.role[static_cast<std::size_t>(node)];
       CHECK(count(unit, MarkKind::node_begin, role, node) == 1);
       CHECK(count(unit, MarkKind::node_end, role, node) == 1);
-      CHECK(count(unit, MarkKind::node_done, role, node) == (graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::matrix ? 1 : 0));
+      CHECK(count(unit, MarkKind::node_done, role, node) ==
+            (graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::matrix ? 1 : 0));
     }
     // Every mark that begins something is followed in the text by its end, before anything else of the role begins.
     int open = 0;
@@ -137,13 +144,19 @@ TEST_CASE("each node has one begin and one end in its role, products of a role's
 }
 
 TEST_CASE("waits are marked with what they are for, of each member of a family its own") {
-  const Choice choice = choose(*ops::find("gemm"), ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}).front(), *arch::find("sm_90a"));
+  const Choice choice =
+      choose(*ops::find("gemm"), ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}}).front(),
+             *arch::find("sm_90a"));
   const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, "sm90", {.record = true});
   std::set<std::string> waits;
   for (const Mark& mark : unit.marks)
     if (mark.kind == MarkKind::wait_end)
-      for (std::size_t member = 0; member < mark.roles.size(); ++member) waits.insert(choice.schedule.roles[static_cast<std::size_t>(mark.roles[member])].name + " " + mark.what.at(member));
-  for (const std::string& wait : std::vector<std::string>{"load a empty", "load b empty", "compute0 a full", "compute1 b full", "compute0 products", "compute0 d0 empty", "compute1 d1 empty", "store d0 full", "store d1 full", "store stores have read"}) {
+      for (std::size_t member = 0; member < mark.roles.size(); ++member)
+        waits.insert(choice.schedule.roles[static_cast<std::size_t>(mark.roles[member])].name + " " +
+                     mark.what.at(member));
+  for (const std::string& wait : std::vector<std::string>{
+           "load a empty", "load b empty", "compute0 a full", "compute1 b full", "compute0 products",
+           "compute0 d0 empty", "compute1 d1 empty", "store d0 full", "store d1 full", "store stores have read"}) {
     CAPTURE(wait);
     CHECK(waits.count(wait) == 1);
   }
@@ -153,7 +166,8 @@ TEST_CASE("waits are marked with what they are for, of each member of a family i
 TEST_CASE("a recording build is another kernel to the cache, to dumps and to reports") {
   const arch::Target target{arch::find("sm_90a"), true};
   const auto compiler = compile::make_compiler("host", {});
-  const ops::Request request = ops::find("fmha")->requests({{"dtype", {"f16"}}}).front(), recording = recording_request(request);
+  const ops::Request request = ops::find("fmha")->requests({{"dtype", {"f16"}}}).front(),
+                     recording = recording_request(request);
   CHECK(recording.name != request.name);
   CHECK(key_of(recording, target, *compiler).request_hex != key_of(request, target, *compiler).request_hex);
 }
@@ -162,5 +176,7 @@ TEST_CASE("a graph whose context has a name of the marks' is refused with them a
   Choice choice = choose(*ops::find("copy_rows"), ops::find("copy_rows")->requests({}).front(), *arch::find("sm_90a"));
   for (graph::Node& node : choice.candidate.graph.nodes) node.context = "Recorded";
   CHECK(!codegen::emit(choice.candidate.graph, choice.schedule, "sm90").text.empty());
-  CHECK(testing::error_of([&] { codegen::emit(choice.candidate.graph, choice.schedule, "sm90", {.record = true}); }).code == Code::unsupported);
+  CHECK(testing::error_of([&] {
+          codegen::emit(choice.candidate.graph, choice.schedule, "sm90", {.record = true});
+        }).code == Code::unsupported);
 }

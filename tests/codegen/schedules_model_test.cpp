@@ -1,5 +1,5 @@
-// Protects the kernel contract on the side of results: whatever the schedule says, overlapped or not, with other depths,
-// roles and turns, changed by the scheduler's options or by hand, the emitted unit computes the same attention.
+// Protects the kernel contract on the side of results: whatever the schedule says, overlapped or not, with other
+// depths, roles and turns, changed by the scheduler's options or by hand, the emitted unit computes the same attention.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   const auto binary = compile::make_compiler("host", {})->compile(job);
   const auto driver = launch::open_model_driver();
   const auto kernel = driver->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
-  const test::FmhaShape shapes[] = {{1, 1, 1, 40, 130, 64}, {1, 2, 1, 150, 100, 64}, {1, 1, 1, 300, 290, 64}, {1, 1, 1, 64, 700, 64}};
+  const test::FmhaShape shapes[] = {
+      {1, 1, 1, 40, 130, 64}, {1, 2, 1, 150, 100, 64}, {1, 1, 1, 300, 290, 64}, {1, 1, 1, 64, 700, 64}};
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     launch::ModelOptions options;
     options.seed = seed;
@@ -51,10 +52,12 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
       test::FmhaProblem problem(shape, 40 + seed);
       ops::LaunchPlan plan;
       ops::fmha_plan(problem.args, {64 * kTile.consumers, kTile.block_n, true, true}, plan);
-      for (std::size_t m = 0; m < plan.map_count; ++m) driver->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
+      for (std::size_t m = 0; m < plan.map_count; ++m)
+        driver->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
       // Fewer blocks than tiles: a block walks several, and the rings go on from one to the next.
       for (const unsigned blocks : {plan.blocks, 1u}) {
-        driver->launch(0, *kernel, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes}, plan.params.data(), plan.params_bytes, {});
+        driver->launch(0, *kernel, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes},
+                       plan.params.data(), plan.params_bytes, {});
         CHECK(problem.problem() == "");
       }
     }
@@ -97,7 +100,8 @@ TEST_CASE("moved by hand: a node's stage, a load's role, slots") {
   }
   SUBCASE("all consumers one stage later, the loads as before") {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      if (graph.nodes[i].scope == graph::Scope::iteration && graph.nodes[i].context == "Consumer") schedule.cycle[i] += schedule.ii;
+      if (graph.nodes[i].scope == graph::Scope::iteration && graph.nodes[i].context == "Consumer")
+        schedule.cycle[i] += schedule.ii;
     check_results(graph, schedule);
   }
   SUBCASE("slots") {

@@ -1,5 +1,5 @@
-// Protects rings that threads fill by copies that they do not wait for: what the schedule decides about them reaches the unit, and each
-// of its waits, arrivals and announcements is missed when it is switched off.
+// Protects rings that threads fill by copies that they do not wait for: what the schedule decides about them reaches
+// the unit, and each of its waits, arrivals and announcements is missed when it is switched off.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,8 +11,8 @@
 #include "codegen/emit.hpp"
 #include "codegen/rolled.hpp"
 #include "common/half.hpp"
-#include "custom/warp_kernel.hpp"
 #include "compile/compiler.hpp"
+#include "custom/warp_kernel.hpp"
 #include "graph/json_reader.hpp"
 #include "launch/model.hpp"
 #include "ops/machine.hpp"
@@ -28,7 +28,9 @@ const test::WarpKernel& source() {
   static const test::WarpKernel kernel("sm_80", true);
   return kernel;
 }
-graph::Graph the_graph(const std::string& text) { return graph::read_json(text, "product", {ops::machine_of(*arch::find("sm_80"))}); }
+graph::Graph the_graph(const std::string& text) {
+  return graph::read_json(text, "product", {ops::machine_of(*arch::find("sm_80"))});
+}
 
 codegen::Unit unit_with(int max_slots) {
   const graph::Graph graph = the_graph(source().description.graph);
@@ -63,7 +65,8 @@ class Emitted {
     std::vector<float> d(64 * 64, NAN);
     const test::WarpKernel::Params params{a_.data(), b_.data(), d.data(), depth};
     try {
-      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params, sizeof(params), {});
+      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params,
+                      sizeof(params), {});
     } catch (const Error& e) {
       return e.message;
     }
@@ -77,7 +80,8 @@ class Emitted {
     std::vector<float> all(64 * 64);
     for (std::size_t i = 0; i < 64; ++i)
       for (std::size_t j = 0; j < 64; ++j)
-        for (std::size_t k = 0; k < k_size; ++k) all[64 * i + j] += samples::half_to_float(a_[k_size * i + k]) * samples::half_to_float(b_[k_size * j + k]);
+        for (std::size_t k = 0; k < k_size; ++k)
+          all[64 * i + j] += samples::half_to_float(a_[k_size * i + k]) * samples::half_to_float(b_[k_size * j + k]);
     return all;
   }
 
@@ -106,15 +110,19 @@ TEST_CASE("each site is missed when it is switched off") {
     // Whoever reads the last filling has waited for the same copies.
     const bool excused = has(site.what, "its threads' copies are done");
     bool missed = false;
-    for (std::uint64_t seed = 1; seed <= (excused ? 1 : 12) && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
+    for (std::uint64_t seed = 1; seed <= (excused ? 1 : 12) && !missed; ++seed)
+      missed = kernel.run(seed, {site.id}) != "";
     CHECK((missed || excused));
   }
 }
 
-TEST_CASE("one role whose copies are many iterations ahead: one text for steps that lack an iteration, right for every trip count") {
+TEST_CASE(
+    "one role whose copies are many iterations ahead: one text for steps that lack an iteration, right for every trip "
+    "count") {
   std::string text = source().description.graph;
   const auto replace = [&](const std::string& from, const std::string& to) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
   };
   replace("\"latency\": 600", "\"latency\": 1500");
   replace("\"delay\": 600", "\"delay\": 1500");
@@ -131,7 +139,9 @@ TEST_CASE("one role whose copies are many iterations ahead: one text for steps t
   Emitted kernel(codegen::emit(graph, schedule, "sm80"));
   CHECK_FALSE(has(kernel.unit.text, "dev::copy_async_drain<"));  // each thread has waited for all fillings itself
   std::size_t products = 0;
-  for (std::size_t at = kernel.unit.text.find(" mma("); at != std::string::npos; at = kernel.unit.text.find(" mma(", at + 1)) ++products;
+  for (std::size_t at = kernel.unit.text.find(" mma("); at != std::string::npos;
+       at = kernel.unit.text.find(" mma(", at + 1))
+    ++products;
   CHECK(products == 2);
   for (int steps = 0; steps <= 7; ++steps) {
     CAPTURE(steps);
@@ -142,21 +152,26 @@ TEST_CASE("one role whose copies are many iterations ahead: one text for steps t
     // The first steps find every slot free, and after the last ones of the
     // only tile nobody fills one again.
     const bool excused = has(site.what, "any step: wait ring tile empty") || has(site.what, "any step: release") ||
-                         has(site.what, "any step: reads of ring tile") || has(site.what, "any step: warp sync before release");
+                         has(site.what, "any step: reads of ring tile") ||
+                         has(site.what, "any step: warp sync before release");
     bool missed = false;
-    for (std::uint64_t seed = 1; seed <= (excused ? 1 : 24) && !missed; ++seed) missed = kernel.run(seed, {site.id}) != "";
+    for (std::uint64_t seed = 1; seed <= (excused ? 1 : 24) && !missed; ++seed)
+      missed = kernel.run(seed, {site.id}) != "";
     CHECK((missed || excused));
   }
 }
 
 TEST_CASE("such a graph survives being written and read, and hardware that reads by itself is refused") {
   const graph::Graph graph = the_graph(source().description.graph);
-  CHECK(graph::to_text(the_graph(graph::to_json(graph, {ops::machine_of(*arch::find("sm_80"))}))) == graph::to_text(graph));
+  CHECK(graph::to_text(the_graph(graph::to_json(graph, {ops::machine_of(*arch::find("sm_80"))}))) ==
+        graph::to_text(graph));
   CHECK(has(graph::to_text(graph), "async-threads"));
   std::string text = source().description.graph;
   const std::string mma = "\"context\": \"Consumer\", \"cycles\": 256";
   text.replace(text.find(mma), mma.size(), mma + ", \"async\": \"matrix\"");
   const Error error = testing::error_of([&] { the_graph(text); });
   CHECK(error.stage == Stage::graph);
-  CHECK_MESSAGE(has(error.message, "value 'tile' is filled by copies of threads (node 'load') and read by node 'mma.0'"), error.message);
+  CHECK_MESSAGE(
+      has(error.message, "value 'tile' is filled by copies of threads (node 'load') and read by node 'mma.0'"),
+      error.message);
 }

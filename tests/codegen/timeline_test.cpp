@@ -81,7 +81,8 @@ void check_order(const Scheduled& s, const std::vector<Event>& events) {
       if (edge.value >= 0) {
         const bool tile_scope = source.scope == graph::Scope::tile_begin;
         for (std::size_t r = 0; r < s.schedule.rings.size(); ++r)
-          if (s.schedule.rings[r].value == edge.value) CHECK(arrived.count({static_cast<int>(r), tile_scope ? -1 : event.iteration}) == 1);
+          if (s.schedule.rings[r].value == edge.value)
+            CHECK(arrived.count({static_cast<int>(r), tile_scope ? -1 : event.iteration}) == 1);
       }
       if (edge.blocking && source.async == graph::Async::matrix && event.iteration - edge.distance >= 0)
         CHECK(done.count({edge.src, event.iteration - edge.distance}) == 1);
@@ -91,7 +92,9 @@ void check_order(const Scheduled& s, const std::vector<Event>& events) {
 
 std::vector<Event> shifted(std::vector<Event> events, int origin) {
   for (Event& event : events)
-    if (event.kind != EventKind::matrix_wait && event.kind != EventKind::order_wait && event.kind != EventKind::order_arrive) event.iteration += origin;
+    if (event.kind != EventKind::matrix_wait && event.kind != EventKind::order_wait &&
+        event.kind != EventKind::order_arrive)
+      event.iteration += origin;
   return events;
 }
 
@@ -138,7 +141,8 @@ std::vector<Event> expand(const codegen::Pattern& pattern, const codegen::Rolled
   };
   for (int s = 0; s < n; ++s) append(rolled.body, s);
   append(rolled.end, n);
-  if (n == 0 && !events.empty() && events.back().kind == EventKind::matrix_wait) events.pop_back();  // with nothing under way it returns at once
+  if (n == 0 && !events.empty() && events.back().kind == EventKind::matrix_wait)
+    events.pop_back();  // with nothing under way it returns at once
   events.insert(events.end(), pattern.tile_end.begin(), pattern.tile_end.end());
   return events;
 }
@@ -146,8 +150,11 @@ std::vector<Event> expand(const codegen::Pattern& pattern, const codegen::Rolled
 bool same(const std::vector<Event>& a, const std::vector<Event>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool numbered = a[i].kind != EventKind::matrix_wait && a[i].kind != EventKind::order_wait && a[i].kind != EventKind::order_arrive;
-    if (a[i].kind != b[i].kind || a[i].node != b[i].node || a[i].ring != b[i].ring || a[i].pending != b[i].pending || a[i].order != b[i].order) return false;
+    const bool numbered = a[i].kind != EventKind::matrix_wait && a[i].kind != EventKind::order_wait &&
+                          a[i].kind != EventKind::order_arrive;
+    if (a[i].kind != b[i].kind || a[i].node != b[i].node || a[i].ring != b[i].ring || a[i].pending != b[i].pending ||
+        a[i].order != b[i].order)
+      return false;
     if (numbered && a[i].iteration != b[i].iteration) return false;
   }
   return true;
@@ -156,7 +163,9 @@ bool same(const std::vector<Event>& a, const std::vector<Event>& b) {
 /// Does a node of the role read or fill the value?
 bool touches(const Scheduled& s, int role, int value) {
   for (const auto& edge : s.graph.edges)
-    if (edge.value == value && (s.schedule.role[static_cast<std::size_t>(edge.src)] == role || s.schedule.role[static_cast<std::size_t>(edge.dst)] == role)) return true;
+    if (edge.value == value && (s.schedule.role[static_cast<std::size_t>(edge.src)] == role ||
+                                s.schedule.role[static_cast<std::size_t>(edge.dst)] == role))
+      return true;
   return false;
 }
 
@@ -172,22 +181,29 @@ TEST_CASE("for every trip count, each role waits before it reads and hands back 
         const auto events = flat(codegen::simulate(s.graph, s.schedule, static_cast<int>(r), n));
         check_order(s, events);
         for (std::size_t ring = 0; ring < s.schedule.rings.size(); ++ring) {
-          const int fillings = s.graph.values[static_cast<std::size_t>(s.schedule.rings[ring].value)].scope == graph::Scope::iteration ? n : 1;
+          const int fillings =
+              s.graph.values[static_cast<std::size_t>(s.schedule.rings[ring].value)].scope == graph::Scope::iteration
+                  ? n
+                  : 1;
           const int index = static_cast<int>(ring);
-          const bool consumes = count(events, EventKind::wait_full, index) > 0 || count(events, EventKind::release, index) > 0;
+          const bool consumes =
+              count(events, EventKind::wait_full, index) > 0 || count(events, EventKind::release, index) > 0;
           const bool produces = count(events, EventKind::wait_empty, index) > 0;
           if (consumes) CHECK(count(events, EventKind::wait_full, index) == fillings);
           if (consumes) CHECK(count(events, EventKind::release, index) == fillings);
           if (produces) CHECK(count(events, EventKind::wait_empty, index) == fillings);
-          if (produces) CHECK(count(events, EventKind::expect_full, index) + count(events, EventKind::publish, index) == fillings);
-          if (fillings > 0) CHECK((consumes || produces) == touches(s, static_cast<int>(r), s.schedule.rings[ring].value));
+          if (produces)
+            CHECK(count(events, EventKind::expect_full, index) + count(events, EventKind::publish, index) == fillings);
+          if (fillings > 0)
+            CHECK((consumes || produces) == touches(s, static_cast<int>(r), s.schedule.rings[ring].value));
         }
         CHECK(count(events, EventKind::order_wait) == count(events, EventKind::order_arrive));
         for (std::size_t b = 0; b < s.schedule.order_barriers.size(); ++b) {
           int waits = 0;
           bool member = false;
           for (const int role : s.schedule.order_barriers[b].roles) member = member || role == static_cast<int>(r);
-          for (const Event& event : events) waits += event.kind == EventKind::order_wait && event.order == static_cast<int>(b);
+          for (const Event& event : events)
+            waits += event.kind == EventKind::order_wait && event.order == static_cast<int>(b);
           if (member && !turns.count(static_cast<int>(b))) turns[static_cast<int>(b)] = waits;
           if (member) CHECK(waits == turns[static_cast<int>(b)]);
         }
@@ -230,8 +246,10 @@ TEST_CASE("where the first steps only lack waits, one body with guards is the si
 TEST_CASE("steps that lack a call, or a wait for a ring, are not made one body") {
   codegen::Pattern pattern;
   pattern.peel = 1;
-  const Event call{.kind = EventKind::call, .node = 0, .iteration = 0}, fence{.kind = EventKind::matrix_fence, .node = 0, .iteration = 0};
-  const Event wait{.kind = EventKind::matrix_wait, .pending = 1}, release{.kind = EventKind::release, .ring = 0, .iteration = -1};
+  const Event call{.kind = EventKind::call, .node = 0, .iteration = 0},
+      fence{.kind = EventKind::matrix_fence, .node = 0, .iteration = 0};
+  const Event wait{.kind = EventKind::matrix_wait, .pending = 1},
+      release{.kind = EventKind::release, .ring = 0, .iteration = -1};
   pattern.steady = {wait, release, fence, call};
   pattern.prologue = {{fence, call}};
   pattern.shorter.resize(1);
@@ -246,13 +264,15 @@ TEST_CASE("steps that lack a call, or a wait for a ring, are not made one body")
   CHECK_FALSE(codegen::roll(pattern));
 }
 
-TEST_CASE("the slot of a sum is asked for before the loop, wherever in the list of nodes the product stands that fills it") {
+TEST_CASE(
+    "the slot of a sum is asked for before the loop, wherever in the list of nodes the product stands that fills it") {
   const arch::Arch& arch = *arch::find("sm_100a");
   ops::GemmKernel kernel;
   kernel.tile = ops::predicted_gemm(ops::gemm_sizes(GemmConfig{}), kernel, arch).tile;
   const graph::Graph graph = ops::gemm_graph(kernel, arch);
   const auto sum = std::find_if(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
-    return edge.value >= 0 && graph.values[static_cast<std::size_t>(edge.value)].scope != graph::Scope::iteration && graph.nodes[static_cast<std::size_t>(edge.src)].scope == graph::Scope::iteration;
+    return edge.value >= 0 && graph.values[static_cast<std::size_t>(edge.value)].scope != graph::Scope::iteration &&
+           graph.nodes[static_cast<std::size_t>(edge.src)].scope == graph::Scope::iteration;
   });
   REQUIRE(sum != graph.edges.end());
   std::vector<std::size_t> order(graph.nodes.size());
@@ -265,7 +285,8 @@ TEST_CASE("the slot of a sum is asked for before the loop, wherever in the list 
     s.schedule = sched::schedule(s.graph, options);
     const int product = s.graph.node_index(graph.nodes[static_cast<std::size_t>(sum->src)].name);
     CAPTURE(product);
-    const Timeline timeline = codegen::simulate(s.graph, s.schedule, s.schedule.role[static_cast<std::size_t>(product)], 4);
+    const Timeline timeline =
+        codegen::simulate(s.graph, s.schedule, s.schedule.role[static_cast<std::size_t>(product)], 4);
     int asked = 0;
     for (const Event& event : timeline.tile_begin) {
       if (event.kind != EventKind::wait_empty || event.node != product) continue;

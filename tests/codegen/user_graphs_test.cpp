@@ -15,7 +15,9 @@ namespace {
 
 using namespace tj;
 
-graph::Graph coded() { return graph::read_json(testing::read_bytes(TJ_REPO_DIR "/tests/graph/data/coded.json"), "coded"); }
+graph::Graph coded() {
+  return graph::read_json(testing::read_bytes(TJ_REPO_DIR "/tests/graph/data/coded.json"), "coded");
+}
 
 void refuses(const graph::Graph& graph, const std::string& part) {
   CAPTURE(part);
@@ -38,7 +40,7 @@ TEST_CASE("matrix work that no node of the loop waits for") {
   refuses(graph, "no node of the loop waits for 'mma.0'");
   graph.edges[3].blocking = true;  // mma.0 -> mma.0, one iteration later
   codegen::emit(graph, sched::schedule(graph), "sm90");
-  graph.nodes[2].registers = 32;  // a thread, of which every group in flight holds as many
+  graph.nodes[2].registers = 32;       // a thread, of which every group in flight holds as many
   for (const int distance : {2, 3}) {  // so many groups in flight
     graph.edges[3].distance = distance;
     CHECK(testing::has(codegen::emit(graph, sched::schedule(graph), "sm90").text, "dev::matrix_wait<"));

@@ -1,5 +1,6 @@
-// Protects what attention does not use: ordinary readers and writers of rings, values that are filled once a tile and read by
-// nodes at its begin or end, copies that fill two rings from a role of several threads, and what the text refuses to express.
+// Protects what attention does not use: ordinary readers and writers of rings, values that are filled once a tile and
+// read by nodes at its begin or end, copies that fill two rings from a role of several threads, and what the text
+// refuses to express.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -53,16 +54,21 @@ int add_value(Graph& g, const char* name, Scope scope) {
   return static_cast<int>(g.values.size()) - 1;
 }
 
-void flow(Graph& g, int from, int to, int value) { g.edges.push_back({from, to, g.nodes[static_cast<std::size_t>(from)].latency, 0, false, value}); }
+void flow(Graph& g, int from, int to, int value) {
+  g.edges.push_back({from, to, g.nodes[static_cast<std::size_t>(from)].latency, 0, false, value});
+}
 
-/// load_bias once a tile, read at its begin and end; load_x, work, pass each iteration; finish -> write once at the end.
+/// load_bias once a tile, read at its begin and end; load_x, work, pass each iteration; finish -> write once at the
+/// end.
 struct Toy {
   Graph graph = empty_graph();
-  int load_bias = add(graph, "load_bias", 0, Scope::tile_begin, Async::copy), load_x = add(graph, "load_x", 0, Scope::iteration, Async::copy);
-  int begin = add(graph, "begin", 0, Scope::tile_begin), work = add(graph, "work", 0, Scope::iteration), finish = add(graph, "finish", 0, Scope::tile_end);
+  int load_bias = add(graph, "load_bias", 0, Scope::tile_begin, Async::copy),
+      load_x = add(graph, "load_x", 0, Scope::iteration, Async::copy);
+  int begin = add(graph, "begin", 0, Scope::tile_begin), work = add(graph, "work", 0, Scope::iteration),
+      finish = add(graph, "finish", 0, Scope::tile_end);
   int pass = add(graph, "pass", 1, Scope::iteration), write = add(graph, "write", 1, Scope::tile_end);
-  int bias = add_value(graph, "bias", Scope::tile_begin), x = add_value(graph, "x", Scope::iteration), y = add_value(graph, "y", Scope::iteration),
-      sum = add_value(graph, "sum", Scope::tile_end);
+  int bias = add_value(graph, "bias", Scope::tile_begin), x = add_value(graph, "x", Scope::iteration),
+      y = add_value(graph, "y", Scope::iteration), sum = add_value(graph, "sum", Scope::tile_end);
   sched::Schedule schedule;
   explicit Toy(const sched::Options& options = {}) {
     flow(graph, load_bias, begin, bias);
@@ -88,7 +94,10 @@ struct Toy {
 
 /// Where the only such event is.
 std::ptrdiff_t place(const std::vector<Event>& events, EventKind kind, int ring, int node = -1, int iteration = -2) {
-  const auto fits = [&](const Event& e) { return e.kind == kind && (ring < 0 || e.ring == ring) && (node < 0 || e.node == node) && (iteration < -1 || e.iteration == iteration); };
+  const auto fits = [&](const Event& e) {
+    return e.kind == kind && (ring < 0 || e.ring == ring) && (node < 0 || e.node == node) &&
+           (iteration < -1 || e.iteration == iteration);
+  };
   REQUIRE(std::count_if(events.begin(), events.end(), fits) == 1);
   return std::find_if(events.begin(), events.end(), fits) - events.begin();
 }
@@ -107,7 +116,8 @@ TEST_CASE("the toy's schedule is right") {
   CHECK(toy.schedule.rings.size() == 4);
 }
 
-TEST_CASE("a value of the tile's begin is waited for before its first reader and kept until its last, at the tile's end") {
+TEST_CASE(
+    "a value of the tile's begin is waited for before its first reader and kept until its last, at the tile's end") {
   const Toy toy;
   for (int n = 0; n < 5; ++n) {
     CAPTURE(n);
@@ -132,7 +142,9 @@ TEST_CASE("a value of the tile's end is waited for by its reader and handed back
   }
 }
 
-TEST_CASE("an ordinary node between two rings waits for both, then hands one back and publishes the other, behind a fence for readers that are asynchronous") {
+TEST_CASE(
+    "an ordinary node between two rings waits for both, then hands one back and publishes the other, behind a fence "
+    "for readers that are asynchronous") {
   for (const auto& [max_slots, reader] : {std::pair{0, Async::none}, {1, Async::none}, {0, Async::matrix}}) {
     sched::Options options;
     options.max_slots = max_slots;
@@ -151,7 +163,9 @@ TEST_CASE("an ordinary node between two rings waits for both, then hands one bac
       CHECK(fence > call);
       CHECK(publish > fence);
     }
-    if (reader == Async::none) CHECK(std::none_of(events.begin(), events.end(), [](const Event& event) { return event.kind == EventKind::proxy_fence; }));
+    if (reader == Async::none)
+      CHECK(std::none_of(events.begin(), events.end(),
+                         [](const Event& event) { return event.kind == EventKind::proxy_fence; }));
   }
 }
 
@@ -160,7 +174,8 @@ TEST_CASE("a copy that fills two rings from a role of several threads is one bra
   const int load = add(g, "load_pair", 0, Scope::iteration, Async::copy), other = add(g, "gather", 0, Scope::iteration);
   const int work = add(g, "work", 1, Scope::iteration);
   g.nodes[static_cast<std::size_t>(other)].variable_latency = true;  // four warps, in the role of the copies
-  const int a = add_value(g, "a", Scope::iteration), b = add_value(g, "b", Scope::iteration), c = add_value(g, "c", Scope::iteration);
+  const int a = add_value(g, "a", Scope::iteration), b = add_value(g, "b", Scope::iteration),
+            c = add_value(g, "c", Scope::iteration);
   flow(g, load, work, a);
   flow(g, load, work, b);
   flow(g, other, work, c);
@@ -170,7 +185,9 @@ TEST_CASE("a copy that fills two rings from a role of several threads is one bra
   CHECK(occurrences(text, "dev::elect_one()") == occurrences(text, "load_pair(loader"));
 }
 
-TEST_CASE("where no tile has more iterations than the text peels, there is no loop, and nothing is waited for that cannot have been used before") {
+TEST_CASE(
+    "where no tile has more iterations than the text peels, there is no loop, and nothing is waited for that cannot "
+    "have been used before") {
   Toy toy;
   toy.graph.persistent = false;
   const auto text = [&](int most) {

@@ -81,7 +81,9 @@ TEST_CASE("a code object says itself what it uses; spills are warnings; other by
   CHECK(binary.registers == 64);
   CHECK(binary.spill_bytes == 0);
   CHECK(binary.warnings.empty());
-  CHECK_MESSAGE(binary.log.starts_with("a remark of the compiler\nkernel on gfx1100: 64 VGPRs, 32 SGPRs, 4096 bytes of LDS, 128 threads in waves of 32, "), binary.log);
+  CHECK_MESSAGE(binary.log.starts_with("a remark of the compiler\nkernel on gfx1100: 64 VGPRs, 32 SGPRs, 4096 bytes of "
+                                       "LDS, 128 threads in waves of 32, "),
+                binary.log);
 
   Binary spilled;
   spilled.bytes = tj::testing::made_code_object("gfx1100", "kernel", 16, 128, 4096, 12);

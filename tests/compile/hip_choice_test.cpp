@@ -1,5 +1,5 @@
-// Protects: which compiler of HIP is taken, by stat alone; that a clang without the linker of its version is none; what an
-// old hiprtc may be asked; and errors that say what to install.
+// Protects: which compiler of HIP is taken, by stat alone; that a clang without the linker of its version is none; what
+// an old hiprtc may be asked; and errors that say what to install.
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
@@ -34,10 +34,14 @@ using tj::testing::has;
 /// A variable of this process, put back afterwards.
 class Variable {
  public:
-  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) { ::setenv(name, value.c_str(), 1); }
+  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) {
+    ::setenv(name, value.c_str(), 1);
+  }
   ~Variable() {
-    if (before_) ::setenv(name_, before_->c_str(), 1);
-    else ::unsetenv(name_);
+    if (before_)
+      ::setenv(name_, before_->c_str(), 1);
+    else
+      ::unsetenv(name_);
   }
 
  private:
@@ -45,7 +49,8 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-/// A machine whose programs and ROCm lie in a folder of the test; nothing of the real one is found but what is in /opt/rocm.
+/// A machine whose programs and ROCm lie in a folder of the test; nothing of the real one is found but what is in
+/// /opt/rocm.
 struct Place {
   tj::testing::Scratch scratch;
   Variable path{"PATH", scratch / "bin"}, rocm{"ROCM_PATH", scratch / "rocm"}, hip{"HIP_PATH", scratch / "rocm"};
@@ -91,7 +96,8 @@ TEST_CASE("the newest numbered clang that knows the arch goes first, each with t
   find_hip_clang("gfx1151", &rejected);
   REQUIRE(rejected.size() == 2);
   CHECK(has(rejected.back(), "clang-16 is older than 17, the first for gfx1151"));
-  CHECK(tj::compile::clang_advice("gfx1151") == "clang 17 or newer with its lld (Debian: apt-get install clang-19 lld-19)");
+  CHECK(tj::compile::clang_advice("gfx1151") ==
+        "clang 17 or newer with its lld (Debian: apt-get install clang-19 lld-19)");
   CHECK(tj::compile::clang_advice("gfx950") == "clang 20 or newer with its lld");
   // Beside the file behind the link, under the one name that LLVM gives it.
   place.program("llvm/bin/clang-20");
@@ -120,21 +126,26 @@ TEST_CASE("hiprtc that is asked for and not there: the error says how else, and 
   const Place place;
   const Error missing = error_of([&] { tj::compile::make_hip({"hiprtc", "gfx1100"}, place.hiprtc())->version(); });
   CHECK(missing.code == Code::not_found);
-  for (const std::string& words : {std::string("set ROCM_PATH to its folder"), "ROCM_PATH is '" + (place.scratch / "rocm") + "', which does not exist"}) CHECK_MESSAGE(has(missing.message, words), missing.message);
+  for (const std::string& words : {std::string("set ROCM_PATH to its folder"),
+                                   "ROCM_PATH is '" + (place.scratch / "rocm") + "', which does not exist"})
+    CHECK_MESSAGE(has(missing.message, words), missing.message);
   if (!kRocmHere) CHECK_MESSAGE(!has(missing.message, "TJ_HIP_COMPILER=auto"), missing.message);
   place.program("bin/clang-19");
   place.program("bin/ld.lld-19");
   const Error with_clang = error_of([&] { tj::compile::make_hip({"hiprtc", "gfx1100"}, place.hiprtc())->version(); });
-  CHECK_MESSAGE(has(with_clang.message, "TJ_HIP_COMPILER=auto, which takes " + (place.scratch / "bin/clang-19")), with_clang.message);
+  CHECK_MESSAGE(has(with_clang.message, "TJ_HIP_COMPILER=auto, which takes " + (place.scratch / "bin/clang-19")),
+                with_clang.message);
 }
 
 TEST_CASE("a ROCm that the user names and nothing is taken from is named, with what it lacks") {
   const Place place;
   const std::vector<std::string> names = {"libamdhip64.so.7", "libamdhip64.so.6"};
   const std::string rocm = place.scratch / "rocm";
-  CHECK(tj::support::unused_rocm(names) == "ROCM_PATH is '" + rocm + "', which does not exist; HIP_PATH is '" + rocm + "', which does not exist");
+  CHECK(tj::support::unused_rocm(names) ==
+        "ROCM_PATH is '" + rocm + "', which does not exist; HIP_PATH is '" + rocm + "', which does not exist");
   fs::create_directories(rocm + "/lib");
-  CHECK(has(tj::support::unused_rocm(names), "ROCM_PATH is '" + rocm + "', which has no lib/libamdhip64.so.7 nor an earlier one"));
+  CHECK(has(tj::support::unused_rocm(names),
+            "ROCM_PATH is '" + rocm + "', which has no lib/libamdhip64.so.7 nor an earlier one"));
   CHECK(has(tj::compile::unused_rocm_remark(), "; ROCM_PATH is '" + rocm + "'"));
   const Error old = error_of([] { tj::compile::refuse_aborting_arch({5, 2}, "gfx1100", "/x/libamdhip64.so.5"); });
   CHECK_MESSAGE(has(old.message, "ROCM_PATH is '" + rocm + "'"), old.message);
@@ -176,7 +187,9 @@ TEST_CASE("the identity changes with the linker too") {
 }
 
 TEST_CASE("left open, hiprtc compiles where its file's name is new enough, else clang, else hiprtc is asked itself") {
-  const auto kind = [](const Place& place, const char* arch, const std::string& library) { return tj::compile::make_hip({"auto", arch}, place.hiprtc(library))->identity().kind; };
+  const auto kind = [](const Place& place, const char* arch, const std::string& library) {
+    return tj::compile::make_hip({"auto", arch}, place.hiprtc(library))->identity().kind;
+  };
   {
     const Place place;
     if (!kRocmHere) CHECK(kind(place, "gfx1100", "libamdhip64.so.5") == "hiprtc");
@@ -195,7 +208,8 @@ TEST_CASE("left open, hiprtc compiles where its file's name is new enough, else 
   place.program("lib/libhiprtc.so.6.4.60402", "no library");
   fs::create_symlink("libhiprtc.so.6.4.60402", place.scratch / "lib/libhiprtc.so.6");
   CHECK(kind(place, "gfx1201", "") == "hiprtc");
-  if (!kRocmHere) CHECK(kind(place, "gfx950", "") == "hiprtc");  // which then says what it needs: clang 19 does not know it either
+  if (!kRocmHere)
+    CHECK(kind(place, "gfx950", "") == "hiprtc");  // which then says what it needs: clang 19 does not know it either
   place.program("bin/clang-20");
   place.program("bin/ld.lld-20");
   CHECK(kind(place, "gfx950", "") == "clang");
@@ -217,10 +231,12 @@ TEST_CASE("without a compiler the error says what was searched and what to insta
   CHECK_FALSE(both->identity().present());
   const Error none = error_of([&] { both->version(); });
   CHECK(none.code == Code::not_found);
-  for (const char* words : {"libhiprtc.so.7", "clang-22", "/opt/rocm", "install ROCm 6 or newer", "lld-19"}) CHECK_MESSAGE(has(none.message, words), none.message);
+  for (const char* words : {"libhiprtc.so.7", "clang-22", "/opt/rocm", "install ROCm 6 or newer", "lld-19"})
+    CHECK_MESSAGE(has(none.message, words), none.message);
   const Error clang = error_of([&] { tj::compile::make_hip({"clang", "gfx1201"}, place.hiprtc())->compile({}); });
   CHECK(clang.code == Code::not_found);
-  for (const char* words : {"gfx1201", "clang-19 has no ld.lld of its version", "lld-19"}) CHECK_MESSAGE(has(clang.message, words), clang.message);
+  for (const char* words : {"gfx1201", "clang-19 has no ld.lld of its version", "lld-19"})
+    CHECK_MESSAGE(has(clang.message, words), clang.message);
 }
 
 TEST_CASE("a clang that crashes is reported") {
@@ -238,7 +254,8 @@ TEST_CASE("a clang that crashes is reported") {
 TEST_CASE("clang finds its linker first, whatever else is in PATH") {
   const Place place;
   place.program("bin/ld.lld", "#!/bin/sh\necho another\n");
-  place.program("bin/clang-19", "#!/bin/sh\necho \"error: linker $(/bin/readlink \"$(command -v ld.lld)\")\"\nexit 1\n");
+  place.program("bin/clang-19",
+                "#!/bin/sh\necho \"error: linker $(/bin/readlink \"$(command -v ld.lld)\")\"\nexit 1\n");
   const std::string lld = place.program("bin/ld.lld-19");
   tj::compile::Job job;
   job.name = "unit.cu";
@@ -260,7 +277,9 @@ TEST_CASE("releases of hiprtc: what each may be asked, and how an old one is ref
   CHECK_NOTHROW(tj::compile::refuse_aborting_arch({6, 4}, "gfx1200", "/x"));
   const Error e = error_of([] { tj::compile::refuse_aborting_arch({6, 3}, "gfx1200", "/x/libhiprtc.so.6"); });
   CHECK(e.code == Code::unsupported);
-  for (const char* words : {"gfx1200", "6.4", "6.3", "/x/libhiprtc.so.6", "install ROCm 6.4", "clang 18", "TJ_HIP_COMPILER"}) CHECK_MESSAGE(has(e.message, words), e.message);
+  for (const char* words :
+       {"gfx1200", "6.4", "6.3", "/x/libhiprtc.so.6", "install ROCm 6.4", "clang 18", "TJ_HIP_COMPILER"})
+    CHECK_MESSAGE(has(e.message, words), e.message);
 }
 
 TEST_CASE("what a library's file name says of its release bounds what it claims") {

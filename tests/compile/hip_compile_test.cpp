@@ -1,5 +1,5 @@
-// Protects: HIP C++ becomes a code object by hiprtc and by clang alike, for each arch that is served, with what was asked for
-// in it; what a compiler does not know is refused by name and never ends the process.
+// Protects: HIP C++ becomes a code object by hiprtc and by clang alike, for each arch that is served, with what was
+// asked for in it; what a compiler does not know is refused by name and never ends the process.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -53,13 +53,15 @@ void check_doubled(const Binary& binary, const std::string& arch) {
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!tj::compile::make_hip({"auto", "gfx90a"})->identity().present()) tj::testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  if (!tj::compile::make_hip({"auto", "gfx90a"})->identity().present())
+    tj::testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
 }
 
 TEST_CASE("clang makes code objects of one compute unit for every arch that it knows, and leaves nothing behind") {
   const tj::testing::Scratch scratch;
   const std::string before = std::getenv("TMPDIR") != nullptr ? std::getenv("TMPDIR") : "";
-  for (const char* arch : {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942"}) {
+  for (const char* arch :
+       {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942"}) {
     CAPTURE(arch);
     const auto clang = tj::compile::make_hip({"clang", arch});
     if (!clang->identity().present()) continue;
@@ -90,7 +92,8 @@ TEST_CASE("a kernel that spills says so") {
   if (!clang->identity().present()) return;
   // Asks for so few registers that values of a lane have to leave them.
   const std::string text =
-      "extern \"C\" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(64, 64), amdgpu_num_vgpr(24))) void many(float* p) {\n"
+      "extern \"C\" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(64, 64), amdgpu_num_vgpr(24))) "
+      "void many(float* p) {\n"
       "  float v[64];\n  for (int i = 0; i < 64; ++i) v[i] = p[i * 64];\n  __builtin_amdgcn_s_barrier();\n"
       "  for (int i = 0; i < 64; ++i)\n    for (int j = 0; j < 64; ++j) p[i * 64 + j] = v[i] * v[j];\n}\n";
   const Binary binary = clang->compile(hip_job("gfx1100", text));

@@ -21,7 +21,8 @@ extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(64
 }
 )";
 
-inline compile::Job hip_job(const std::string& arch, const std::string& text = "#include \"parts/factor.h\"\n" + kHipKernel) {
+inline compile::Job hip_job(const std::string& arch,
+                            const std::string& text = "#include \"parts/factor.h\"\n" + kHipKernel) {
   compile::Job job;
   job.name = "doubled.cu";
   job.text = text;

@@ -25,10 +25,14 @@ using tj::testing::error_of;
 /// A variable of this process, put back afterwards.
 class Variable {
  public:
-  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) { ::setenv(name, value.c_str(), 1); }
+  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) {
+    ::setenv(name, value.c_str(), 1);
+  }
   ~Variable() {
-    if (before_) ::setenv(name_, before_->c_str(), 1);
-    else ::unsetenv(name_);
+    if (before_)
+      ::setenv(name_, before_->c_str(), 1);
+    else
+      ::unsetenv(name_);
   }
 
  private:
@@ -47,7 +51,8 @@ TEST_CASE("a unit sees its headers by their names and becomes a shared object") 
   const tj::testing::Scratch scratch;
   const Variable temporary("TMPDIR", scratch.path());
   const auto compiler = tj::compile::make_host();
-  auto unit = job("#include \"a/b.h\"\nextern \"C\" __attribute__((visibility(\"default\"))) int answer() { return kAnswer; }\n");
+  auto unit = job(
+      "#include \"a/b.h\"\nextern \"C\" __attribute__((visibility(\"default\"))) int answer() { return kAnswer; }\n");
   unit.headers = {{"a/b.h", "#include \"c.h\"\n"}, {"a/c.h", "enum { kAnswer = 42 };\n"}};
   const tj::compile::Binary binary = compiler->compile(unit);
   CHECK(binary.bytes.substr(0, 4) == "\177ELF");
@@ -102,7 +107,8 @@ TEST_CASE("a compiler behind a link is run by the link's name and identified by 
   const auto real = tj::compile::make_host()->identity();
   REQUIRE(real.present());
   // As ccache and distcc do: one program that takes the place of the compiler by whose name it was called.
-  tj::testing::write_bytes(scratch / "wrapper", "#!/bin/sh\ncase $0 in */c++) exec " + real.path + " \"$@\";; *) echo \"called $0\"; exit 1;; esac\n");
+  tj::testing::write_bytes(scratch / "wrapper", "#!/bin/sh\ncase $0 in */c++) exec " + real.path +
+                                                    " \"$@\";; *) echo \"called $0\"; exit 1;; esac\n");
   ::chmod((scratch / "wrapper").c_str(), 0700);
   std::filesystem::create_directory(scratch / "links");
   std::filesystem::create_symlink(scratch / "wrapper", scratch / "links" + "/c++");

@@ -81,7 +81,8 @@ TEST_CASE("a missing NVRTC is an error that lists the places and the next step")
   const tj::Error error = error_of(*compiler);
   CHECK(error.stage == tj::Stage::compile);
   CHECK(error.code == tj::Code::not_found);
-  for (const char* words : {"libnvrtc.so.13", "libnvrtc.so.12", "/nowhere/one, /nowhere/two", "LD_LIBRARY_PATH", "install"})
+  for (const char* words :
+       {"libnvrtc.so.13", "libnvrtc.so.12", "/nowhere/one, /nowhere/two", "LD_LIBRARY_PATH", "install"})
     CHECK_MESSAGE(error.message.find(words) != std::string::npos, error.message);
   CHECK(error.message.find('\n') == std::string::npos);
   CHECK_THROWS_AS(compiler->compile({"unit.cu", "", {}, "sm_90a", {}}), tj::Error);
@@ -127,7 +128,9 @@ TEST_CASE("AMD's compiler is searched by release, and missing it is named") {
 TEST_CASE("AMD's compiler of the usual folders: the newest, be it the loader's or ROCm's own") {
   const LibrarySearch search = tj::compile::hiprtc_search();
   REQUIRE(!search.groups.empty());
-  const auto has = [&](const char* folder) { return std::count(search.groups.back().begin(), search.groups.back().end(), folder) > 0; };
+  const auto has = [&](const char* folder) {
+    return std::count(search.groups.back().begin(), search.groups.back().end(), folder) > 0;
+  };
   CHECK(has("/usr/lib/x86_64-linux-gnu"));
   CHECK(has("/opt/rocm/lib"));
 }

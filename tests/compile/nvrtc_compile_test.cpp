@@ -1,5 +1,5 @@
-// Protects: NVRTC makes a cubin for the real architecture with its registers known, refuses what is wrong with place and
-// log, and gives the same bytes to every thread.
+// Protects: NVRTC makes a cubin for the real architecture with its registers known, refuses what is wrong with place
+// and log, and gives the same bytes to every thread.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -21,7 +21,8 @@ using tj::testing::error_of;
 
 /// Every test case here begins with it, as each can be run alone.
 void need_nvrtc() {
-  if (!tj::compile::make_nvrtc()->identity().present()) tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
+  if (!tj::compile::make_nvrtc()->identity().present())
+    tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
 }
 
 Job good_job() {

@@ -1,5 +1,5 @@
-// Protects the times of a compile's phases: NVRTC's table is read, named and taken out of the log, a process's phases are what longer runs
-// of it take beyond shorter ones, and nothing is asked of a job that does not want them.
+// Protects the times of a compile's phases: NVRTC's table is read, named and taken out of the log, a process's phases
+// are what longer runs of it take beyond shorter ones, and nothing is asked of a job that does not want them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ std::vector<std::string> names_of(const std::vector<Phase>& phases) {
 TEST_CASE("NVRTC's table of times leaves the log, and its phases get the names that compilers share") {
   Binary binary;
   binary.log =
-      "ptxas info    : Used 24 registers\n\nFile name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 55, ms\nunit.cu, NVVM Optimizer, 142.5, ms\n"
+      "ptxas info    : Used 24 registers\n\nFile name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 55, "
+      "ms\nunit.cu, NVVM Optimizer, 142.5, ms\n"
       "unit.cu, PTX Translation, 31, ms\nunit.cu, Something New, 2, ms\na line behind it\n";
   take_nvrtc_times(binary);
   CHECK(names_of(binary.phases) == std::vector<std::string>{"front end", "optimiser", "ptxas", "Something New"});
@@ -41,7 +42,8 @@ TEST_CASE("a log without a table, or with one that ends early, is left as it is"
     CHECK(binary.phases.empty());
     CHECK(binary.log == log);
   }
-  for (const std::string rest : {"", "\n", "\nunit.cu, NVVM Optimizer, many, ms\n", "\nunit.cu, NVVM Optimizer, 1, s\n", "\nunit.cu, , , ms\n"}) {
+  for (const std::string rest : {"", "\n", "\nunit.cu, NVVM Optimizer, many, ms\n", "\nunit.cu, NVVM Optimizer, 1, s\n",
+                                 "\nunit.cu, , , ms\n"}) {
     Binary binary;
     binary.log = "File name, phase name, metric, unit" + rest;
     take_nvrtc_times(binary);
@@ -51,15 +53,19 @@ TEST_CASE("a log without a table, or with one that ends early, is left as it is"
 
 TEST_CASE("a process's phases are what longer runs take beyond shorter ones, and add up to the whole") {
   const PrivateDirectory directory;
-  const std::vector<Phase> phases = phases_by_shorter_runs({"/bin/sh", "-c"}, {{"one", {"exit 0"}}, {"two", {"sleep 0.05"}}}, directory, {}, 1e6, "rest");
+  const std::vector<Phase> phases = phases_by_shorter_runs(
+      {"/bin/sh", "-c"}, {{"one", {"exit 0"}}, {"two", {"sleep 0.05"}}}, directory, {}, 1e6, "rest");
   CHECK(names_of(phases) == std::vector<std::string>{"one", "two", "rest"});
   REQUIRE(phases.size() == 3);
   for (const Phase& phase : phases) CHECK(phase.milliseconds >= 0);
   CHECK(phases[0].milliseconds + phases[1].milliseconds >= 50);
   CHECK(phases[0].milliseconds + phases[1].milliseconds + phases[2].milliseconds == doctest::Approx(1e6));
   // A shorter run that took longer than the whole leaves nothing, not less.
-  CHECK(phases_by_shorter_runs({"/bin/sh", "-c"}, {{"one", {"sleep 0.01"}}}, directory, {}, 1, "rest").back().milliseconds == 0);
-  CHECK(phases_by_shorter_runs({"/bin/sh", "-c"}, {{"one", {"exit 0"}}, {"two", {"exit 3"}}}, directory, {}, 1, "rest").empty());
+  CHECK(phases_by_shorter_runs({"/bin/sh", "-c"}, {{"one", {"sleep 0.01"}}}, directory, {}, 1, "rest")
+            .back()
+            .milliseconds == 0);
+  CHECK(phases_by_shorter_runs({"/bin/sh", "-c"}, {{"one", {"exit 0"}}, {"two", {"exit 3"}}}, directory, {}, 1, "rest")
+            .empty());
 }
 
 TEST_CASE("NVRTC is asked for times by jobs that want them alone, and only where it knows the option") {
@@ -90,7 +96,8 @@ TEST_CASE("the host compiler tells its phases apart where there is one") {
   CHECK(host->compile(job).phases.empty());
   job.time_phases = true;
   const Binary binary = host->compile(job);
-  CHECK(names_of(binary.phases) == std::vector<std::string>{"front end", "optimiser and code generation", "assembler and linker"});
+  CHECK(names_of(binary.phases) ==
+        std::vector<std::string>{"front end", "optimiser and code generation", "assembler and linker"});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A kernel of a user's own for AMD GPUs: out[i] = 2 in[i], 128 floats a step, each block some steps. Needs nothing but what every
-// arch has, so the same text is for all of them.
+// A kernel of a user's own for AMD GPUs: out[i] = 2 in[i], 128 floats a step, each block some steps. Needs nothing but
+// what every arch has, so the same text is for all of them.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Protects: a kernel for AMD GPUs goes through the whole pipeline with whichever compiler is there, without a GPU, and a compiler that
-// was chosen is the one that makes it; its binaries are kept apart from another's.
+// Protects: a kernel for AMD GPUs goes through the whole pipeline with whichever compiler is there, without a GPU, and
+// a compiler that was chosen is the one that makes it; its binaries are kept apart from another's.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -32,16 +32,20 @@ struct Place {
   }
 };
 
-bool present(const std::string& compiler, const std::string& arch) { return compile::make_hip({compiler, arch})->identity().present(); }
+bool present(const std::string& compiler, const std::string& arch) {
+  return compile::make_hip({compiler, arch})->identity().present();
+}
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!present("auto", "gfx90a")) testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  if (!present("auto", "gfx90a"))
+    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
 }
 
 TEST_CASE("for every arch, without a GPU") {
   Place place;
-  for (const char* arch : {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942"}) {
+  for (const char* arch :
+       {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx90a", "gfx942"}) {
     CAPTURE(arch);
     if (!present("clang", arch)) continue;
     const KernelReport report = place.warm(arch, "clang");

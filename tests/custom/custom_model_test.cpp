@@ -1,5 +1,5 @@
-// Protects that a kernel of a user's own is what its folder says: right on odd sizes, other when a body is edited, with the
-// compiler's words when a body does not compile, made once when many threads ask at once.
+// Protects that a kernel of a user's own is what its folder says: right on odd sizes, other when a body is edited, with
+// the compiler's words when a body does not compile, made once when many threads ask at once.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -74,9 +74,11 @@ TEST_CASE("blocks of a cluster bring half of b each; a grid that they do not div
   sample.edit(
       "template <class C>\nTJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {\n"
       "  dev::copy_box_4d(slot, &loader.params.b, full, i * C::kBlockK, tile.column, 0, 0);",
-      "template <class C, class Share>\nTJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full, Share share) {\n"
+      "template <class C, class Share>\nTJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, "
+      "u32 full, Share share) {\n"
       "  const u32 row = share.part * C::kBlockN / Share::kParts;\n"
-      "  dev::copy_box_4d_multicast(slot + row * kRowBytes, &loader.params.b, full, share.mask, i * C::kBlockK, tile.column + static_cast<int>(row), 0, 0);");
+      "  dev::copy_box_4d_multicast(slot + row * kRowBytes, &loader.params.b, full, share.mask, i * C::kBlockK, "
+      "tile.column + static_cast<int>(row), 0, 0);");
   const custom::Kernel kernel(runtime, sample.description);
   SampleProblem problem(runtime, kCpu, 200, 600, 328, 13);  // 2 x 3 tiles: a cluster's are below each other
   for (const unsigned blocks : {2u, 4u, 6u}) {
@@ -85,7 +87,8 @@ TEST_CASE("blocks of a cluster bring half of b each; a grid that they do not div
   }
   const Error error = error_of([&] { problem.run(kernel, 3, 128); });
   CHECK(error.stage == Stage::argument);
-  CHECK_MESSAGE(has(error.message, "blocks of 'gemm_gelu' is 3; it must be a multiple of 2, the blocks of a cluster"), error.message);
+  CHECK_MESSAGE(has(error.message, "blocks of 'gemm_gelu' is 3; it must be a multiple of 2, the blocks of a cluster"),
+                error.message);
   Runtime again(options(scratch));  // from the disk: the entry keeps the cluster
   SampleProblem other(again, kCpu, 200, 600, 328, 14);
   other.run(custom::Kernel(again, sample.description), 2, 128);
@@ -99,7 +102,9 @@ TEST_CASE("a body that does not compile, and a parameter of another size") {
   const custom::Kernel kernel(runtime, sample.description);
   const Error size = error_of([&] { kernel.launch(kCpu, 1.0, 1); });
   CHECK(size.stage == Stage::argument);
-  CHECK_MESSAGE(has(size.message, "params of 'gemm_gelu' is of 8 bytes; the kernel's params_type has " + std::to_string(sizeof(sample::gemm_gelu::Params)) + " bytes"), size.message);
+  CHECK_MESSAGE(has(size.message, "params of 'gemm_gelu' is of 8 bytes; the kernel's params_type has " +
+                                      std::to_string(sizeof(sample::gemm_gelu::Params)) + " bytes"),
+                size.message);
   sample.edit("dev::hold(consumer.sums);", "dev::holt(consumer.sums);");
   const Error error = error_of([&] { custom::Kernel(runtime, sample.description).prepare(kCpu); });
   CHECK(error.stage == Stage::compile);
@@ -116,7 +121,8 @@ TEST_CASE("many threads make one kernel, and launch it side by side") {
   const SampleKernel sample;
   constexpr int kThreads = 4;
   std::vector<std::unique_ptr<SampleProblem>> problems;
-  for (int t = 0; t < kThreads; ++t) problems.push_back(std::make_unique<SampleProblem>(runtime, kCpu, 40, 24, 64, 20 + t));
+  for (int t = 0; t < kThreads; ++t)
+    problems.push_back(std::make_unique<SampleProblem>(runtime, kCpu, 40, 24, 64, 20 + t));
   std::vector<KernelOrigin> origins(kThreads, KernelOrigin::compiled);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < kThreads; ++t)

@@ -1,5 +1,5 @@
-// Protects what tj::custom refuses, by name, before a compiler is asked; that equal descriptions share a kernel and changed
-// ones do not; and what reaches the driver.
+// Protects what tj::custom refuses, by name, before a compiler is asked; that equal descriptions share a kernel and
+// changed ones do not; and what reaches the driver.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -29,7 +29,8 @@ void refuses(const SampleKernel& sample, Stage stage, Code code, const std::stri
 }  // namespace
 
 TEST_CASE("a description with a mistake is refused by name") {
-  for (const char* name : {"", "a/b", "..", "a b", "0123456789012345678901234567890123456789012345678901234567890123456789"}) {
+  for (const char* name :
+       {"", "a/b", "..", "a b", "0123456789012345678901234567890123456789012345678901234567890123456789"}) {
     SampleKernel sample;
     sample.description.name = name;
     refuses(sample, Stage::argument, Code::invalid_argument, std::string("name is '") + name + "'");
@@ -53,7 +54,8 @@ TEST_CASE("a folder without the graph's files is refused by name") {
   refuses(empty, Stage::argument, Code::not_found, "includes 'gemm_gelu.cuh', which neither folder");
   for (const char* name : {"types.cuh", "abi.h"}) {  // the second is one of the model's alone
     clash.write(name, "");
-    refuses(clash, Stage::argument, Code::invalid_argument, std::string("'") + name + "' is the name of a file of the library");
+    refuses(clash, Stage::argument, Code::invalid_argument,
+            std::string("'") + name + "' is the name of a file of the library");
   }
 }
 
@@ -62,7 +64,8 @@ TEST_CASE("a name of the graph that no file has is refused") {
     SampleKernel sample;
     const std::string path = sample.folder() + "/gemm_gelu.cuh";
     std::string text = testing::read_bytes(path);
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) text.replace(at, word.size(), "x");
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at))
+      text.replace(at, word.size(), "x");
     sample.write("gemm_gelu.cuh", text + "\n// " + word + " in a comment\n/* and " + word + " */\n");
     refuses(sample, Stage::argument, Code::not_found, part);
   };
@@ -78,7 +81,8 @@ TEST_CASE("a name of the graph that no file has is refused") {
 TEST_CASE("a graph that no code can be made from is refused") {
   SampleKernel machine, code, broken;
   machine.edit_graph("\"sm_90a\"", "\"hopper\"");
-  refuses(machine, Stage::graph, Code::invalid_argument, "is for the machine 'hopper (normalised)', which is no target; give machine one of sm_90a");
+  refuses(machine, Stage::graph, Code::invalid_argument,
+          "is for the machine 'hopper (normalised)', which is no target; give machine one of sm_90a");
   machine.edit_graph("\"hopper\"", "\"sm_00\"");
   refuses(machine, Stage::graph, Code::invalid_argument, "machine is 'sm_00'; allowed are hopper, blackwell, sm_90a");
   code.description.graph = R"({"machine": "sm_90a", "instructions": [{"name": "a", "cycles": 1, "fu": "TC"}]})";
@@ -94,7 +98,8 @@ TEST_CASE("a graph for another machine than the target's") {
   const auto made = read_custom(sample.description);
   const Error error = error_of([&] { made->candidates(made->request(), other); });
   CHECK(error.stage == Stage::target);
-  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a', the target is 'sm_other'"), error.message);
+  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a', the target is 'sm_other'"),
+                error.message);
 }
 
 TEST_CASE("a graph may be for a target with options: it is scheduled for what they leave, and runs on no other") {
@@ -106,7 +111,8 @@ TEST_CASE("a graph may be for a target with options: it is scheduled for what th
   CHECK(candidates.front().graph.machine.name == "sm_90a+smem=226K");
   CHECK(candidates.front().graph.machine.memory_bytes.at("SMEM") == 226 * 1024);
   const Error error = error_of([&] { made->candidates(made->request(), *arch::find("sm_90a")); });
-  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a+smem=226K', the target is 'sm_90a'"), error.message);
+  CHECK_MESSAGE(has(error.message, "graph 'gemm_gelu' is for the machine 'sm_90a+smem=226K', the target is 'sm_90a'"),
+                error.message);
   SampleKernel wrong;
   wrong.edit_graph("\"sm_90a\"", "\"sm_90a+smem=1000K\"");
   refuses(wrong, Stage::graph, Code::invalid_argument, "machine is 'sm_90a+smem=1000K': ");

@@ -1,5 +1,6 @@
-// Protects scheduler, pictures and emitter against whatever a legal document of a user may ask for: seeded changes to graphs
-// with code, always the same. Each is made, and then its schedule is right, or refused by a tj::Error that blames the graph.
+// Protects scheduler, pictures and emitter against whatever a legal document of a user may ask for: seeded changes to
+// graphs with code, always the same. Each is made, and then its schedule is right, or refused by a tj::Error that
+// blames the graph.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -33,9 +34,12 @@ class Damage {
   void apply(Json& document) {
     Json& nodes = document["instructions"];
     Json& edges = document["edges"];
-    if (below(2) == 0) node(nodes[below(nodes.size())]);
-    else if (below(4) == 0) value(document["values"][below(document["values"].size())]);
-    else edge(edges, nodes, document["values"]);
+    if (below(2) == 0)
+      node(nodes[below(nodes.size())]);
+    else if (below(4) == 0)
+      value(document["values"][below(document["values"].size())]);
+    else
+      edge(edges, nodes, document["values"]);
   }
   std::size_t below(std::size_t bound) { return static_cast<std::size_t>(random_() % bound); }
 
@@ -44,15 +48,32 @@ class Damage {
 
   void node(Json& json) {
     switch (below(9)) {
-      case 0: json["scope"] = std::vector<const char*>{"tile_begin", "iteration", "tile_end"}[below(3)]; break;
-      case 1: json["async"] = std::vector<const char*>{"none", "copy", "matrix", "store"}[below(4)]; break;
-      case 2: json["warps"] = std::vector<int>{1, 2, 3, 5, 8, 32}[below(6)]; break;
-      case 3: json["copy"] = number(3); break;
-      case 4: json["variable_latency"] = below(2) == 0; break;
-      case 5: json["warp_cycles"] = number(2000); break;
-      case 6: json["registers"] = number(300); break;
-      case 7: json["fast_variant"] = true; break;
-      default: json["latency"] = number(3000);
+      case 0:
+        json["scope"] = std::vector<const char*>{"tile_begin", "iteration", "tile_end"}[below(3)];
+        break;
+      case 1:
+        json["async"] = std::vector<const char*>{"none", "copy", "matrix", "store"}[below(4)];
+        break;
+      case 2:
+        json["warps"] = std::vector<int>{1, 2, 3, 5, 8, 32}[below(6)];
+        break;
+      case 3:
+        json["copy"] = number(3);
+        break;
+      case 4:
+        json["variable_latency"] = below(2) == 0;
+        break;
+      case 5:
+        json["warp_cycles"] = number(2000);
+        break;
+      case 6:
+        json["registers"] = number(300);
+        break;
+      case 7:
+        json["fast_variant"] = true;
+        break;
+      default:
+        json["latency"] = number(3000);
     }
   }
   void value(Json& json) {
@@ -64,15 +85,32 @@ class Damage {
     Json& json = edges[below(edges.size())];
     const auto name = [&] { return nodes[below(nodes.size())]["name"]; };
     switch (below(9)) {
-      case 0: json["delta"] = number(4); break;
-      case 1: json["delay"] = number(2000) - 300; break;
-      case 2: json["blocking"] = below(2) == 0; break;
-      case 3: json["same_role"] = below(2) == 0; break;
-      case 4: json["src"] = name(); break;
-      case 5: json["dst"] = name(); break;
-      case 6: json.erase("value"); break;
-      case 7: json["value"] = values[below(values.size())]["name"]; break;
-      default: edges.push_back(Json(json)), edges.back()["dst"] = name();
+      case 0:
+        json["delta"] = number(4);
+        break;
+      case 1:
+        json["delay"] = number(2000) - 300;
+        break;
+      case 2:
+        json["blocking"] = below(2) == 0;
+        break;
+      case 3:
+        json["same_role"] = below(2) == 0;
+        break;
+      case 4:
+        json["src"] = name();
+        break;
+      case 5:
+        json["dst"] = name();
+        break;
+      case 6:
+        json.erase("value");
+        break;
+      case 7:
+        json["value"] = values[below(values.size())]["name"];
+        break;
+      default:
+        edges.push_back(Json(json)), edges.back()["dst"] = name();
     }
   }
 

@@ -1,5 +1,5 @@
-// Protects that the sample's kernel of a user's own compiles for the real arch with NVRTC, without spills and without the
-// warning that its matrix instructions were serialised; and that its source can be looked at.
+// Protects that the sample's kernel of a user's own compiles for the real arch with NVRTC, without spills and without
+// the warning that its matrix instructions were serialised; and that its source can be looked at.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -25,7 +25,8 @@ TEST_CASE("the sample's kernel compiles for sm_90a, at full speed") {
   tj::Runtime runtime(options);
   const std::string folder = TJ_REPO_DIR "/samples/05_custom_gemm";
   std::ifstream file(folder + "/gemm_gelu.json");
-  const tj::custom::Kernel kernel(runtime, {"gemm_gelu", {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}, folder});
+  const tj::custom::Kernel kernel(
+      runtime, {"gemm_gelu", {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}, folder});
   const tj::KernelReport report = kernel.warm("sm_90a");
   CHECK(report.origin == tj::KernelOrigin::compiled);
   CHECK(report.name == "gemm_gelu");

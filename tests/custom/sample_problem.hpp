@@ -1,5 +1,5 @@
-// One problem of the sample's kernel on any device: random inputs, a poisoned output with a guard behind it, the error against
-// f64. Plain loops, nothing shared with the kernel but the parameter's layout.
+// One problem of the sample's kernel on any device: random inputs, a poisoned output with a guard behind it, the error
+// against f64. Plain loops, nothing shared with the kernel but the parameter's layout.
 #pragma once
 
 #include <cmath>
@@ -21,9 +21,16 @@ inline constexpr double kMaxSampleError = 6e-4;
 class SampleProblem {
  public:
   SampleProblem(Runtime& runtime, Device device, int m, int n, int k, std::uint64_t seed)
-      : runtime_(runtime), device_(device), m_(m), n_(n), k_(k), a_(samples::random_normal(size(m, k), DType::f16, seed)),
-        b_(samples::random_normal(size(n, k), DType::f16, seed + 1)), bias_(static_cast<std::size_t>(n)) {
-    for (std::uint16_t& each : b_) each = samples::float_to_half(samples::half_to_float(each) / std::sqrt(static_cast<float>(k)));
+      : runtime_(runtime),
+        device_(device),
+        m_(m),
+        n_(n),
+        k_(k),
+        a_(samples::random_normal(size(m, k), DType::f16, seed)),
+        b_(samples::random_normal(size(n, k), DType::f16, seed + 1)),
+        bias_(static_cast<std::size_t>(n)) {
+    for (std::uint16_t& each : b_)
+      each = samples::float_to_half(samples::half_to_float(each) / std::sqrt(static_cast<float>(k)));
     for (int i = 0; i < n; ++i) bias_[static_cast<std::size_t>(i)] = static_cast<float>(i % 40 - 20) / 16.0f;
     a_memory_ = upload(a_), b_memory_ = upload(b_), bias_memory_ = upload(bias_);
   }
@@ -33,8 +40,10 @@ class SampleProblem {
     d_.assign(size(m_, n_) + kGuard, kPoison);
     const auto d = upload(d_);
     sample::gemm_gelu::Params p;
-    p.a = kernel.tensor_map(Tensor::contiguous(a_memory_.get(), device_, DType::f16, {1, 1, m_, k_}), {{1, 1, 128, 64}});
-    p.b = kernel.tensor_map(Tensor::contiguous(b_memory_.get(), device_, DType::f16, {1, 1, n_, k_}), {{1, 1, b_rows, 64}});
+    p.a =
+        kernel.tensor_map(Tensor::contiguous(a_memory_.get(), device_, DType::f16, {1, 1, m_, k_}), {{1, 1, 128, 64}});
+    p.b = kernel.tensor_map(Tensor::contiguous(b_memory_.get(), device_, DType::f16, {1, 1, n_, k_}),
+                            {{1, 1, b_rows, 64}});
     p.bias = static_cast<const float*>(bias_memory_.get());
     p.d = d.get();
     p.m = m_, p.n = n_, p.k = k_;
@@ -53,7 +62,8 @@ class SampleProblem {
       for (int column = 0; column < n_; ++column) {
         const std::uint16_t *left = &a_[size(row, k_)], *right = &b_[size(column, k_)];
         double x = bias_[static_cast<std::size_t>(column)];
-        for (int i = 0; i < k_; ++i) x += static_cast<double>(samples::half_to_float(left[i])) * samples::half_to_float(right[i]);
+        for (int i = 0; i < k_; ++i)
+          x += static_cast<double>(samples::half_to_float(left[i])) * samples::half_to_float(right[i]);
         const double gelu = 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
         const double difference = samples::half_to_float(d_[size(row, n_) + static_cast<std::size_t>(column)]) - gelu;
         wrong += difference * difference, all += gelu * gelu;
@@ -66,7 +76,9 @@ class SampleProblem {
   static constexpr std::size_t kGuard = 512;
   static constexpr std::uint16_t kPoison = 0xffff;  ///< NaN
 
-  static std::size_t size(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
+  static std::size_t size(int rows, int columns) {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  }
   template <class T>
   std::shared_ptr<void> upload(const std::vector<T>& data) {
     auto memory = runtime_.allocate(device_, data.size() * sizeof(T));

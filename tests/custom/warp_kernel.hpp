@@ -1,5 +1,6 @@
-// A kernel of a user's own for the family whose products are a warp's: D = A B^T, f16 to f32, one tile of 64 x 64, K in steps of 64. Its
-// rings are filled by ordinary stores of a role of threads, so the same text is for every arch of the family.
+// A kernel of a user's own for the family whose products are a warp's: D = A B^T, f16 to f32, one tile of 64 x 64, K in
+// steps of 64. Its rings are filled by ordinary stores of a role of threads, so the same text is for every arch of the
+// family.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +20,8 @@ class WarpKernel {
   /// `copies`: threads copy and do not wait; else they load and store.
   WarpKernel(const std::string& machine, bool copies) {
     std::filesystem::create_directory(folder());
-    bodies = std::string("#pragma once\ninline constexpr bool kCopies = ") + (copies ? "true" : "false") + ";\n" + kBodies;
+    bodies =
+        std::string("#pragma once\ninline constexpr bool kCopies = ") + (copies ? "true" : "false") + ";\n" + kBodies;
     testing::write_bytes(folder() + "/warp_product.cuh", bodies);
     description.name = "warp_product";
     description.graph = "{\"machine\": \"" + machine + "\", " + kGraph;

@@ -1,4 +1,5 @@
-// Protects that what codegen writes for the family whose products are a warp's compiles for each of its archs: no call of what they lack.
+// Protects that what codegen writes for the family whose products are a warp's compiles for each of its archs: no call
+// of what they lack.
 #include <doctest/doctest.h>
 
 #include "compile/compiler.hpp"
@@ -8,7 +9,8 @@
 using namespace tj;
 
 TEST_CASE("the unit of a user's graph compiles for every arch of the family") {
-  if (!compile::make_compiler("nvrtc", {})->identity().present()) testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
+  if (!compile::make_compiler("nvrtc", {})->identity().present())
+    testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
   bool copies = false;
   for (const char* arch : {"sm_80", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90", "sm_120a", "sm_121a"}) {
     CAPTURE(arch);

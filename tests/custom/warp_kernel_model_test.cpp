@@ -1,5 +1,6 @@
-// Protects that graphs for the family whose products are a warp's become units that run on the model of its archs: rings filled by threads
-// where there is no copy engine, registers that move or clusters; rings filled by the copy engine where there is one.
+// Protects that graphs for the family whose products are a warp's become units that run on the model of its archs:
+// rings filled by threads where there is no copy engine, registers that move or clusters; rings filled by the copy
+// engine where there is one.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -41,30 +42,39 @@ void make_products_by_warps(test::SampleKernel& sample, const std::string& arch)
   for (int edge = 0; edge < 4; ++edge) sample.edit_graph(", \"blocking\": true", "");
   sample.edit("#include \"gemm_gelu_params.cuh\"", "#include \"tiles.cuh\"\n#include \"gemm_gelu_params.cuh\"");
   sample.edit("float sums[C::kBlockN / 2];", "float sums[C::kBlockN / 8][4];");
-  sample.edit("for (float& sum : consumer.sums) sum = 0.0f;", "for (auto& block : consumer.sums)\n    for (float& sum : block) sum = 0.0f;");
+  sample.edit("for (float& sum : consumer.sums) sum = 0.0f;",
+              "for (auto& block : consumer.sums)\n    for (float& sum : block) sum = 0.0f;");
   sample.edit("&consumer.sums[4 * j + 2 * half]", "&consumer.sums[j][2 * half]");
-  sample.edit("  dev::hold(consumer.sums);\n  const u64 left = dev::matrix_operand(a + consumer.copy * kRowsPerConsumer * kRowBytes, 16, kAtomBytes);\n"
-              "  const u64 right = dev::matrix_operand(b, 16, kAtomBytes);\n"
-              "  dev::matrix_multiply<dev::MatrixSteps<C::kBlockK / 16, 32, 32, 0>>(dev::F16{}, consumer.sums, left, right, true);\n",
-              "  const u32 rows = consumer.copy * kRowsPerConsumer + (dev::warp_index() & 3u) * 16u;\n"
-              "#pragma unroll\n"
-              "  for (u32 k = 0; k < C::kBlockK / 16; ++k) {\n"
-              "    u32 left[4], right[4];\n"
-              "    dev::load_matrices(dev::piece_address(a, rows + dev::down_row(), 2 * k + dev::down_piece()), left);\n"
-              "#pragma unroll\n"
-              "    for (u32 j = 0; j < C::kBlockN / 16; ++j) {\n"
-              "      dev::load_matrices(dev::piece_address(b, 16 * j + dev::across_row(), 2 * k + dev::across_piece()), right);\n"
-              "      dev::mma_m16n8k16(dev::F16{}, consumer.sums[2 * j], left, right[0], right[1]);\n"
-              "      dev::mma_m16n8k16(dev::F16{}, consumer.sums[2 * j + 1], left, right[2], right[3]);\n"
-              "    }\n"
-              "  }\n");
+  sample.edit(
+      "  dev::hold(consumer.sums);\n  const u64 left = dev::matrix_operand(a + consumer.copy * kRowsPerConsumer * "
+      "kRowBytes, 16, kAtomBytes);\n"
+      "  const u64 right = dev::matrix_operand(b, 16, kAtomBytes);\n"
+      "  dev::matrix_multiply<dev::MatrixSteps<C::kBlockK / 16, 32, 32, 0>>(dev::F16{}, consumer.sums, left, right, "
+      "true);\n",
+      "  const u32 rows = consumer.copy * kRowsPerConsumer + (dev::warp_index() & 3u) * 16u;\n"
+      "#pragma unroll\n"
+      "  for (u32 k = 0; k < C::kBlockK / 16; ++k) {\n"
+      "    u32 left[4], right[4];\n"
+      "    dev::load_matrices(dev::piece_address(a, rows + dev::down_row(), 2 * k + dev::down_piece()), left);\n"
+      "#pragma unroll\n"
+      "    for (u32 j = 0; j < C::kBlockN / 16; ++j) {\n"
+      "      dev::load_matrices(dev::piece_address(b, 16 * j + dev::across_row(), 2 * k + dev::across_piece()), "
+      "right);\n"
+      "      dev::mma_m16n8k16(dev::F16{}, consumer.sums[2 * j], left, right[0], right[1]);\n"
+      "      dev::mma_m16n8k16(dev::F16{}, consumer.sums[2 * j + 1], left, right[2], right[3]);\n"
+      "    }\n"
+      "  }\n");
   sample.edit("  dev::hold(consumer.sums);\n", "");  // of what followed an asynchronous product
 }
 
 }  // namespace
 
 TEST_CASE("a product by a warp's instructions, its rings filled by threads, on the model of every arch that has them") {
-  for (const auto& [arch, copies] : {std::pair<const char*, bool>{"sm_80", false}, {"sm_80", true}, {"sm_86", true}, {"sm_90", false}, {"sm_120a", true}}) {
+  for (const auto& [arch, copies] : {std::pair<const char*, bool>{"sm_80", false},
+                                     {"sm_80", true},
+                                     {"sm_86", true},
+                                     {"sm_90", false},
+                                     {"sm_120a", true}}) {
     const testing::Scratch scratch;
     Runtime runtime(options_for(arch, scratch));
     const test::WarpKernel source(arch, copies);
@@ -72,14 +82,17 @@ TEST_CASE("a product by a warp's instructions, its rings filled by threads, on t
     for (int k : {8, 64, 72, 400}) {
       INFO(source.description.graph);
       CAPTURE(k);
-      const std::vector<std::uint16_t> a = halves(static_cast<std::size_t>(64 * k), 1), b = halves(static_cast<std::size_t>(64 * k), 2);
+      const std::vector<std::uint16_t> a = halves(static_cast<std::size_t>(64 * k), 1),
+                                       b = halves(static_cast<std::size_t>(64 * k), 2);
       std::vector<float> d(64 * 64, NAN);
       kernel.launch(kCpu, test::WarpKernel::Params{a.data(), b.data(), d.data(), k}, 2);
       int wrong = 0;
       for (int i = 0; i < 64; ++i)
         for (int j = 0; j < 64; ++j) {
           float sum = 0;
-          for (int l = 0; l < k; ++l) sum += samples::half_to_float(a[static_cast<std::size_t>(i * k + l)]) * samples::half_to_float(b[static_cast<std::size_t>(j * k + l)]);
+          for (int l = 0; l < k; ++l)
+            sum += samples::half_to_float(a[static_cast<std::size_t>(i * k + l)]) *
+                   samples::half_to_float(b[static_cast<std::size_t>(j * k + l)]);
           wrong += d[static_cast<std::size_t>(64 * i + j)] != sum;
         }
       CHECK(wrong == 0);

@@ -9,13 +9,16 @@ extern "C" {
 
 /* Forgets the log, the counts, the chosen failures and every setting below. */
 void fake_cuda_reset(void);
-/* Lets the nth call (from 1) of that name ("cuMemAlloc", without version suffix) since the reset fail with a CUresult. */
+/* Lets the nth call (from 1) of that name ("cuMemAlloc", without version suffix) since the reset fail with a CUresult.
+ */
 void fake_cuda_fail(const char* call, int nth, int result);
 /* Every call since the reset, one a line, launches with their shape. Valid until the next use on this thread. */
 const char* fake_cuda_log(void);
-/* Off: calls are neither logged nor counted, and allocate nothing. A process that begins with FAKE_CUDA_RECORD=0 begins so. */
+/* Off: calls are neither logged nor counted, and allocate nothing. A process that begins with FAKE_CUDA_RECORD=0 begins
+ * so. */
 void fake_cuda_record(int on);
-/* What is still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack; empty when nothing is. */
+/* What is still held: retained contexts, modules, memory, events, streams, graphs, this thread's context stack; empty
+ * when nothing is. */
 const char* fake_cuda_leaks(void);
 /* Devices to pretend (default 1), each with 132 SMs and the compute capability below. */
 void fake_cuda_set_devices(int count);

@@ -33,7 +33,8 @@ struct State {
   std::atomic<int> major = 9, minor = 0;
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
   double now_ms = 0;                 // what the device has worked so far
-  std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
+  std::map<void*, double>
+      worked_ms;       // of capturing streams, graphs and what they became; of events, when they were recorded
   std::string params;  // of the last launch
   std::vector<std::string> log;
   std::map<std::string, int> calls;

@@ -1,6 +1,7 @@
 // Puts the fake HIP runtime into this process, in front of a real one, and steers it.
 //
-// Invariant: made before anything opens a HIP runtime, and always of one release in a process: what is loaded goes first.
+// Invariant: made before anything opens a HIP runtime, and always of one release in a process: what is loaded goes
+// first.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,9 +1,11 @@
-// A HIP runtime that only keeps books, for tests on machines without one: libamdhip64.so.6 and libamdhip64.so.5 are made of this.
+// A HIP runtime that only keeps books, for tests on machines without one: libamdhip64.so.6 and libamdhip64.so.5 are
+// made of this.
 //
-// Exports the calls that tilejit uses. Each is written to a log, may be told to fail, and refuses what the real runtime refuses
-// where a mistake of ours would show (dead handles, another device's stream order, argument buffers that are not packed as HIP
-// wants them). Device memory is host memory; kernels do nothing. TJ_FAKE_HIP_RELEASE is 6, or 5 for the older layout of properties and a
-// runtime without memory in a stream's order and without graphs. Steered through fake_hip_control.h.
+// Exports the calls that tilejit uses. Each is written to a log, may be told to fail, and refuses what the real runtime
+// refuses where a mistake of ours would show (dead handles, another device's stream order, argument buffers that are
+// not packed as HIP wants them). Device memory is host memory; kernels do nothing. TJ_FAKE_HIP_RELEASE is 6, or 5 for
+// the older layout of properties and a runtime without memory in a stream's order and without graphs. Steered through
+// fake_hip_control.h.
 //
 // A test opens it by its path before the product asks for a runtime: FakeHip in fake_hip.hpp.
 #pragma once
@@ -16,7 +18,9 @@ template <class T>
 void put(void* properties, std::size_t offset, const T& value) {
   std::memcpy(static_cast<char*>(properties) + offset, &value, sizeof value);
 }
-void put_text(void* properties, std::size_t offset, const std::string& text) { std::strncpy(static_cast<char*>(properties) + offset, text.c_str(), 256); }
+void put_text(void* properties, std::size_t offset, const std::string& text) {
+  std::strncpy(static_cast<char*>(properties) + offset, text.c_str(), 256);
+}
 
 int take_memory(void** memory, std::size_t bytes) {
   void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -124,15 +128,19 @@ int hipModuleGetFunction(void** function, void* module, const char* name) {
   keep_name(module, name);
   return std::strncmp(name, "missing", 7) == 0 ? answer(kNotFound) : kSuccess;
 }
-int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                          void* stream, void** arguments, void** extra) {
+int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream, void** arguments,
+                          void** extra) {
   if (state().recording)
-    TJ_ENTER("grid " + std::to_string(grid_x) + "x" + std::to_string(grid_y) + "x" + std::to_string(grid_z) + " threads " + std::to_string(block_x) + " smem " + std::to_string(shared_bytes) +
+    TJ_ENTER("grid " + std::to_string(grid_x) + "x" + std::to_string(grid_y) + "x" + std::to_string(grid_z) +
+             " threads " + std::to_string(block_x) + " smem " + std::to_string(shared_bytes) +
              (t_device != 0 ? " device " + std::to_string(t_device) : std::string()));
   if (!is_live(state().modules, function)) return answer(kInvalidHandle);
-  const bool packed = arguments == nullptr && extra != nullptr && extra[0] == reinterpret_cast<void*>(1) && extra[2] == reinterpret_cast<void*>(2) && extra[4] == reinterpret_cast<void*>(3);
+  const bool packed = arguments == nullptr && extra != nullptr && extra[0] == reinterpret_cast<void*>(1) &&
+                      extra[2] == reinterpret_cast<void*>(2) && extra[4] == reinterpret_cast<void*>(3);
   if (!packed || extra[1] == nullptr || shared_bytes > 65536) return answer(kInvalidValue);
-  const bool shaped = grid_x > 0 && grid_y > 0 && grid_z > 0 && block_x > 0 && block_x * block_y * block_z <= 1024 && std::size_t{grid_x} * block_x < (std::size_t{1} << 32);
+  const bool shaped = grid_x > 0 && grid_y > 0 && grid_z > 0 && block_x > 0 && block_x * block_y * block_z <= 1024 &&
+                      std::size_t{grid_x} * block_x < (std::size_t{1} << 32);
   if (!shaped) return answer(kInvalidConfiguration);
   if (state().recording) {
     const std::lock_guard lock(state().mutex);

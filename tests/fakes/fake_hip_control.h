@@ -15,12 +15,14 @@ void fake_hip_fail(const char* call, int nth, int result);
 const char* fake_hip_log(void);
 /* Off: calls are neither logged nor counted, and allocate nothing. */
 void fake_hip_record(int on);
-/* What is still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0, and its last failure
- * when nobody asked for it; empty when nothing is. */
+/* What is still held: modules, memory, events, streams, graphs, pools; this thread's device when it is not 0, and its
+ * last failure when nobody asked for it; empty when nothing is. */
 const char* fake_hip_leaks(void);
-/* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared memory. */
+/* Devices to pretend (default 1), each with 96 compute units, counted in pairs by the properties, and 64 KB of shared
+ * memory. */
 void fake_hip_set_devices(int count);
-/* gcnArchName of every device (default "gfx1100"), or those of the first ones, commas between them, of which the last is that of the rest. */
+/* gcnArchName of every device (default "gfx1100"), or those of the first ones, commas between them, of which the last
+ * is that of the rest. */
 void fake_hip_set_processor(const char* name);
 /* What hipDeviceGetAttribute says of physical compute units; 0: it fails (default 96). */
 void fake_hip_set_physical_units(int units);
@@ -42,8 +44,8 @@ typedef struct fake_hip_launch {
 } fake_hip_launch;
 /* A block of device memory that is allocated now; 0 when there are not so many. Counted from 0, in no order. */
 int fake_hip_memory(size_t which, const void** begin, size_t* bytes);
-/* Calls this at every launch of a module that is loaded from now on, before the launch returns; null: nothing is carried out. Outlives the
- * reset. */
+/* Calls this at every launch of a module that is loaded from now on, before the launch returns; null: nothing is
+ * carried out. Outlives the reset. */
 void fake_hip_on_launch(void (*work)(const fake_hip_launch* launch));
 
 #ifdef __cplusplus

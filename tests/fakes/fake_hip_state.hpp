@@ -21,7 +21,8 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidConfiguration = 9, kInvalidDevice = 101, kInvalidImage = 200, kInvalidHandle = 400, kNotFound = 500;
+constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidConfiguration = 9, kInvalidDevice = 101,
+              kInvalidImage = 200, kInvalidHandle = 400, kNotFound = 500;
 
 struct State {
   std::mutex mutex;
@@ -31,11 +32,13 @@ struct State {
   std::atomic<int> capture = 0;
   std::atomic<double> block_ms = 0;  // what a launched block takes; 0: times are constant
   std::string processor = "gfx1100";
-  double now_ms = 0;                 // what the device has worked so far
-  std::map<void*, double> worked_ms; // of capturing streams, graphs and what they became; of events, when they were recorded
-  std::string params;                // of the last launch
+  double now_ms = 0;  // what the device has worked so far
+  std::map<void*, double>
+      worked_ms;       // of capturing streams, graphs and what they became; of events, when they were recorded
+  std::string params;  // of the last launch
   void (*carry_out)(const fake_hip_launch*) = nullptr;
-  std::map<void*, std::pair<std::string, std::string>> code;  // image and function of modules whose launches are carried out
+  std::map<void*, std::pair<std::string, std::string>>
+      code;  // image and function of modules whose launches are carried out
   std::vector<std::string> log;
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
@@ -95,7 +98,9 @@ std::size_t image_bytes(const char* image) {
 /// Keeps a module's code where launches are carried out.
 void keep_code(void* module, const void* image) {
   const std::lock_guard lock(state().mutex);
-  if (state().carry_out != nullptr) state().code[module] = {std::string(static_cast<const char*>(image), image_bytes(static_cast<const char*>(image))), {}};
+  if (state().carry_out != nullptr)
+    state().code[module] = {std::string(static_cast<const char*>(image), image_bytes(static_cast<const char*>(image))),
+                            {}};
 }
 void keep_name(void* module, const char* name) {
   const std::lock_guard lock(state().mutex);
@@ -113,7 +118,14 @@ void carry_out(void* module, unsigned grid, unsigned threads, unsigned shared_by
     const auto kept = state().code.find(module);
     work = state().carry_out;
     if (work == nullptr || kept == state().code.end()) return;
-    launch = {kept->second.first.data(), kept->second.first.size(), kept->second.second.c_str(), grid, threads, shared_bytes, extra[1], *static_cast<const std::size_t*>(extra[3])};
+    launch = {kept->second.first.data(),
+              kept->second.first.size(),
+              kept->second.second.c_str(),
+              grid,
+              threads,
+              shared_bytes,
+              extra[1],
+              *static_cast<const std::size_t*>(extra[3])};
   }
   work(&launch);
 }

@@ -1,9 +1,9 @@
 // A CUDA driver that only keeps books: libcuda.so.1 for tests on machines without one.
 //
-// Exports the calls that tilejit uses, under the names and types of cuda.h. Each is written to a log, may be told to fail,
-// and refuses what the real driver refuses where a mistake of ours would show (no current context, dead handles). Device
-// memory is host memory; kernels do nothing. A release that is told to fail has released all the same, as in a driver
-// that is going down. Steered through fake_cuda_control.h.
+// Exports the calls that tilejit uses, under the names and types of cuda.h. Each is written to a log, may be told to
+// fail, and refuses what the real driver refuses where a mistake of ours would show (no current context, dead handles).
+// Device memory is host memory; kernels do nothing. A release that is told to fail has released all the same, as in a
+// driver that is going down. Steered through fake_cuda_control.h.
 //
 // A test either opens it by its path before the product asks for "libcuda.so.1" (the loader then answers with what the
 // process already has: FakeCuda in fake_cuda.hpp), or starts a program with its folder on LD_LIBRARY_PATH.
@@ -49,11 +49,20 @@ CUresult cuDeviceGetName(char* name, int size, CUdevice) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   TJ_ENTER();
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = state().major; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = state().minor; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; return CUDA_SUCCESS;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = kSmemPerBlockBytes; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = state().major;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = state().minor;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 132;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = kSmemPerBlockBytes;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -132,10 +141,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
     std::string attributes;
     for (unsigned i = 0; i < how->numAttrs; ++i)
       attributes += how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ? " waits itself"
-                    : how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION               ? " cluster " + std::to_string(cluster)
-                                                                                              : " attribute " + std::to_string(how->attrs[i].id);
-    TJ_ENTER("grid " + std::to_string(how->gridDimX) + "x" + std::to_string(how->gridDimY) + "x" + std::to_string(how->gridDimZ) + " threads " +
-             std::to_string(how->blockDimX) + " smem " + std::to_string(how->sharedMemBytes) + attributes);
+                    : how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+                        ? " cluster " + std::to_string(cluster)
+                        : " attribute " + std::to_string(how->attrs[i].id);
+    TJ_ENTER("grid " + std::to_string(how->gridDimX) + "x" + std::to_string(how->gridDimY) + "x" +
+             std::to_string(how->gridDimZ) + " threads " + std::to_string(how->blockDimX) + " smem " +
+             std::to_string(how->sharedMemBytes) + attributes);
   }
   TJ_NEED_CONTEXT();
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
@@ -205,7 +216,8 @@ CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction function, const CUl
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
   int cluster = 1;
   for (unsigned i = 0; i < how->numAttrs; ++i)
-    if (how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) cluster = static_cast<int>(how->attrs[i].value.clusterDim.x);
+    if (how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      cluster = static_cast<int>(how->attrs[i].value.clusterDim.x);
   *count = 7 * (18 / cluster) + 6 / cluster;
   return CUDA_SUCCESS;
 }
@@ -249,11 +261,13 @@ CUresult cuMemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream) {
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr* memory, size_t bytes, CUmemoryPool pool, CUstream) {
   TJ_ENTER(std::to_string(bytes));
-  return is_live(state().pools, pool) && state().capture == CU_STREAM_CAPTURE_STATUS_NONE ? cuMemAlloc(memory, bytes) : CUDA_ERROR_INVALID_VALUE;
+  return is_live(state().pools, pool) && state().capture == CU_STREAM_CAPTURE_STATUS_NONE ? cuMemAlloc(memory, bytes)
+                                                                                          : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   TJ_ENTER();
-  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count) return CUDA_ERROR_INVALID_VALUE;
+  if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count)
+    return CUDA_ERROR_INVALID_VALUE;
   return make(state().pools, reinterpret_cast<void**>(pool));
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
@@ -262,7 +276,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   TJ_ENTER(std::to_string(*static_cast<cuuint64_t*>(value)));
-  return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
+                                                                                        : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream) {
   TJ_ENTER();
@@ -316,7 +331,8 @@ CUresult cuEventDestroy(CUevent event) {
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* base,
                                 const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                CUtensorMapFloatOOBfill fill) {
   TJ_ENTER();
   // Written as plain words: newer headers declare a stricter alignment than the driver asks for.
   std::memset(static_cast<void*>(map), 0, sizeof(CUtensorMap));

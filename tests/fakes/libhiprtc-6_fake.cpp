@@ -1,8 +1,9 @@
 // A hiprtc that compiles nothing: libhiprtc.so.6, of release 6.4, for tests of what happens around a compile.
 //
-// Exports the calls that tilejit uses. A program becomes a code object without code for the processor of its options, whose one kernel has
-// the name and the threads that TJ_KERNEL in the text says; the text is appended, so that different sources give different binaries.
-// Steered through fake_hiprtc_control.h; FakeHiprtc in fake_hiprtc.hpp puts it where the library finds it.
+// Exports the calls that tilejit uses. A program becomes a code object without code for the processor of its options,
+// whose one kernel has the name and the threads that TJ_KERNEL in the text says; the text is appended, so that
+// different sources give different binaries. Steered through fake_hiprtc_control.h; FakeHiprtc in fake_hiprtc.hpp puts
+// it where the library finds it.
 #include "fake_hiprtc_control.h"
 
 #include <cstdlib>
@@ -40,7 +41,8 @@ std::string code_of(const std::string& text, const std::string& processor) {
   const std::size_t macro = text.find("TJ_KERNEL"), open = text.find('(', macro), comma = text.find(", ", open);
   std::string code;
   if (macro != std::string::npos && comma != std::string::npos)
-    code = tj::testing::made_code_object(processor, text.substr(open + 1, comma - open - 1), state().param_bytes, std::atoi(text.c_str() + comma + 2));
+    code = tj::testing::made_code_object(processor, text.substr(open + 1, comma - open - 1), state().param_bytes,
+                                         std::atoi(text.c_str() + comma + 2));
   return code + text;
 }
 
@@ -80,7 +82,8 @@ int hiprtcVersion(int* major, int* minor) {
   *minor = 4;
   return 0;
 }
-int hiprtcCreateProgram(void** program, const char* text, const char*, int headers, const char* const* texts, const char* const*) {
+int hiprtcCreateProgram(void** program, const char* text, const char*, int headers, const char* const* texts,
+                        const char* const*) {
   for (int i = 0; i < headers; ++i)
     if (texts[i][0] == '\0') return 3;  // as the real one
   *program = new Program{text, {}, {}};

@@ -1,8 +1,9 @@
 // An NVRTC that compiles nothing: libnvrtc.so.1 for tests of what happens around a compile.
 //
-// Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and its
-// own text, so that equal sources give equal binaries and different ones differ. Knows 9.0, 10.0 and 10.3 with their variants only. Steered through
-// fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library finds it.
+// Exports the calls that tilejit uses, under the names and types of nvrtc.h. A program becomes an ELF magic, zeros and
+// its own text, so that equal sources give equal binaries and different ones differ. Knows 9.0, 10.0 and 10.3 with
+// their variants only. Steered through fake_nvrtc_control.h; FakeNvrtc in fake_nvrtc.hpp puts it where the library
+// finds it.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -70,7 +71,8 @@ void fake_nvrtc_refuse(const char* log) {
 const char* nvrtcGetErrorString(nvrtcResult result) {
   if (result == NVRTC_SUCCESS) return "NVRTC_SUCCESS";
   const std::lock_guard lock(state().mutex);
-  return static_cast<int>(result) == 12 && state().knows_times ? "NVRTC_ERROR_TIME_FILE_WRITE_FAILED" : "NVRTC_ERROR_OF_THE_FAKE";
+  return static_cast<int>(result) == 12 && state().knows_times ? "NVRTC_ERROR_TIME_FILE_WRITE_FAILED"
+                                                               : "NVRTC_ERROR_OF_THE_FAKE";
 }
 
 nvrtcResult nvrtcVersion(int* major, int* minor) {
@@ -87,7 +89,8 @@ nvrtcResult nvrtcGetSupportedArchs(int* archs) {
   return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* text, const char*, int, const char* const*, const char* const*) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* text, const char*, int, const char* const*,
+                               const char* const*) {
   *program = new _nvrtcProgram{text, {}, {}};
   return NVRTC_SUCCESS;
 }
@@ -114,7 +117,10 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* con
     return NVRTC_ERROR_COMPILATION;
   }
   program->log = "ptxas info    : Used 168 registers, used 9 barriers\n";
-  if (timed) program->log += std::string(1, '\0') + "File name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 5, ms\nunit.cu, NVVM Optimizer, 14, ms\nunit.cu, PTX Translation, 3, ms\n";
+  if (timed)
+    program->log += std::string(1, '\0') +
+                    "File name, phase name, metric, unit\nunit.cu, CUDA C++ Frontend, 5, ms\nunit.cu, NVVM Optimizer, "
+                    "14, ms\nunit.cu, PTX Translation, 3, ms\n";
   program->code = "\177ELF" + std::string(60, '\0') + program->text;
   return NVRTC_SUCCESS;
 }

@@ -1,5 +1,5 @@
-// Protects chunk output on a real device: the problems of the model's test, NaN wherever no token is, poison around the output. Inside a
-// CUDA graph, many random problems, and speed: tests/gpu/compare.py --op chunk_o.
+// Protects chunk output on a real device: the problems of the model's test, NaN wherever no token is, poison around the
+// output. Inside a CUDA graph, many random problems, and speed: tests/gpu/compare.py --op chunk_o.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -27,8 +27,10 @@ TEST_CASE("small: lengths at the edges of chunks, every number of heads an item,
   for (int form = 0; form < 16; ++form) {
     ChunkOShape shape;
     shape.variable = (form & 2) == 0;
-    if (shape.variable) shape.lengths = {0, 64, 1, 130, 63, 0, 65, 8};
-    else shape.lengths = {100, 100};
+    if (shape.variable)
+      shape.lengths = {0, 64, 1, 130, 63, 0, 65, 8};
+    else
+      shape.lengths = {100, 100};
     shape.v_heads = form % 3 + 1;
     shape.gated = (form & 1) == 0;
     shape.h_transposed = (form & 4) != 0;
@@ -48,7 +50,8 @@ TEST_CASE("many items a block, whole and partial chunks mixed") {
   for (const int heads : {1, 2, 3, 4}) {
     ChunkOShape shape;
     shape.lengths.clear();
-    for (std::uint64_t i = 0; i < 300; ++i) shape.lengths.push_back(static_cast<int>(samples::random_bits(seed, i) % 129));
+    for (std::uint64_t i = 0; i < 300; ++i)
+      shape.lengths.push_back(static_cast<int>(samples::random_bits(seed, i) % 129));
     shape.v_heads = heads;
     CAPTURE(shape.text());
     CHECK(run(shape, seed) == "");

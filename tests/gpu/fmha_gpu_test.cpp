@@ -31,7 +31,8 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
     for (const bool causal : {false, true})
       for (const int seq_q : {1, 63, 128, 129, 193, 500})
         for (const int seq_k : {1, 127, 160, 161, 384, 700}) {
-          FmhaShape shape{1, 4, 2, seq_q, seq_k, head_dim, seq_q % 2 ? DType::bf16 : DType::f16, causal, seq_k % 2 == 0, true};
+          FmhaShape shape{
+              1, 4, 2, seq_q, seq_k, head_dim, seq_q % 2 ? DType::bf16 : DType::f16, causal, seq_k % 2 == 0, true};
           CAPTURE(shape.text());
           CHECK(run(shape, seed++) == "");
         }

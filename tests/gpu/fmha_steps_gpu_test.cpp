@@ -1,5 +1,6 @@
-// Protects attention on warps' matrix instructions and its ladder on a real device, where warps do not run one after the other as on the model: each step against f64, many
-// blocks, few and many iterations, with the copy engine and by threads, with all shared memory and under a cap.
+// Protects attention on warps' matrix instructions and its ladder on a real device, where warps do not run one after
+// the other as on the model: each step against f64, many blocks, few and many iterations, with the copy engine and by
+// threads, with all shared memory and under a cap.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -18,7 +19,9 @@ TEST_CASE("each step") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   constexpr DType f16 = DType::f16, bf16 = DType::bf16;
-  const FmhaShape shapes[] = {{1, 4, 2, 700, 1000, 128, f16, true, false, true}, {3, 4, 4, 65, 63, 64, bf16, true, true, true}, {1, 8, 8, 129, 2000, 128, bf16, false, false, true},
+  const FmhaShape shapes[] = {{1, 4, 2, 700, 1000, 128, f16, true, false, true},
+                              {3, 4, 4, 65, 63, 64, bf16, true, true, true},
+                              {1, 8, 8, 129, 2000, 128, bf16, false, false, true},
                               {1, 4, 1, 512, 512, 64, f16, true, false, true}};
   for (const arch::Arch* arch : test::archs_of_gpu("sm80"))
     for (const char* more : {"", "+copies=threads", "+smem-sm=100K"}) {

@@ -1,5 +1,5 @@
-// Protects matrix products on a real device: edges of tiles, orders, types and epilogues against f64, with inputs between NaNs
-// and poisoned outputs inside guard bands. More shapes and cuBLAS: tests/gpu/compare.py --op gemm.
+// Protects matrix products on a real device: edges of tiles, orders, types and epilogues against f64, with inputs
+// between NaNs and poisoned outputs inside guard bands. More shapes and cuBLAS: tests/gpu/compare.py --op gemm.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -32,7 +32,8 @@ TEST_CASE("shapes at the edges of tiles and of K, in every order of the operands
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const int order : {0, 1, 2, 3})
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
+    for (const auto& [m, n, k] :
+         {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
       GemmShape shape = test::gemm_shape(m, n, k);
       shape.a_transposed = (order & 1) != 0;
       shape.b_transposed = (order & 2) != 0;
@@ -56,7 +57,8 @@ TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const DType out : {DType::f16, DType::bf16, DType::f32})
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 128}, {65, 257, 129}, {128, 512, 300}, {300, 70, 1000}, {40, 200, 8192}}) {
+    for (const auto& [m, n, k] :
+         {std::array{1, 1, 1}, {1, 500, 128}, {65, 257, 129}, {128, 512, 300}, {300, 70, 1000}, {40, 200, 8192}}) {
       GemmShape shape = test::gemm_shape(m, n, k, DType::e4m3, out);
       shape.scales = n % 2 == 0;
       shape.batch = k == 1000 ? 2 : 0;
@@ -66,7 +68,8 @@ TEST_CASE("e4m3 with scales: edges of tiles, every type of d, a long K") {
     }
 }
 
-TEST_CASE("rows off their lines, whose copies the blocks of a cluster share: odd numbers of tiles, batches, no iteration") {
+TEST_CASE(
+    "rows off their lines, whose copies the blocks of a cluster share: odd numbers of tiles, batches, no iteration") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const auto& [m, n, k] : {std::array{700, 700, 328}, {400, 900, 1000}, {260, 2050, 520}}) {
@@ -79,10 +82,13 @@ TEST_CASE("rows off their lines, whose copies the blocks of a cluster share: odd
   }
 }
 
-TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operands, ends of rows; equal calls give equal bits") {
+TEST_CASE(
+    "in parts of K: every order, type and epilogue, batches, copied operands, ends of rows; equal calls give equal "
+    "bits") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  for (const auto& [m, n, k] : {std::array{128, 128, 8192}, {65, 131, 9001}, {1, 70, 20000}, {16, 258, 8200}, {200, 96, 16384}})
+  for (const auto& [m, n, k] :
+       {std::array{128, 128, 8192}, {65, 131, 9001}, {1, 70, 20000}, {16, 258, 8200}, {200, 96, 16384}})
     for (const int order : {0, 1, 2, 3}) {
       GemmShape shape;
       shape.m = m;
@@ -101,7 +107,8 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
       shape.activation = static_cast<Activation>(order);
       CAPTURE(shape.text());
       GemmProblem problem(shape, seed), again(shape, seed);
-      CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
+      CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts >
+            1);
       problem.run(Runtime::instance(), test::nvidia_gpu());
       CHECK(problem.problem() == "");
       again.run(Runtime::instance(), test::nvidia_gpu());
@@ -112,7 +119,8 @@ TEST_CASE("in parts of K: every order, type and epilogue, batches, copied operan
     GemmShape shape = test::gemm_shape(40, 200, 16384, DType::e4m3, DType::bf16);
     shape.scales = scales;
     GemmProblem problem(shape, seed++);
-    CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts > 1);
+    CHECK(ops::choose_gemm(ops::gemm_sizes(problem.args), ops::gemm_kind(problem.args), *arch::find("sm_90a")).parts >
+          1);
     problem.run(Runtime::instance(), test::nvidia_gpu());
     CHECK(problem.problem() == "");
   }
@@ -123,7 +131,8 @@ TEST_CASE("more tiles than multiprocessors: blocks that walk several tiles") {
   CHECK(run(shape, samples::fresh_seed()) == "");
 }
 
-TEST_CASE("by warps' products: slots are handed back after they were read, beside blocks that store two bytes at a time") {
+TEST_CASE(
+    "by warps' products: slots are handed back after they were read, beside blocks that store two bytes at a time") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const arch::Arch* arch : test::archs_of_gpu("sm80"))

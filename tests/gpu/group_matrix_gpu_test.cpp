@@ -1,5 +1,6 @@
-// Protects what the model says of a warpgroup's matrix instructions: a device gives the same bits for whole numbers, through every width, type,
-// place, order and descriptor, and comes as near to exact sums of random ones as arithmetic of its precision can. Prints how near.
+// Protects what the model says of a warpgroup's matrix instructions: a device gives the same bits for whole numbers,
+// through every width, type, place, order and descriptor, and comes as near to exact sums of random ones as arithmetic
+// of its precision can. Prints how near.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -14,18 +15,25 @@ using namespace tj;
 namespace {
 
 /// A NaN is as far away as can be.
-double farther(double so_far, double difference) { return difference <= so_far ? so_far : std::isnan(difference) ? INFINITY : difference; }
+double farther(double so_far, double difference) {
+  return difference <= so_far ? so_far : std::isnan(difference) ? INFINITY : difference;
+}
 
 }  // namespace
 
-TEST_CASE("products of whole numbers, through descriptors of every swizzle, order and distance") { testing::check_group_products(test::on_sm90a, 1); }
+TEST_CASE("products of whole numbers, through descriptors of every swizzle, order and distance") {
+  testing::check_group_products(test::on_sm90a, 1);
+}
 
 TEST_CASE("sums that go on, groups in flight") { testing::check_group_chains(test::on_sm90a); }
 
-TEST_CASE("a sum of e4m3 keeps 13 bits of fraction, and of what is added as much as its largest term lets") { testing::check_e4m3_cuts(test::on_sm90a); }
+TEST_CASE("a sum of e4m3 keeps 13 bits of fraction, and of what is added as much as its largest term lets") {
+  testing::check_e4m3_cuts(test::on_sm90a);
+}
 
 TEST_CASE("random sums: how far a device and the model are from exact ones, and from each other") {
-  testing::PrimitiveUnit device = test::on_sm90a(testing::group_matrix_text()), model = test::on_the_model(testing::group_matrix_text());
+  testing::PrimitiveUnit device = test::on_sm90a(testing::group_matrix_text()),
+                         model = test::on_the_model(testing::group_matrix_text());
   for (const int type : {0, 1, 2}) {
     std::size_t equal = 0, all = 0;
     double of_device = 0, of_model = 0, between = 0;
@@ -42,8 +50,10 @@ TEST_CASE("random sums: how far a device and the model are from exact ones, and 
       }
     }
     static constexpr const char* kNames[] = {"f16", "bf16", "e4m3"};
-    std::printf("%s: %zu of %zu sums have the model's bits; largest |difference| / sum of |terms|: device to exact %.3g, model to exact %.3g, device to model %.3g\n",
-                kNames[type], equal, all, of_device, of_model, between);
+    std::printf(
+        "%s: %zu of %zu sums have the model's bits; largest |difference| / sum of |terms|: device to exact %.3g, model "
+        "to exact %.3g, device to model %.3g\n",
+        kNames[type], equal, all, of_device, of_model, between);
     CAPTURE(type);
     CHECK(of_device < testing::largest_loss(type));
     CHECK(between < 2 * testing::largest_loss(type));

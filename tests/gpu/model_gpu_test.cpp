@@ -1,5 +1,5 @@
-// Protects the model's word for whole kernels: on the same inputs a device of sm_90a gives the bits that the model gives where every sum is exact,
-// and comes as near to f64 where none is. Through the public API, one runtime for each.
+// Protects the model's word for whole kernels: on the same inputs a device of sm_90a gives the bits that the model
+// gives where every sum is exact, and comes as near to f64 where none is. Through the public API, one runtime for each.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -37,9 +37,14 @@ Device sm90a() {
 void set(const Tensor& t, std::int64_t place, int value) {
   static constexpr std::uint8_t kE4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48};  // 0 to 4
   const auto number = static_cast<float>(value);
-  if (t.dtype == DType::f32) static_cast<float*>(t.data)[place] = number;
-  else if (t.dtype == DType::e4m3) static_cast<std::uint8_t*>(t.data)[place] = static_cast<std::uint8_t>((value < 0 ? 0x80 : 0) | kE4m3[value < 0 ? -value : value]);
-  else static_cast<std::uint16_t*>(t.data)[place] = t.dtype == DType::f16 ? samples::float_to_half(number) : samples::float_to_bf16(number);
+  if (t.dtype == DType::f32)
+    static_cast<float*>(t.data)[place] = number;
+  else if (t.dtype == DType::e4m3)
+    static_cast<std::uint8_t*>(t.data)[place] =
+        static_cast<std::uint8_t>((value < 0 ? 0x80 : 0) | kE4m3[value < 0 ? -value : value]);
+  else
+    static_cast<std::uint16_t*>(t.data)[place] =
+        t.dtype == DType::f16 ? samples::float_to_half(number) : samples::float_to_bf16(number);
 }
 
 /// Whole numbers of -4 to 4 in every element: sums of their products, by any tile and in any parts, are exact in f32.
@@ -77,7 +82,10 @@ std::vector<GemmShape> gemm_shapes() {
   };
   for (const int order : {0, 1, 2, 3})
     for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 129}, {300, 70, 1000}, {128, 512, 200}}) {
-      GemmShape& shape = add(m, n, k, n % 2 ? DType::bf16 : DType::f16, order == 3 ? DType::f32 : n % 2 ? DType::bf16 : DType::f16);
+      GemmShape& shape = add(m, n, k, n % 2 ? DType::bf16 : DType::f16,
+                             order == 3 ? DType::f32
+                             : n % 2    ? DType::bf16
+                                        : DType::f16);
       shape.a_transposed = (order & 1) != 0;
       shape.b_transposed = (order & 2) != 0;
     }
@@ -110,7 +118,8 @@ TEST_CASE("attention: both within the tolerance of f64, and how far from each ot
   const Device device = sm90a();
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  for (const FmhaShape& shape : {FmhaShape{1, 2, 1, 193, 700, 128, DType::f16, false, false, true}, FmhaShape{1, 2, 2, 500, 384, 64, DType::bf16, true, true, true},
+  for (const FmhaShape& shape : {FmhaShape{1, 2, 1, 193, 700, 128, DType::f16, false, false, true},
+                                 FmhaShape{1, 2, 2, 500, 384, 64, DType::bf16, true, true, true},
                                  FmhaShape{2, 4, 2, 129, 161, 128, DType::bf16, true, false, true}}) {
     CAPTURE(shape.text());
     FmhaProblem there(shape, seed), here(shape, seed);
@@ -124,10 +133,13 @@ TEST_CASE("attention: both within the tolerance of f64, and how far from each ot
     std::int64_t equal = 0;
     double farthest = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint16_t a = static_cast<const std::uint16_t*>(o.data)[i], b = static_cast<const std::uint16_t*>(model.data)[i];
+      const std::uint16_t a = static_cast<const std::uint16_t*>(o.data)[i],
+                          b = static_cast<const std::uint16_t*>(model.data)[i];
       equal += a == b;
-      farthest = std::max(farthest, std::fabs(static_cast<double>(samples::to_float(a, shape.dtype)) - static_cast<double>(samples::to_float(b, shape.dtype))));
+      farthest = std::max(farthest, std::fabs(static_cast<double>(samples::to_float(a, shape.dtype)) -
+                                              static_cast<double>(samples::to_float(b, shape.dtype))));
     }
-    std::printf("%s: %lld of %lld elements of o have the model's bits, the largest difference is %.3g\n", shape.text().c_str(), static_cast<long long>(equal), static_cast<long long>(count), farthest);
+    std::printf("%s: %lld of %lld elements of o have the model's bits, the largest difference is %.3g\n",
+                shape.text().c_str(), static_cast<long long>(equal), static_cast<long long>(count), farthest);
   }
 }

@@ -1,5 +1,5 @@
-// Protects what the model says of copies by threads and of a warp's matrices: a device does the same. Runs where sm_90 code does, by the
-// primitives of sm_90 and later and by those before it, which are instructions of every device.
+// Protects what the model says of copies by threads and of a warp's matrices: a device does the same. Runs where sm_90
+// code does, by the primitives of sm_90 and later and by those before it, which are instructions of every device.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,7 +19,9 @@ std::string code_arch() {
   if (!driver || driver->device_count() == 0) tj::testing::skip("no GPU");
   const tj::launch::DeviceInfo info = driver->device_info(0);
   for (const tj::arch::Arch* arch : tj::arch::all())
-    if (arch->vendor == info.vendor && arch->family == "sm80" && arch->device_major == info.major && arch->device_minor == info.minor) return arch->name;
+    if (arch->vendor == info.vendor && arch->family == "sm80" && arch->device_major == info.major &&
+        arch->device_minor == info.minor)
+      return arch->name;
   tj::testing::skip("no arch of the family is for " + info.name);
 }
 

@@ -1,11 +1,14 @@
-// Protects what the model says of bulk copies and stores, of synchronisation, of lanes, numbers and ordinary accesses: a device of sm_90a does the same.
+// Protects what the model says of bulk copies and stores, of synchronisation, of lanes, numbers and ordinary accesses:
+// a device of sm_90a does the same.
 #include <doctest/doctest.h>
 
 #include "gpu/sm90a_units.hpp"
 
 using namespace tj;
 
-TEST_CASE("boxes land where their swizzle says, zeros outside the tensor on every side") { testing::check_boxes(test::on_sm90a); }
+TEST_CASE("boxes land where their swizzle says, zeros outside the tensor on every side") {
+  testing::check_boxes(test::on_sm90a);
+}
 
 TEST_CASE("boxes whose rows are shorter than the swizzle") { testing::check_narrow_boxes(test::on_sm90a); }
 
@@ -13,7 +16,9 @@ TEST_CASE("blocks of a cluster fill each other's slots, round after round") {
   for (const unsigned blocks : {2u, 4u, 64u, 256u}) testing::check_shared_boxes(test::on_sm90a, blocks);
 }
 
-TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is written but the rest of 16 bytes") { testing::check_stores(test::on_sm90a); }
+TEST_CASE("a box reaches its rows and columns, and nothing outside the tensor is written but the rest of 16 bytes") {
+  testing::check_stores(test::on_sm90a);
+}
 
 TEST_CASE("rings, turns, meetings") {
   testing::PrimitiveUnit unit = test::on_sm90a(testing::sync_text());
@@ -45,4 +50,6 @@ TEST_CASE("roundings to 16 bits are exact, approximations within what they promi
   testing::check_unpacked(test::on_sm90a);
 }
 
-TEST_CASE("ordinary accesses of every size move what they name, and no more") { testing::check_accesses(test::on_sm90a); }
+TEST_CASE("ordinary accesses of every size move what they name, and no more") {
+  testing::check_accesses(test::on_sm90a);
+}

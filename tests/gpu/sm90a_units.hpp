@@ -1,4 +1,5 @@
-// Units of sm_90a's primitives on the first GPU; where it does not run such code, the test says so and counts as skipped.
+// Units of sm_90a's primitives on the first GPU; where it does not run such code, the test says so and counts as
+// skipped.
 #pragma once
 
 #include <string>
@@ -17,6 +18,8 @@ inline testing::PrimitiveUnit on_sm90a(std::string_view text) {
   if (info.major != 9 || info.minor != 0) testing::skip("no code of sm_90a runs on " + info.name);
   return testing::PrimitiveUnit::on_device(text, "sm90", "sm_90a");
 }
-inline testing::PrimitiveUnit on_the_model(std::string_view text) { return testing::PrimitiveUnit::on_model(text, "sm_90a"); }
+inline testing::PrimitiveUnit on_the_model(std::string_view text) {
+  return testing::PrimitiveUnit::on_model(text, "sm_90a");
+}
 
 }  // namespace tj::test

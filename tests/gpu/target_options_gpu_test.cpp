@@ -1,5 +1,5 @@
-// Protects targets with options on a real device: the family whose products are a warp's runs on it, with the copy engine and without, under
-// a cap on shared memory, and gives right results.
+// Protects targets with options on a real device: the family whose products are a warp's runs on it, with the copy
+// engine and without, under a cap on shared memory, and gives right results.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -19,7 +19,8 @@ TEST_CASE("products with the copy engine and by threads, under caps") {
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const arch::Arch* arch : test::archs_of_gpu("sm80"))
-    for (const char* more : {"", "+copies=threads", "+smem=99K", "+copies=threads+smem=99K", "+copies=threads+smem=64K"}) {
+    for (const char* more :
+         {"", "+copies=threads", "+smem=99K", "+copies=threads+smem=99K", "+copies=threads+smem=64K"}) {
       Options options;
       options.target = arch->name + more;
       Runtime runtime(options);

@@ -1,5 +1,5 @@
-// Protects choices by measurement on a real device: each kernel that can serve a problem is recorded, replayed and timed, becomes
-// the choice when it alone is measured, and gives the right product; and the fastest of all is found.
+// Protects choices by measurement on a real device: each kernel that can serve a problem is recorded, replayed and
+// timed, becomes the choice when it alone is measured, and gives the right product; and the fastest of all is found.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,12 @@ Options with_cache(const testing::Scratch& scratch) {
 }
 
 ops::Problem problem_of(const test::GemmShape& shape) {
-  return ops::gemm_tunable().problems({{"m", {std::to_string(shape.m)}}, {"n", {std::to_string(shape.n)}}, {"k", {std::to_string(shape.k)}}, {"dtype", {"f16"}}}).front();
+  return ops::gemm_tunable()
+      .problems({{"m", {std::to_string(shape.m)}},
+                 {"n", {std::to_string(shape.n)}},
+                 {"k", {std::to_string(shape.k)}},
+                 {"dtype", {"f16"}}})
+      .front();
 }
 
 }  // namespace
@@ -38,7 +43,8 @@ TEST_CASE("each kernel of a problem is timed, taken when it is chosen, and right
   std::uint64_t seed = samples::fresh_seed();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   for (const test::GemmShape& shape : {test::gemm_shape(400, 600, 328), test::gemm_shape(10, 200, 256)})
-    for (const ops::Variant& variant : ops::gemm_tunable().variants(problem_of(shape), *arch::parse_target(runtime.target_of(device)).arch)) {
+    for (const ops::Variant& variant :
+         ops::gemm_tunable().variants(problem_of(shape), *arch::parse_target(runtime.target_of(device)).arch)) {
       CAPTURE(shape.text());
       CAPTURE(variant.name);
       TuneOptions options;

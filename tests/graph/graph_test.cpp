@@ -32,7 +32,10 @@ void refuses(const char* part, const std::function<void(graph::Graph&)>& damage)
 }  // namespace
 
 TEST_CASE("a broken graph is refused by name") {
-  refuses("no nodes", [](graph::Graph& g) { g.nodes.clear(); g.edges.clear(); });
+  refuses("no nodes", [](graph::Graph& g) {
+    g.nodes.clear();
+    g.edges.clear();
+  });
   refuses("node 'S' is given twice", [](graph::Graph& g) { g.nodes[0].name = "S"; });
   refuses("has no name", [](graph::Graph& g) { g.nodes[0].name.clear(); });
   refuses("unit 'TC' is given twice", [](graph::Graph& g) { g.machine.units[1].name = "TC"; });
@@ -47,9 +50,15 @@ TEST_CASE("a broken graph is refused by name") {
   refuses("has distance -1", [](graph::Graph& g) { g.edges[0].distance = -1; });
   refuses("carries value 9", [](graph::Graph& g) { g.edges[0].value = 9; });
   refuses("earlier scope", [](graph::Graph& g) { g.nodes[2].scope = graph::Scope::tile_begin; });
-  refuses("only edges between iteration nodes", [](graph::Graph& g) { g.nodes[0].scope = graph::Scope::tile_begin; g.edges[0].distance = 1; });
+  refuses("only edges between iteration nodes", [](graph::Graph& g) {
+    g.nodes[0].scope = graph::Scope::tile_begin;
+    g.edges[0].distance = 1;
+  });
   refuses("has alignment 3", [](graph::Graph& g) { g.values[0].alignment = 3; });
-  refuses("allows 5 to 4", [](graph::Graph& g) { g.values[0].min_slots = 5; g.values[0].max_slots = 4; });
+  refuses("allows 5 to 4", [](graph::Graph& g) {
+    g.values[0].min_slots = 5;
+    g.values[0].max_slots = 4;
+  });
   refuses("value 'V' is given twice", [](graph::Graph& g) { g.values[0].name = "V"; });
   refuses("at most -1 iterations a tile", [](graph::Graph& g) { g.most_iterations = -1; });
   refuses("cycles; at most", [](graph::Graph& g) { g.edges[0].delay = 1 << 30; });
@@ -64,7 +73,10 @@ TEST_CASE("cycles of distance 0 are fine while they only bound from above") {
 }
 
 TEST_CASE("a positive cycle is found with its edges in walking order") {
-  const std::vector<graph::Edge> edges = {{0, 1, 3, 0, false, -1, 0, false}, {1, 2, 4, 0, false, -1, 0, false}, {2, 0, 1, 2, false, -1, 0, false}, {3, 0, 9, 0, false, -1, 0, false}};
+  const std::vector<graph::Edge> edges = {{0, 1, 3, 0, false, -1, 0, false},
+                                          {1, 2, 4, 0, false, -1, 0, false},
+                                          {2, 0, 1, 2, false, -1, 0, false},
+                                          {3, 0, 9, 0, false, -1, 0, false}};
   CHECK(graph::positive_cycle(4, edges, 4).empty());
   const std::vector<int> cycle = graph::positive_cycle(4, edges, 3);
   REQUIRE(cycle.size() == 3);
@@ -91,6 +103,7 @@ TEST_CASE("look-ups and examples") {
 
 TEST_CASE("the listing names everything once") {
   const std::string text = graph::to_text(graph::fa_hopper());
-  for (const char* part : {"graph fa_hopper", "unit EXP: capacity 1", "node K_load", "TMA [0, 1)", "edge P -> O: delay 2, distance 0", "value K: 32768 bytes"})
+  for (const char* part : {"graph fa_hopper", "unit EXP: capacity 1", "node K_load", "TMA [0, 1)",
+                           "edge P -> O: delay 2, distance 0", "value K: 32768 bytes"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
 }

@@ -1,5 +1,5 @@
-// Protects the part of the format that code needs: bodies, contexts, scopes, values, the unit's own names. What an op's graph
-// says survives being written and read, down to the text of its kernel.
+// Protects the part of the format that code needs: bodies, contexts, scopes, values, the unit's own names. What an op's
+// graph says survives being written and read, down to the text of its kernel.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -59,7 +59,8 @@ TEST_CASE("every field that code needs is read") {
   CHECK(graph.config[2] == std::pair<std::string, std::string>("using Element", "tj::dev::F16"));
   CHECK(graph.machine.register_roles);
   CHECK(graph.machine.max_registers_per_thread == 240);
-  const graph::Node &load = graph.nodes[0], &zero = graph.nodes[1], &mma = graph.nodes[2], &act = graph.nodes[3], &keep = graph.nodes[4];
+  const graph::Node &load = graph.nodes[0], &zero = graph.nodes[1], &mma = graph.nodes[2], &act = graph.nodes[3],
+                    &keep = graph.nodes[4];
   CHECK(load.body == "load");
   CHECK(load.async == graph::Async::copy);  // variable latency
   CHECK(load.warps == 1);
@@ -113,7 +114,8 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(has(graph::to_text(graph), "shared by 2 blocks 2 apart"));
   const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
   CHECK(unit.cluster == 4);
-  CHECK(has(unit.text, "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
+  CHECK(has(unit.text,
+            "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
   CHECK(has(unit.text, "kSharers = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 4;"));
   CHECK(has(unit.text, "dev::share<RingRows>()"));
   CHECK(has(unit.text, "dev::share<RingColumns>()"));
@@ -136,7 +138,9 @@ TEST_CASE("what a block's only tile shares once is not waited for at the end: no
   const std::string text = codegen::emit(graph, sched::schedule(graph), "sm90").text;
   CHECK(has(text, "RingRows>"));
   std::size_t drains = 0;
-  for (std::size_t at = text.find("dev::wait_drained<"); at != std::string::npos; at = text.find("dev::wait_drained<", at + 1)) drains += text.substr(at, 60).find("RingRows") != std::string::npos;
+  for (std::size_t at = text.find("dev::wait_drained<"); at != std::string::npos;
+       at = text.find("dev::wait_drained<", at + 1))
+    drains += text.substr(at, 60).find("RingRows") != std::string::npos;
   CHECK(drains == 0);
 }
 
@@ -146,15 +150,23 @@ TEST_CASE("clusters that no machine has, and sharers that do not come out even, 
   refuses("\"cluster\": 4", "\"cluster\": 0", "cluster is 0", file);
   refuses(", \"max_cluster\": 8", "", "cluster is 4; it must be a whole number from 1 to 1", file);
   refuses("\"max_cluster\": 8", "\"max_cluster\": 17", "machine.max_cluster is 17", file);
-  refuses("\"shared_by\": 2", "\"shared_by\": 5", "values[0].shared_by is 5; it must be a whole number from 1 to 4", file);
-  refuses("\"shared_by\": 2", "\"shared_by\": 3", "value 'rows' is shared by 3 blocks whose ranks are 1 apart; allowed is 1, or a distance whose product with 3 divides 4", file);
-  refuses("\"shared_stride\": 2", "\"shared_stride\": 4", "value 'columns' is shared by 2 blocks whose ranks are 4 apart", file);
-  refuses("\"shared_by\": 2, \"shared_stride\": 2", "\"shared_stride\": 2", "value 'columns' is shared by 1 blocks whose ranks are 2 apart", file);
-  refuses("\"latency\": 600, \"variable_latency\": true", "\"latency\": 600", "node 'load_rows', which fills it, is no copy", file);
+  refuses("\"shared_by\": 2", "\"shared_by\": 5", "values[0].shared_by is 5; it must be a whole number from 1 to 4",
+          file);
+  refuses("\"shared_by\": 2", "\"shared_by\": 3",
+          "value 'rows' is shared by 3 blocks whose ranks are 1 apart; allowed is 1, or a distance whose product with "
+          "3 divides 4",
+          file);
+  refuses("\"shared_stride\": 2", "\"shared_stride\": 4",
+          "value 'columns' is shared by 2 blocks whose ranks are 4 apart", file);
+  refuses("\"shared_by\": 2, \"shared_stride\": 2", "\"shared_stride\": 2",
+          "value 'columns' is shared by 1 blocks whose ranks are 2 apart", file);
+  refuses("\"latency\": 600, \"variable_latency\": true", "\"latency\": 600",
+          "node 'load_rows', which fills it, is no copy", file);
   refuses("\"shared_by\": 2}", "\"shared_by\": 2, \"shared_with\": 1}", "values[0] has the key 'shared_with'", file);
   graph::Graph graph = graph::read_json(file_text(file));
   graph.machine.max_cluster = 2;
-  CHECK(has(testing::error_of([&] { check(graph); }).message, "runs in clusters of 4 blocks; allowed on machine 'custom' are 1 to 2"));
+  CHECK(has(testing::error_of([&] { check(graph); }).message,
+            "runs in clusters of 4 blocks; allowed on machine 'custom' are 1 to 2"));
   graph.cluster = 0;
   CHECK(has(testing::error_of([&] { check(graph); }).message, "runs in clusters of 0 blocks"));
 }
@@ -179,7 +191,8 @@ TEST_CASE("a kernel that stores out of shared memory survives being written and 
   const arch::Arch& hopper = *arch::find("sm_90a");
   for (const char* aligned : {"true", "false"}) {
     CAPTURE(aligned);
-    const ops::Request request = ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"d-aligned", {aligned}}}).front();
+    const ops::Request request =
+        ops::find("gemm")->requests({{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"d-aligned", {aligned}}}).front();
     const graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
     const graph::Graph again = graph::read_json(graph::to_json(graph), graph.name);
     CHECK(unit_text(graph) == unit_text(again));
@@ -194,7 +207,13 @@ TEST_CASE("what leaves shared memory does so in the scope in which that is fille
   graph::Graph graph = ops::find("gemm")->candidates(request, hopper).front().graph;
   const int put = graph.node_index("put_box.0");
   REQUIRE(put >= 0);
-  const auto message = [&](graph::Graph changed) { return testing::error_of([&] { graph::check(changed); graph::check_code(changed); }).message; };
+  const auto message = [&](graph::Graph changed) {
+    return testing::error_of([&] {
+             graph::check(changed);
+             graph::check_code(changed);
+           })
+        .message;
+  };
   graph::Graph changed = graph;
   changed.nodes[static_cast<std::size_t>(put)].scope = graph::Scope::iteration;
   CHECK_MESSAGE(has(message(changed), "goes back to an earlier scope"), message(changed));
@@ -220,17 +239,21 @@ TEST_CASE("a machine that the caller brings has a name") {
 }
 
 TEST_CASE("what code could not hold is refused by place") {
-  refuses("\"async\": \"matrix\"", "\"async\": \"wgmma\"", "instructions[2].async is \"wgmma\"; allowed are none, copy, matrix");
-  refuses("\"scope\": \"tile_end\"", "\"scope\": 2", "instructions[4].scope is 2; allowed are tile_begin, iteration, tile_end");
+  refuses("\"async\": \"matrix\"", "\"async\": \"wgmma\"",
+          "instructions[2].async is \"wgmma\"; allowed are none, copy, matrix");
+  refuses("\"scope\": \"tile_end\"", "\"scope\": 2",
+          "instructions[4].scope is 2; allowed are tile_begin, iteration, tile_end");
   refuses("\"copy\": 0", "\"copy\": -1", "instructions[2].copy is -1");
   refuses("\"warps\": 4", "\"warps\": 0", "instructions[2].warps is 0");
   refuses("\"context\": \"Loader\"", "\"registers\": 0", "node 'load' has context ''");
   refuses("\"body\": \"zero\"", "\"body\": \"zero()\"", "node 'zero.0' has body 'zero()'");
   refuses("\"value\": \"tile\"", "\"value\": \"tail\"", "edges[0].value is 'tail', which no entry of values is called");
-  refuses("\"scope\": \"iteration\"", "\"scope\": \"tile_begin\"", "value 'tile' and node 'load', which fills it, differ in scope");
+  refuses("\"scope\": \"iteration\"", "\"scope\": \"tile_begin\"",
+          "value 'tile' and node 'load', which fills it, differ in scope");
   refuses("\"max_slots\": 4", "\"max_slots\": 1", "values[0].max_slots is 1; it must be a whole number from 2");
   refuses("\"alignment\": 1024", "\"alignment\": 48", "value 'tile' has alignment 48");
-  refuses("\"delay\": 290", "\"delay\": -1", "edge 'mma.0' -> 'act.0' is blocking and has delay -1; in code it must be at least 0");
+  refuses("\"delay\": 290", "\"delay\": -1",
+          "edge 'mma.0' -> 'act.0' is blocking and has delay -1; in code it must be at least 0");
   refuses("\"delay\": 600", "\"delay\": -1", "edge 'load' -> 'mma.0' carries a value and has delay -1");
   refuses("user::twice\"", "user:twice\"", "its namespace is 'user:twice'");
   refuses("\"twice.cuh\"", "\"../twice.cuh\"", "includes '../twice.cuh'");
@@ -254,8 +277,10 @@ TEST_CASE("names that would end a comment or not be a type are refused") {
 }
 
 TEST_CASE("a value needs a list of values") {
-  const std::string text = R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1}, {"name": "b", "cycles": 1}], "edges": [{"src": "a", "dst": "b", "delay": 1, "value": "v"}]})";
-  CHECK(has(testing::error_of([&] { graph::read_json(text); }).message, "edges[0].value is 'v', but the document has no values"));
+  const std::string text =
+      R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1}, {"name": "b", "cycles": 1}], "edges": [{"src": "a", "dst": "b", "delay": 1, "value": "v"}]})";
+  CHECK(has(testing::error_of([&] { graph::read_json(text); }).message,
+            "edges[0].value is 'v', but the document has no values"));
 }
 
 TEST_CASE("the writer refuses a config member that it has no field for") {

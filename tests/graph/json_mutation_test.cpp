@@ -17,11 +17,14 @@ namespace {
 
 constexpr int kRounds = 20000;
 
-void feed(const std::string& text) { LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()); }
+void feed(const std::string& text) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+}
 
 std::vector<std::string> corpus() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(TJ_REPO_DIR "/tests/graph/data")) paths.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(TJ_REPO_DIR "/tests/graph/data"))
+    paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> texts;
   for (const auto& path : paths) {
@@ -35,17 +38,65 @@ class Damage {
  public:
   /// One edit: a byte, a piece of another text, or a token that JSON and the format make special.
   void apply(std::string& text, const std::vector<std::string>& texts) {
-    static const std::vector<std::string> tokens = {
-        "null", "true", "-1", "0", "1e999", "-0.0", "NaN", "99999999999999999999", "4194304", "[]", "{}", "\"\"", "\"TC\"", "\"O\"", "[[[[",
-        "{\"a\":", "\"\\ud800\"", "\xff", "\"rrt\":{\"TC\":[1,0,1]},", "\"fu\":null,", "\"machine\"", "}", "]", ",", ":", "\"delta\":1,", "1024",
-        "\"scope\":\"tile_end\",", "\"async\":\"matrix\",", "\"value\":\"tile\",", "\"same_role\":true,", "\"values\":[],", "\"sm_real\"", "\"mma.0\"",
-        "\"cluster\":2,", "\"blocks_per_sm\":2,", "\"max_cluster\":8,", "\"shared_barriers\":false,", "\"overlapped_launch\":false,", "\"within_warp\":true,", "\"space\":\"tensor\",", "\"updates\":true,", "\"async\":\"unit\",", "\"shared_by\":2,", "\"shared_stride\":2,"};
+    static const std::vector<std::string> tokens = {"null",
+                                                    "true",
+                                                    "-1",
+                                                    "0",
+                                                    "1e999",
+                                                    "-0.0",
+                                                    "NaN",
+                                                    "99999999999999999999",
+                                                    "4194304",
+                                                    "[]",
+                                                    "{}",
+                                                    "\"\"",
+                                                    "\"TC\"",
+                                                    "\"O\"",
+                                                    "[[[[",
+                                                    "{\"a\":",
+                                                    "\"\\ud800\"",
+                                                    "\xff",
+                                                    "\"rrt\":{\"TC\":[1,0,1]},",
+                                                    "\"fu\":null,",
+                                                    "\"machine\"",
+                                                    "}",
+                                                    "]",
+                                                    ",",
+                                                    ":",
+                                                    "\"delta\":1,",
+                                                    "1024",
+                                                    "\"scope\":\"tile_end\",",
+                                                    "\"async\":\"matrix\",",
+                                                    "\"value\":\"tile\",",
+                                                    "\"same_role\":true,",
+                                                    "\"values\":[],",
+                                                    "\"sm_real\"",
+                                                    "\"mma.0\"",
+                                                    "\"cluster\":2,",
+                                                    "\"blocks_per_sm\":2,",
+                                                    "\"max_cluster\":8,",
+                                                    "\"shared_barriers\":false,",
+                                                    "\"overlapped_launch\":false,",
+                                                    "\"within_warp\":true,",
+                                                    "\"space\":\"tensor\",",
+                                                    "\"updates\":true,",
+                                                    "\"async\":\"unit\",",
+                                                    "\"shared_by\":2,",
+                                                    "\"shared_stride\":2,"};
     const std::size_t where = below(text.size() + 1), length = std::min(below(12), text.size() - where);
     switch (below(5)) {
-      case 0: text.insert(where, 1, static_cast<char>(below(256))); break;
-      case 1: text.erase(where, length); break;
-      case 2: text.replace(where, length, tokens[below(tokens.size())]); break;
-      case 3: number(text, where); break;
+      case 0:
+        text.insert(where, 1, static_cast<char>(below(256)));
+        break;
+      case 1:
+        text.erase(where, length);
+        break;
+      case 2:
+        text.replace(where, length, tokens[below(tokens.size())]);
+        break;
+      case 3:
+        number(text, where);
+        break;
       default: {
         const std::string& other = texts[below(texts.size())];
         text.insert(where, other, below(other.size()), below(60));
@@ -60,7 +111,19 @@ class Damage {
     const std::size_t at = text.find_first_of("0123456789", where);
     if (at == std::string::npos) return;
     const std::size_t end = text.find_first_not_of("0123456789", at);
-    static const std::vector<std::string> numbers = {"0", "1", "2", "-3", "7", "1024", "1025", "2097152", "4194305", "2147483648", "-9223372036854775808", "18446744073709551615", "0.5"};
+    static const std::vector<std::string> numbers = {"0",
+                                                     "1",
+                                                     "2",
+                                                     "-3",
+                                                     "7",
+                                                     "1024",
+                                                     "1025",
+                                                     "2097152",
+                                                     "4194305",
+                                                     "2147483648",
+                                                     "-9223372036854775808",
+                                                     "18446744073709551615",
+                                                     "0.5"};
     text.replace(at, (end == std::string::npos ? text.size() : end) - at, numbers[below(numbers.size())]);
   }
 

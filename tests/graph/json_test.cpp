@@ -24,7 +24,8 @@ std::string slurp(const std::string& path) {
 
 /// Two instructions and an edge, with one piece of the text replaced.
 std::string altered(std::string_view piece, std::string_view other) {
-  std::string text = R"({"machine": {"functional_units": {"TC": 2, "EXP": 1}, "memory": {"SMEM": 1000}}, "instructions": [
+  std::string text =
+      R"({"machine": {"functional_units": {"TC": 2, "EXP": 1}, "memory": {"SMEM": 1000}}, "instructions": [
     {"name": "a", "cycles": 2, "fu": "TC", "latency": 3, "variable_latency": false, "streaming": false, "memory": {"SMEM": 10}, "registers": 8},
     {"name": "b", "cycles": 1, "fu": "EXP"}],
     "edges": [{"src": "a", "dst": "b", "delay": 3, "delta": 0, "blocking": true}, {"src": "b", "dst": "a", "delay": -3, "delta": 0}]})";
@@ -46,7 +47,9 @@ void refuses_text(const std::string& text, const std::string& part) {
   }
 }
 
-void refuses(std::string_view piece, std::string_view other, const std::string& part) { refuses_text(altered(piece, other), part); }
+void refuses(std::string_view piece, std::string_view other, const std::string& part) {
+  refuses_text(altered(piece, other), part);
+}
 
 void agrees(const graph::Graph& graph, const char* name, int ii, int length, bool latency_zero) {
   CAPTURE(name);
@@ -67,8 +70,10 @@ TEST_CASE("the example files schedule as the library's functions do") {
     const char* name;
     int ii, length, length_zero;
   };
-  for (const Known& known : {Known{"simplified_fa", 2, 4, 4}, {"fa_hopper", 4, 9, 8}, {"fa_blackwell", 2, 7, 6}, {"simple_gemm", 2, 4, 3}}) {
-    const graph::Graph read = graph::read_json(slurp(std::string("tests/graph/data/") + known.name + ".json"), known.name);
+  for (const Known& known :
+       {Known{"simplified_fa", 2, 4, 4}, {"fa_hopper", 4, 9, 8}, {"fa_blackwell", 2, 7, 6}, {"simple_gemm", 2, 4, 3}}) {
+    const graph::Graph read =
+        graph::read_json(slurp(std::string("tests/graph/data/") + known.name + ".json"), known.name);
     const graph::Graph again = graph::read_json(graph::to_json(graph::example(known.name)), known.name);
     for (const graph::Graph& graph : {read, again, graph::example(known.name)}) {
       agrees(graph, known.name, known.ii, known.length, false);
@@ -83,7 +88,9 @@ TEST_CASE("the example files schedule as the library's functions do") {
 }
 
 TEST_CASE("every field is read, and left-out ones have their defaults") {
-  const graph::Graph graph = graph::read_json(altered("\"cycles\": 1, \"fu\": \"EXP\"", "\"rrt\": {\"TC\": [2, 2, 0, 1], \"EXP\": [0, 1]}, \"cycles\": 9, \"fu\": null"));
+  const graph::Graph graph =
+      graph::read_json(altered("\"cycles\": 1, \"fu\": \"EXP\"",
+                               "\"rrt\": {\"TC\": [2, 2, 0, 1], \"EXP\": [0, 1]}, \"cycles\": 9, \"fu\": null"));
   REQUIRE(graph.nodes.size() == 2);
   const graph::Node &a = graph.nodes[0], &b = graph.nodes[1];
   CHECK(graph.machine.units[0].capacity == 2);
@@ -136,11 +143,14 @@ TEST_CASE("a graph with a mistake is refused by place") {
   refuses("\"cycles\": 1", "\"cycles\": NaN", "at or after instructions[1].cycles: parse error at line 3");
   refuses("\"latency\": 3", "\"latency\": true", "instructions[0].latency is true");
   refuses("\"streaming\": false", "\"streaming\": 0", "instructions[0].streaming is 0; it must be true or false");
-  refuses("{\"SMEM\": 10}", "{\"SMEM\": 1001}", "instructions[0].memory.SMEM is 1001; it must be a whole number from 0 to 1000");
-  refuses("{\"SMEM\": 10}", "{\"TMEM\": 1}", "instructions[0].memory.TMEM is a space that machine 'custom' does not have; it has SMEM");
+  refuses("{\"SMEM\": 10}", "{\"SMEM\": 1001}",
+          "instructions[0].memory.SMEM is 1001; it must be a whole number from 0 to 1000");
+  refuses("{\"SMEM\": 10}", "{\"TMEM\": 1}",
+          "instructions[0].memory.TMEM is a space that machine 'custom' does not have; it has SMEM");
   refuses("{\"SMEM\": 10}", "[]", "instructions[0].memory is an array of 0");
   refuses("\"registers\": 8", "\"regs\": 8", "instructions[0] has the key 'regs'; allowed are name, cycles,");
-  refuses("\"cycles\": 1,", "\"rrt\": {\"TC\": [1, 3]},", "instructions[1].rrt.TC[1] is 3; it must be a whole number from 0 to 2");
+  refuses("\"cycles\": 1,", "\"rrt\": {\"TC\": [1, 3]},",
+          "instructions[1].rrt.TC[1] is 3; it must be a whole number from 0 to 2");
   refuses("\"cycles\": 1,", "\"rrt\": {\"XU\": [1]},", "instructions[1].rrt.XU names the unit 'XU'");
   refuses("\"cycles\": 1,", "\"rrt\": {\"TC\": 1},", "instructions[1].rrt.TC is 1; it must be an array");
   refuses("\"TC\": 2", "\"TC\": 0", "machine.functional_units.TC is 0");
@@ -160,10 +170,12 @@ TEST_CASE("a graph that is wrong as a whole is refused") {
   refuses_text(R"({"machine": "hopper", "instructions": []})", "has no nodes");
   refuses_text(R"({"machine": {}, "instructions": []})", "machine.functional_units is missing");
   std::string many = R"({"machine": "hopper", "instructions": [)";
-  for (int i = 0; i < 10000; ++i) many += (i == 0 ? "{\"name\": \"n" : ",{\"name\": \"n") + std::to_string(i) + "\", \"cycles\": 1, \"fu\": \"TC\"}";
+  for (int i = 0; i < 10000; ++i)
+    many += (i == 0 ? "{\"name\": \"n" : ",{\"name\": \"n") + std::to_string(i) + "\", \"cycles\": 1, \"fu\": \"TC\"}";
   refuses_text(many + "]}", "instructions has 10000 entries; at most 1024");
   refuses_text(std::string(100000, '['), "nested deeper");
-  refuses_text(R"({"machine": "hopper", "instructions": [{"name": )" + std::string(1000, '[') + "]}", "instructions[0].name[0]");
+  refuses_text(R"({"machine": "hopper", "instructions": [{"name": )" + std::string(1000, '[') + "]}",
+               "instructions[0].name[0]");
 }
 
 TEST_CASE("spill costs and ties to a role are written and read") {
@@ -194,13 +206,16 @@ TEST_CASE("blocks side by side have a share of a machine that is named, and what
   CHECK(text.find("\"machine\": \"whole\",\n  \"blocks_per_sm\": 2,") != std::string::npos);
   CHECK(graph::to_text(graph::read_json(text, "named", {whole})) == graph::to_text(named));
 
-  const graph::Graph object = graph::read_json(R"({"machine": {"functional_units": {"TC": 1}, "memory": {"SMEM": 1000}, "registers": 4096}, "blocks_per_sm": 4, )" + nodes);
+  const graph::Graph object = graph::read_json(
+      R"({"machine": {"functional_units": {"TC": 1}, "memory": {"SMEM": 1000}, "registers": 4096}, "blocks_per_sm": 4, )" +
+      nodes);
   CHECK(object.machine.memory_bytes.at("SMEM") == 1000);
   CHECK(object.machine.registers == 4096);
   CHECK(graph::to_json(graph::read_json(graph::to_json(object))) == graph::to_json(object));
 
   for (const char* wrong : {"0", "33", "1.5", "\"2\""})
-    refuses_text(std::string(R"({"machine": "hopper", "blocks_per_sm": )") + wrong + ", " + nodes, std::string("blocks_per_sm is ") + wrong);
+    refuses_text(std::string(R"({"machine": "hopper", "blocks_per_sm": )") + wrong + ", " + nodes,
+                 std::string("blocks_per_sm is ") + wrong);
   graph::Graph checked = named;
   checked.blocks_per_sm = 0;
   CHECK_THROWS_WITH(graph::check(checked), doctest::Contains("runs 0 blocks an SM; allowed are 1 to 32"));

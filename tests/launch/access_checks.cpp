@@ -1,5 +1,5 @@
-// What ordinary accesses must do, on whatever runs the primitives: every size and type to and from global and shared memory, and parts of eight
-// halves. Shared by the tests of the model and of a device.
+// What ordinary accesses must do, on whatever runs the primitives: every size and type to and from global and shared
+// memory, and parts of eight halves. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -76,15 +76,19 @@ void check_accesses(const MakeUnit& make) {
   PrimitiveUnit unit = make(kUnit);
   std::vector<unsigned char> in(64 * kThreads);
   std::uint32_t state = 3;
-  for (unsigned char& byte : in) byte = static_cast<unsigned char>((state = state * 1664525u + 1013904223u) >> 25) % 0x7f;  // no NaN among them
-  const Params params{unit.upload(in), unit.upload(std::vector<unsigned char>(in.size())), unit.upload(std::vector<unsigned char>(32 * kThreads, 0xee))};
+  for (unsigned char& byte : in)
+    byte = static_cast<unsigned char>((state = state * 1664525u + 1013904223u) >> 25) % 0x7f;  // no NaN among them
+  const Params params{unit.upload(in), unit.upload(std::vector<unsigned char>(in.size())),
+                      unit.upload(std::vector<unsigned char>(32 * kThreads, 0xee))};
   unit.run(params, kThreads);
-  const std::vector<unsigned char> out = unit.download(params.out, in.size()), halves = unit.download(params.halves, 32 * kThreads);
+  const std::vector<unsigned char> out = unit.download(params.out, in.size()),
+                                   halves = unit.download(params.halves, 32 * kThreads);
   int wrong = 0, wrong_halves = 0;
   for (std::size_t t = 0; t < kThreads; ++t) {
     for (std::size_t i = 0; i < 64; ++i) wrong += out[64 * t + i] != in[64 * (t ^ 33) + i];
     const int stored = static_cast<int>(t % 11) - 1;
-    for (std::size_t i = 0; i < 32; ++i) wrong_halves += halves[32 * t + i] != (static_cast<int>(i / 2) < stored && i < 16 ? in[64 * t + i] : 0xee);
+    for (std::size_t i = 0; i < 32; ++i)
+      wrong_halves += halves[32 * t + i] != (static_cast<int>(i / 2) < stored && i < 16 ? in[64 * t + i] : 0xee);
   }
   CHECK(wrong == 0);
   CHECK(wrong_halves == 0);

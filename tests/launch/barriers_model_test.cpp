@@ -1,5 +1,5 @@
-// Protects the model's synchronisation: phases, parities, named barriers, warp instructions, and that misuse and deadlock
-// are reported with names instead of hung on.
+// Protects the model's synchronisation: phases, parities, named barriers, warp instructions, and that misuse and
+// deadlock are reported with names instead of hung on.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -130,7 +130,9 @@ tj::testing::ModelUnit& unit() {
 struct Run {
   std::vector<int> out = std::vector<int>(512, -1);
   int clock = 0;
-  void operator()(int which, int count = 1, unsigned threads = 64) { unit().run("kernel", Params{which, count, out.data(), &clock}, threads); }
+  void operator()(int which, int count = 1, unsigned threads = 64) {
+    unit().run("kernel", Params{which, count, out.data(), &clock}, threads);
+  }
 };
 
 TEST_CASE("a wait returns after its phase and not before, whatever the seed") {
@@ -250,17 +252,23 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
     int which;
     const char* says;
   };
-  for (const Case& c : {Case{10, "mbarrier_arrive at 0x490, where no mbarrier was initialised"}, Case{11, "must be a multiple of 8"},
-                        Case{12, "out of bounds; the block has 0x400 to 0x10400"}, Case{13, "at shared address 0x3f8"},
-                        Case{14, "one arrival more than the 1 of its phase 0, while 64 bytes are outstanding"},
-                        Case{15, "named barrier 16; allowed are 1 to 15"}, Case{16, "for 40 threads; allowed are multiples of 32"},
-                        Case{17, "no multiple of 16"}, Case{18, "parity 2; allowed are 0 and 1"}, Case{19, "incomplete warpgroup"},
-                        Case{20, "mbarrier at 0x480 a second time"}}) {
+  for (const Case& c :
+       {Case{10, "mbarrier_arrive at 0x490, where no mbarrier was initialised"}, Case{11, "must be a multiple of 8"},
+        Case{12, "out of bounds; the block has 0x400 to 0x10400"}, Case{13, "at shared address 0x3f8"},
+        Case{14, "one arrival more than the 1 of its phase 0, while 64 bytes are outstanding"},
+        Case{15, "named barrier 16; allowed are 1 to 15"}, Case{16, "for 40 threads; allowed are multiples of 32"},
+        Case{17, "no multiple of 16"}, Case{18, "parity 2; allowed are 0 and 1"}, Case{19, "incomplete warpgroup"},
+        Case{20, "mbarrier at 0x480 a second time"}}) {
     CAPTURE(c.which);
     Run run;
     std::vector<int> aligned(64);
     const Error e = error_of([&] {
-      unit().run("kernel", Params{c.which, 1, reinterpret_cast<int*>((reinterpret_cast<std::uintptr_t>(aligned.data()) + 15) & ~std::uintptr_t{15}), &run.clock}, 64);
+      unit().run(
+          "kernel",
+          Params{c.which, 1,
+                 reinterpret_cast<int*>((reinterpret_cast<std::uintptr_t>(aligned.data()) + 15) & ~std::uintptr_t{15}),
+                 &run.clock},
+          64);
     });
     CHECK(e.stage == Stage::model);
     CHECK(e.code == Code::model_fault);

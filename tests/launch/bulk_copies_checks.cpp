@@ -1,5 +1,6 @@
-// What bulk copies and stores must bring, on whatever runs the primitives: where each element of a box lands and what lies outside, boxes that the
-// blocks of a cluster bring to each other, what reaches a tensor. Shared by the tests of the model and of a device.
+// What bulk copies and stores must bring, on whatever runs the primitives: where each element of a box lands and what
+// lies outside, boxes that the blocks of a cluster bring to each other, what reaches a tensor. Shared by the tests of
+// the model and of a device.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -98,17 +99,20 @@ std::uint32_t swizzled_place(std::uint32_t place, int swizzle) {
   return (piece / pieces * pieces + (piece % pieces ^ line % pieces)) * 16 + place % 16;
 }
 
-std::vector<unsigned char> expected(const Box& box, const Source& source, std::uint32_t destination, std::size_t space) {
+std::vector<unsigned char> expected(const Box& box, const Source& source, std::uint32_t destination,
+                                    std::size_t space) {
   std::vector<unsigned char> all(space, 0xa5);
   std::uint32_t place = destination;
-  const std::uint32_t row = static_cast<std::uint32_t>(element_bytes(box.dtype)) * box.box[0], pattern = static_cast<std::uint32_t>(box.swizzle);
+  const std::uint32_t row = static_cast<std::uint32_t>(element_bytes(box.dtype)) * box.box[0],
+                      pattern = static_cast<std::uint32_t>(box.swizzle);
   const std::uint32_t gap = row < pattern ? pattern - row : 0;  // rows shorter than the pattern lie one apart
   std::array<std::uint32_t, 4> i{};
   for (i[3] = 0; i[3] < box.box[3]; ++i[3])
     for (i[2] = 0; i[2] < box.box[2]; ++i[2])
       for (i[1] = 0; i[1] < box.box[1]; ++i[1], place += gap)
         for (i[0] = 0; i[0] < box.box[0]; ++i[0])
-          for (std::uint32_t byte = 0; byte < element_bytes(box.dtype); ++byte, ++place) all[swizzled_place(place, box.swizzle)] = source.at(box, i, byte);
+          for (std::uint32_t byte = 0; byte < element_bytes(box.dtype); ++byte, ++place)
+            all[swizzled_place(place, box.swizzle)] = source.at(box, i, byte);
   return all;
 }
 
@@ -256,7 +260,8 @@ int wrong_stores(PrimitiveUnit& unit, int column, int row) {
   std::uint16_t* memory = unit.upload(std::vector<std::uint16_t>(kPitch * 40, 7));
   StoreParams params{};
   const Box box{DType::f16, 128, {kColumns, kRows, 1, 1}, {64, 16, 1, 1}, {}};
-  unit.driver().encode_tensor_map(0, describe(box, memory + kAbove * kPitch, {2, kPitch * 2, kPitch * 2 * kRows, kPitch * 2 * kRows}), params.map);
+  unit.driver().encode_tensor_map(
+      0, describe(box, memory + kAbove * kPitch, {2, kPitch * 2, kPitch * 2 * kRows, kPitch * 2 * kRows}), params.map);
   params.column = column;
   params.row = row;
   unit.run(params, 32);
@@ -280,10 +285,10 @@ std::string_view filled_box_text() { return kFilledBox; }
 void check_boxes(const MakeUnit& make) {
   const DType half = DType::f16;
   check_boxes_of(make, {{half, 128, {128, 100, 3, 2}, {64, 40, 1, 1}, {64, 7, 2, 1}},
-                        {half, 128, {72, 20, 1, 1}, {64, 32, 1, 1}, {64, 5, 0, 0}},   // right and lower edge
-                        {half, 128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-8, -5, 1, 0}},   // left and upper edge
-                        {half, 128, {70, 20, 2, 1}, {64, 8, 1, 1}, {8, 2, 1, 0}},     // an edge inside 16 bytes
-                        {half, 128, {64, 20, 2, 1}, {64, 8, 2, 1}, {0, 4, 1, 0}},     // a whole head outside
+                        {half, 128, {72, 20, 1, 1}, {64, 32, 1, 1}, {64, 5, 0, 0}},  // right and lower edge
+                        {half, 128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-8, -5, 1, 0}},  // left and upper edge
+                        {half, 128, {70, 20, 2, 1}, {64, 8, 1, 1}, {8, 2, 1, 0}},    // an edge inside 16 bytes
+                        {half, 128, {64, 20, 2, 1}, {64, 8, 2, 1}, {0, 4, 1, 0}},    // a whole head outside
                         {half, 128, {64, 20, 2, 1}, {64, 8, 1, 1}, {0, 0, -1, 0}},
                         {half, 128, {64, 20, 2, 1}, {64, 8, 1, 1}, {1000000, 0, 0, 5}},
                         {half, 64, {128, 30, 2, 2}, {32, 10, 2, 2}, {16, 2, 0, 0}},
@@ -297,7 +302,9 @@ void check_boxes(const MakeUnit& make) {
 
 void check_narrow_boxes(const MakeUnit& make) {
   const DType half = DType::f16;
-  check_boxes_of(make, {{half, 128, {128, 30, 2, 1}, {32, 24, 1, 1}, {16, 2, 0, 0}}, {half, 128, {128, 30, 2, 1}, {8, 24, 2, 1}, {120, 2, 0, 0}}, {half, 64, {128, 30, 2, 1}, {16, 24, 1, 1}, {0, -2, 0, 0}}});
+  check_boxes_of(make, {{half, 128, {128, 30, 2, 1}, {32, 24, 1, 1}, {16, 2, 0, 0}},
+                        {half, 128, {128, 30, 2, 1}, {8, 24, 2, 1}, {120, 2, 0, 0}},
+                        {half, 64, {128, 30, 2, 1}, {16, 24, 1, 1}, {0, -2, 0, 0}}});
 }
 
 void check_shared_boxes(const MakeUnit& make, unsigned blocks) {
@@ -307,7 +314,8 @@ void check_shared_boxes(const MakeUnit& make, unsigned blocks) {
   std::iota(rows.begin(), rows.end(), 1000u);
   const auto encode = [&](SharedParams& params, std::uint32_t box_rows) {
     const Box box{DType::f16, 0, {64, kCount * 32, 1, 1}, {64, box_rows, 1, 1}, {}};
-    unit.driver().encode_tensor_map(0, describe(box, unit.upload(rows), {2, 128, 128 * kCount * 32, 128 * kCount * 32}), params.map);
+    unit.driver().encode_tensor_map(0, describe(box, unit.upload(rows), {2, 128, 128 * kCount * 32, 128 * kCount * 32}),
+                                    params.map);
   };
   SharedParams params{};
   encode(params, 16);

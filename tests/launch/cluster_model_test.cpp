@@ -1,5 +1,5 @@
-// Protects clusters on the model: blocks that run side by side, arrive at each other's barriers and copy to each other; and that
-// a missing sync, a block that left too early and every misuse are reported.
+// Protects clusters on the model: blocks that run side by side, arrive at each other's barriers and copy to each other;
+// and that a missing sync, a block that left too early and every misuse are reported.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -141,7 +141,8 @@ TEST_CASE("an arrival at another block's barrier wakes it, and not before") {
       Run run(which, 5);
       run(blocks, blocks);
       REQUIRE(run.out[0] == 5 * static_cast<int>(blocks));
-      for (int i = 0; i < run.out[0]; ++i) CHECK(run.out[static_cast<std::size_t>(1 + i)] == i % static_cast<int>(blocks));
+      for (int i = 0; i < run.out[0]; ++i)
+        CHECK(run.out[static_cast<std::size_t>(1 + i)] == i % static_cast<int>(blocks));
     }
 }
 
@@ -202,7 +203,9 @@ TEST_CASE("a block that ends knows of other blocks' arrivals: that they come bef
     Run left(7), together(7);
     unit().options({seed, {2}, 1, {}});
     const std::string said = error_of([&] { left(2, 2); }).message;
-    CHECK_MESSAGE((contains(said, "nobody in it has waited for another block's arrival at the mbarrier at 0x480") || contains(said, "of its cluster, which has ended")), said);
+    CHECK_MESSAGE((contains(said, "nobody in it has waited for another block's arrival at the mbarrier at 0x480") ||
+                   contains(said, "of its cluster, which has ended")),
+                  said);
     unit().options({seed, {}, 1, {}});
     CHECK_NOTHROW(together(2, 2));
   }
@@ -226,8 +229,10 @@ TEST_CASE("misuse is a fault that names thread, place and rule") {
     int which;
     const char* says;
   };
-  for (const Case& c : {Case{10, "mbarrier_arrive in the block of rank 2; the cluster has 2 blocks"}, Case{11, "mbarrier_arrive at 0x488, where no mbarrier was initialised"},
-                        Case{12, "copy_box_multicast with the mask 0x0; allowed are 1 to 0x3"}, Case{13, "copy_box_multicast with the mask 0x5"},
+  for (const Case& c : {Case{10, "mbarrier_arrive in the block of rank 2; the cluster has 2 blocks"},
+                        Case{11, "mbarrier_arrive at 0x488, where no mbarrier was initialised"},
+                        Case{12, "copy_box_multicast with the mask 0x0; allowed are 1 to 0x3"},
+                        Case{13, "copy_box_multicast with the mask 0x5"},
                         Case{14, "copy reports to 0x488, where no mbarrier was initialised"}}) {
     CAPTURE(c.which);
     Run run(c.which);

@@ -78,7 +78,8 @@ std::uint32_t place(std::uint32_t destination, std::uint32_t offset, std::uint32
   return (chunk / chunks * chunks + (chunk % chunks ^ line % chunks)) * 16 + address % 16;
 }
 
-void check_box(int swizzle, std::array<std::uint64_t, 4> dims, std::array<std::uint32_t, 4> box, std::array<int, 4> origin, std::uint32_t destination) {
+void check_box(int swizzle, std::array<std::uint64_t, 4> dims, std::array<std::uint32_t, 4> box,
+               std::array<int, 4> origin, std::uint32_t destination) {
   Bench bench;
   Source source(dims, box, swizzle);
   bench.copies.issue(bench.thread(), destination, source.map, kBarrier, origin.data(), 4, bench.barriers);
@@ -97,7 +98,8 @@ void check_box(int swizzle, std::array<std::uint64_t, 4> dims, std::array<std::u
       for (int i1 = 0; i1 < static_cast<int>(box[1]); ++i1)
         for (int i0 = 0; i0 < static_cast<int>(box[0]); ++i0, offset += 2) {
           std::uint16_t found;
-          std::memcpy(&found, bench.shared.at(place(destination, offset, static_cast<std::uint32_t>(swizzle)), 2, "test"), 2);
+          std::memcpy(&found,
+                      bench.shared.at(place(destination, offset, static_cast<std::uint32_t>(swizzle)), 2, "test"), 2);
           wrong += found != source.at({origin[0] + i0, origin[1] + i1, origin[2] + i2, origin[3] + i3});
         }
   CHECK(wrong == 0);
@@ -109,9 +111,9 @@ TEST_CASE("boxes land where the swizzle says, zeros outside the tensor on every 
   for (std::uint32_t to : {base, base + 1024, base + 128 * 5}) {
     CAPTURE(to);
     check_box(128, {128, 100, 3, 2}, {64, 40, 1, 1}, {64, 7, 2, 1}, to);
-    check_box(128, {72, 20, 1, 1}, {64, 32, 1, 1}, {64, 5, 0, 0}, to);    // right and lower edge
-    check_box(128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-8, -5, 1, 0}, to);    // left and upper edge
-    check_box(128, {64, 20, 2, 1}, {64, 8, 2, 1}, {0, 4, 1, 0}, to);      // a whole head outside
+    check_box(128, {72, 20, 1, 1}, {64, 32, 1, 1}, {64, 5, 0, 0}, to);  // right and lower edge
+    check_box(128, {72, 20, 2, 1}, {64, 8, 1, 1}, {-8, -5, 1, 0}, to);  // left and upper edge
+    check_box(128, {64, 20, 2, 1}, {64, 8, 2, 1}, {0, 4, 1, 0}, to);    // a whole head outside
     check_box(128, {64, 20, 2, 1}, {64, 8, 1, 1}, {0, 0, -1, 0}, to);
     check_box(128, {64, 20, 2, 1}, {64, 8, 1, 1}, {1000000, 0, 0, 5}, to);
     check_box(64, {128, 30, 2, 2}, {32, 10, 2, 2}, {16, 2, 0, 0}, to);
@@ -124,7 +126,8 @@ TEST_CASE("a phase waits for its bytes, before or after their announcement") {
   Bench bench;
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
   const int origin[4] = {0, 0, 0, 0};
-  for (std::uint32_t i = 0; i < 3; ++i) bench.copies.issue(bench.thread(), SharedMemory::kBase + i * 1024, source.map, kBarrier, origin, 4, bench.barriers);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    bench.copies.issue(bench.thread(), SharedMemory::kBase + i * 1024, source.map, kBarrier, origin, 4, bench.barriers);
   bench.copies.complete(2);  // ahead of the announcement
   CHECK(bench.barriers.find(kBarrier)->bytes == -1024);
   CHECK(bench.barriers.find(kBarrier)->phase == 0);
@@ -145,7 +148,8 @@ TEST_CASE("a block that ends has waited for its copies: that they are done by th
     bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, origin, 4, bench.barriers);
     bench.barriers.expect(bench.thread(), kBarrier, 1024);
     bench.copies.complete(0);
-    CHECK(contains(error_of([&] { bench.barriers.check_left(); }).message, tj::support::cat("nobody has waited for phase ", phase, " of the mbarrier at ")));
+    CHECK(contains(error_of([&] { bench.barriers.check_left(); }).message,
+                   tj::support::cat("nobody has waited for phase ", phase, " of the mbarrier at ")));
     bench.barriers.wait(bench.thread(), 0, kBarrier, static_cast<std::uint32_t>(phase), true);
     CHECK(error_of([&] { bench.barriers.check_left(); }).message == "nothing was thrown");
   }
@@ -158,7 +162,8 @@ TEST_CASE("bad copies are faults with names") {
   Source source({64, 64, 1, 1}, {64, 8, 1, 1}, 128);
   const int origin[4] = {0, 0, 0, 0};
   const auto message = [&](std::uint32_t to, const void* map, std::uint32_t barrier, int rank) {
-    const tj::Error e = error_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank, bench.barriers); });
+    const tj::Error e =
+        error_of([&] { bench.copies.issue(bench.thread(), to, map, barrier, origin, rank, bench.barriers); });
     CHECK(e.code == tj::Code::model_fault);
     return e.message;
   };
@@ -169,7 +174,11 @@ TEST_CASE("bad copies are faults with names") {
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier + 8, 4), "no mbarrier was initialised"));
   CHECK(contains(message(SharedMemory::kBase, empty, kBarrier, 4), "was not encoded"));
   const int between[4] = {4, 0, 0, 0};
-  CHECK(contains(error_of([&] { bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4, bench.barriers); }).message, "first coordinate is 4, 8 bytes"));
+  CHECK(contains(error_of([&] {
+                   bench.copies.issue(bench.thread(), SharedMemory::kBase, source.map, kBarrier, between, 4,
+                                      bench.barriers);
+                 }).message,
+                 "first coordinate is 4, 8 bytes"));
   CHECK(contains(message(SharedMemory::kBase, source.map, kBarrier, 3), "rank 4, the instruction 3"));
 }
 

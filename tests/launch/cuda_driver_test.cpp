@@ -103,7 +103,9 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     const std::string before = fake.log();
     hot();
     const std::string added = std::string(fake.log()).substr(before.size());
-    CHECK(added == "cuCtxGetCurrent\ncuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem 1000\n");
+    CHECK(added ==
+          "cuCtxGetCurrent\ncuTensorMapEncodeTiled\ncuCtxGetCurrent\ncuLaunchKernelEx grid 132x1x1 threads 384 smem "
+          "1000\n");
     fake.record(0);
     const long allocated = tj::testing::allocations();
     hot();
@@ -115,16 +117,21 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
   CHECK(std::string(fake.leaks()) == "");
 }
 
-TEST_CASE("a launch in clusters says so, allocates nothing, and a grid that they do not divide is refused by the driver's name") {
+TEST_CASE(
+    "a launch in clusters says so, allocates nothing, and a grid that they do not divide is refused by the driver's "
+    "name") {
   tj::test::FakeCuda fake;
   {
     const auto driver = open();
     const auto kernel = driver->load(0, cubin(), "kernel", 0);
     const int parameter = 1;
     const std::string before = fake.log();
-    const auto launch = [&](unsigned blocks) { driver->launch(0, *kernel, {{blocks, 1, 1}, 384, 1000, false, 2}, &parameter, sizeof(parameter), {}); };
+    const auto launch = [&](unsigned blocks) {
+      driver->launch(0, *kernel, {{blocks, 1, 1}, 384, 1000, false, 2}, &parameter, sizeof(parameter), {});
+    };
     launch(66);
-    CHECK(has_text(std::string(fake.log()).substr(before.size()), "cuLaunchKernelEx grid 66x1x1 threads 384 smem 1000 cluster 2\n"));
+    CHECK(has_text(std::string(fake.log()).substr(before.size()),
+                   "cuLaunchKernelEx grid 66x1x1 threads 384 smem 1000 cluster 2\n"));
     const tj::Error error = error_of([&] { launch(65); });
     CHECK(error.stage == tj::Stage::launch);
     CHECK(has(error, "cuLaunchKernelEx"));
@@ -133,7 +140,8 @@ TEST_CASE("a launch in clusters says so, allocates nothing, and a grid that they
     CHECK(driver->resident_clusters(0, *kernel, {{2, 1, 1}, 384, 1000, false, 2}) == 66);
     CHECK(driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}) == 29);
     fake.fail("cuOccupancyMaxActiveClusters", 3, 912);
-    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}); }).stage == tj::Stage::load);
+    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}); }).stage ==
+          tj::Stage::load);
     fake.record(0);
     const long allocated = tj::testing::allocations();
     launch(66);
@@ -164,13 +172,16 @@ TEST_CASE("another context stays current across every call") {
   CHECK(std::string(fake.leaks()) == "");
 }
 
-TEST_CASE("recorded launches run when they are replayed, as often as that is; a recording may outlive the driver object") {
+TEST_CASE(
+    "recorded launches run when they are replayed, as often as that is; a recording may outlive the driver object") {
   tj::test::FakeCuda fake;
   fake.set_block_ms(0.25);
   auto driver = open();
   const auto kernel = driver->load(0, cubin(), "kernel", 0);
   const int parameter = 1;
-  const auto launch = [&](unsigned blocks, tj::Stream stream) { driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream); };
+  const auto launch = [&](unsigned blocks, tj::Stream stream) {
+    driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream);
+  };
   std::shared_ptr<tj::launch::Recording> recording;
   CHECK(driver->time_ms(0, [&] {
     recording = driver->record(0, [&](tj::Stream stream) {
@@ -231,7 +242,8 @@ TEST_CASE("a binary or kernel that does not fit is named") {
   {
     const auto driver = open();
     const std::string short_elf = cubin().substr(0, 63), no_elf(100, 'x');
-    for (const std::string& bytes : {std::string("no elf"), short_elf, no_elf, std::string()}) CHECK(has(error_of([&] { driver->load(0, bytes, "kernel", 0); }), "no cubin"));
+    for (const std::string& bytes : {std::string("no elf"), short_elf, no_elf, std::string()})
+      CHECK(has(error_of([&] { driver->load(0, bytes, "kernel", 0); }), "no cubin"));
     CHECK_NOTHROW(driver->load(0, cubin().substr(0, 64), "kernel", 0));
     CHECK(has(error_of([&] { driver->load(0, cubin(), "missing_kernel", 0); }), "\"missing_kernel\""));
     CHECK(has(error_of([&] { driver->load(0, cubin(), "kernel", 232449); }), "232449"));
@@ -276,7 +288,8 @@ TEST_CASE("copies go in all four directions") {
   std::string copies;
   std::istringstream lines(fake.log());
   for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("cuMemcpy") || line.starts_with("cuStreamSynchronize")) copies += line.substr(0, line.find(' ')) + ' ';
+    if (line.starts_with("cuMemcpy") || line.starts_with("cuStreamSynchronize"))
+      copies += line.substr(0, line.find(' ')) + ' ';
   CHECK(copies == "cuMemcpyHtoD cuStreamSynchronize cuMemcpyDtoD cuStreamSynchronize cuMemcpyDtoH ");
 }
 
@@ -287,12 +300,12 @@ TEST_CASE("a tensor map reaches the driver whole") {
   const tj::launch::TensorMapDesc desc = good_map();
   driver->encode_tensor_map(0, desc, map.data());
   CHECK(map[0] == reinterpret_cast<std::uint64_t>(desc.base));
-  CHECK((map[1] & 0xff) == 6);          // FLOAT16
-  CHECK((map[1] >> 8 & 0xff) == 3);     // rank
-  CHECK((map[1] >> 16 & 0xff) == 0);    // no interleaving
-  CHECK((map[1] >> 24 & 0xff) == 3);    // 128-byte swizzle
-  CHECK((map[1] >> 32 & 0xff) == 3);    // L2 promotion 256 bytes
-  CHECK((map[1] >> 40 & 0xff) == 0);    // zero fill
+  CHECK((map[1] & 0xff) == 6);        // FLOAT16
+  CHECK((map[1] >> 8 & 0xff) == 3);   // rank
+  CHECK((map[1] >> 16 & 0xff) == 0);  // no interleaving
+  CHECK((map[1] >> 24 & 0xff) == 3);  // 128-byte swizzle
+  CHECK((map[1] >> 32 & 0xff) == 3);  // L2 promotion 256 bytes
+  CHECK((map[1] >> 40 & 0xff) == 0);  // zero fill
   CHECK(map[3] == (100u << 16 | 128u << 4 | 1u));
   CHECK(map[8] == 256);
   CHECK(map[9] == 25600);
@@ -300,7 +313,7 @@ TEST_CASE("a tensor map reaches the driver whole") {
   narrow.dtype = tj::DType::e4m3;
   narrow.stride_bytes[0] = 1;
   driver->encode_tensor_map(0, narrow, map.data());
-  CHECK((map[1] & 0xff) == 0);          // UINT8
+  CHECK((map[1] & 0xff) == 0);  // UINT8
 }
 
 TEST_CASE("a tensor map is encoded in the device's context, also where none is current") {
@@ -347,9 +360,13 @@ TEST_CASE("each rule of tensor maps is refused by name") {
   refused("rank is", [](auto& d) { d.rank = -1; });
   refused("stride_bytes[1] is 264", [](auto& d) { d.stride_bytes[1] = 264; });
   for (const int bytes : {32, 64, 128})  // 16 bytes more than the swizzle's
-    refused("box[0] in bytes is", [&](auto& d) { d.swizzle_bytes = bytes; d.box[0] = static_cast<std::uint32_t>(bytes) / 2 + 8; });
+    refused("box[0] in bytes is", [&](auto& d) {
+      d.swizzle_bytes = bytes;
+      d.box[0] = static_cast<std::uint32_t>(bytes) / 2 + 8;
+    });
   CHECK(std::string(fake.log()) == before);
-  for (const int off : {1, 16, 32, 63}) CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), map + off); }), "address of the map"));
+  for (const int off : {1, 16, 32, 63})
+    CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), map + off); }), "address of the map"));
   CHECK(has(error_of([&] { driver->encode_tensor_map(0, good_map(), nullptr); }), "address of the map"));
 }
 
@@ -364,12 +381,15 @@ TEST_CASE("the last value that each rule of tensor maps allows passes") {
   };
   passes([](auto& d) { d.base = static_cast<char*>(d.base) + 16; });
   passes([](auto& d) { d.rank = 1; });
-  passes([](auto& d) { d.rank = 5, d.dims[3] = d.dims[4] = 1, d.box[3] = d.box[4] = 1, d.stride_bytes[3] = d.stride_bytes[4] = 16; });
+  passes([](auto& d) {
+    d.rank = 5, d.dims[3] = d.dims[4] = 1, d.box[3] = d.box[4] = 1, d.stride_bytes[3] = d.stride_bytes[4] = 16;
+  });
   passes([](auto& d) { d.dims = {1, std::uint64_t{1} << 32, 1}; });
   passes([](auto& d) { d.stride_bytes[1] = 0, d.stride_bytes[2] = (std::uint64_t{1} << 40) - 16; });
   passes([](auto& d) { d.box = {8, 256, 1}; });
   passes([](auto& d) { d.swizzle_bytes = 0, d.box[0] = 256; });
-  for (const int bytes : {32, 64, 128}) passes([&](auto& d) { d.swizzle_bytes = bytes, d.box[0] = static_cast<std::uint32_t>(bytes) / 2; });
+  for (const int bytes : {32, 64, 128})
+    passes([&](auto& d) { d.swizzle_bytes = bytes, d.box[0] = static_cast<std::uint32_t>(bytes) / 2; });
 }
 
 }  // namespace

@@ -49,7 +49,12 @@ std::string whole_run() {
   const int parameter = 7;
   driver->launch(0, *kernel, {{2, 3, 1}, 384, 100000}, &parameter, sizeof(parameter), {});
   driver->time_ms(0, [&] { driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), {}); });
-  driver->record(0, [&](tj::Stream stream) { driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream); })->replay({});
+  driver
+      ->record(0,
+               [&](tj::Stream stream) {
+                 driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream);
+               })
+      ->replay({});
   driver->synchronize(0, {});
   return {};
 }
@@ -68,7 +73,8 @@ std::vector<std::pair<std::string, int>> calls_of(const std::string& log) {
 
 /// Calls whose failure nobody needs to know: releases, and optional ones.
 bool may_fail_quietly(const std::string& call) {
-  for (const char* quiet : {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuModuleUnload", "cuMemFree", "cuEventDestroy", "cuStreamDestroy", "cuGraphDestroy", "cuGraphExecDestroy",
+  for (const char* quiet : {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuModuleUnload", "cuMemFree",
+                            "cuEventDestroy", "cuStreamDestroy", "cuGraphDestroy", "cuGraphExecDestroy",
                             "cuFuncGetParamInfo", "cuThreadExchangeStreamCaptureMode"})
     if (call == quiet) return true;
   return false;

@@ -64,7 +64,9 @@ tj::testing::ModelUnit& unit() {
 
 TEST_CASE("arithmetic has the device's rounding and its special values") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  const std::vector<float> in = {0.0f, 1.0f, -1.0f, 0.3f, 10.5f, -125.5f, -126.5f, -kInf, 2049.0f, 2051.0f, 65519.0f, 65520.0f, 0x1p-25f, 0x1.8p-25f, 1.00390625f, 1.01171875f, std::nanf("")};
+  const std::vector<float> in = {0.0f,     1.0f,       -1.0f,       0.3f,        10.5f,        -125.5f,
+                                 -126.5f,  -kInf,      2049.0f,     2051.0f,     65519.0f,     65520.0f,
+                                 0x1p-25f, 0x1.8p-25f, 1.00390625f, 1.01171875f, std::nanf("")};
   std::vector<float> out(in.size() * 5);
   std::vector<unsigned> words(in.size() * 2);
   unit().run("arithmetic", Params{in.data(), out.data(), words.data(), static_cast<int>(in.size())}, 32, 0);
@@ -78,22 +80,22 @@ TEST_CASE("arithmetic has the device's rounding and its special values") {
     if (std::isfinite(in[i])) CHECK(out[5 * i + 3] == std::fma(in[i], 1.0f + 0x1p-12f, -in[i]));
     CHECK(out[5 * i + 4] == -kInf);
   }
-  CHECK(out[1] == -kInf);                  // log2(0)
-  CHECK(out[5 * 16 + 2] == 0.25f);         // NaN loses
+  CHECK(out[1] == -kInf);           // log2(0)
+  CHECK(out[5 * 16 + 2] == 0.25f);  // NaN loses
   const auto f16 = [&](std::size_t i) { return words[2 * i] & 0xffffu; };
   const auto bf16 = [&](std::size_t i) { return words[2 * i + 1] & 0xffffu; };
-  CHECK(words[2] == 0xbc003c00u);          // the first value in the low half
+  CHECK(words[2] == 0xbc003c00u);  // the first value in the low half
   CHECK(words[3] == 0xbf803f80u);
-  CHECK(f16(8) == 0x6800);                 // 2049: tie to even
-  CHECK(f16(9) == 0x6802);                 // 2051: tie to even, up
-  CHECK(f16(10) == 0x7bff);                // 65519
-  CHECK(f16(11) == 0x7c00);                // 65520: infinity
-  CHECK(f16(12) == 0x0000);                // half the smallest denormal
+  CHECK(f16(8) == 0x6800);   // 2049: tie to even
+  CHECK(f16(9) == 0x6802);   // 2051: tie to even, up
+  CHECK(f16(10) == 0x7bff);  // 65519
+  CHECK(f16(11) == 0x7c00);  // 65520: infinity
+  CHECK(f16(12) == 0x0000);  // half the smallest denormal
   CHECK(f16(13) == 0x0001);
-  CHECK(bf16(14) == 0x3f80);               // 1 + 2^-8: tie to even
-  CHECK(bf16(15) == 0x3f82);               // 1 + 3 * 2^-8
+  CHECK(bf16(14) == 0x3f80);  // 1 + 2^-8: tie to even
+  CHECK(bf16(15) == 0x3f82);  // 1 + 3 * 2^-8
   CHECK(bf16(7) == 0xff80);
-  CHECK((bf16(16) & 0x7fffu) > 0x7f80u);   // NaN stays NaN
+  CHECK((bf16(16) & 0x7fffu) > 0x7f80u);  // NaN stays NaN
   CHECK((f16(16) & 0x7fffu) > 0x7c00u);
 }
 
@@ -130,7 +132,8 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
 
   std::vector<float> out(16);
   const Params params{nullptr, out.data(), nullptr, 7};
-  CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", std::int64_t{1} << 40); }).message, "at most 1048576"));
+  CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", std::int64_t{1} << 40); }).message,
+                 "at most 1048576"));
   const auto kernel = driver->load(0, unit().bytes(), "blocks", 300000);
   const auto launch = [&](tj::launch::LaunchConfig config, std::size_t bytes) {
     return error_of([&] { driver->launch(0, *kernel, config, &params, bytes, {}); }).message;
@@ -139,13 +142,17 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   CHECK(contains(launch({{1, 1, 1}, 96, 0}, sizeof(params)), "at most 64"));
   CHECK(contains(launch({{1, 1, 1}, 33, 0}, sizeof(params)), "multiples of 32"));
   CHECK(contains(launch({{1, 1, 1}, 64, 300001}, sizeof(params)), "was loaded for at most 300000"));
-  for (const auto& grid : {std::array{1u, 2u, 1u}, std::array{1u, 1u, 2u}, std::array{0u, 1u, 1u}}) CHECK(contains(launch({grid, 64, 0}, sizeof(params)), "one dimension"));
-  for (const unsigned threads : {0u, 31u, 65u, 1025u, 1056u}) CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "allowed are multiples of 32 up to 1024"));
-  for (const unsigned threads : {96u, 1024u}) CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "compiled for at most 64"));
+  for (const auto& grid : {std::array{1u, 2u, 1u}, std::array{1u, 1u, 2u}, std::array{0u, 1u, 1u}})
+    CHECK(contains(launch({grid, 64, 0}, sizeof(params)), "one dimension"));
+  for (const unsigned threads : {0u, 31u, 65u, 1025u, 1056u})
+    CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "allowed are multiples of 32 up to 1024"));
+  for (const unsigned threads : {96u, 1024u})
+    CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "compiled for at most 64"));
   CHECK(contains(launch({{1, 1, 1}, 64, -1}, sizeof(params)), "smem_bytes is -1"));
   CHECK(contains(launch({{1, 1, 1}, 64, 0}, sizeof(params) + 1), "the kernel takes 64"));
   CHECK(launch({{1, 1, 1}, 64, 300000}, sizeof(params)) == "nothing was thrown");
-  for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}}) CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
+  for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}})
+    CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
   CHECK_NOTHROW(driver->load(0, unit().bytes(), "blocks", 1048576));
 }
 
@@ -174,7 +181,8 @@ TEST_CASE("a number that no site has is refused: 0 is what all primitives withou
     CHECK(e.code == Code::invalid_argument);
     return e.message;
   };
-  CHECK(contains(refusal({1, {3, 0}, 0, {}}), "ModelOptions::disabled_sites has the site 0; allowed: a site's number from 1 on"));
+  CHECK(contains(refusal({1, {3, 0}, 0, {}}),
+                 "ModelOptions::disabled_sites has the site 0; allowed: a site's number from 1 on"));
   CHECK(contains(refusal({1, {}, 0, {-1}}), "ModelOptions::weakened_sites has the site -1; allowed: "));
 }
 
@@ -192,7 +200,8 @@ TEST_CASE("kernels stay loaded side by side, and after their driver") {
 
 TEST_CASE("a unit's notes are there for reports, and may be absent") {
   using tj::launch::model::Object;
-  const Object with(unit().bytes(), "blocks", tj::launch::model::api()), without(unit().bytes(), "arithmetic", tj::launch::model::api());
+  const Object with(unit().bytes(), "blocks", tj::launch::model::api()),
+      without(unit().bytes(), "arithmetic", tj::launch::model::api());
   REQUIRE(with.kernel().notes != nullptr);
   CHECK(with.kernel().notes == std::string("{\"name\": \"blocks\", \"sites\": []}\n"));
   CHECK(without.kernel().notes == nullptr);
@@ -204,10 +213,15 @@ TEST_CASE("accesses outside of the memory that a launch may touch are faults") {
   const Params params{nullptr, out.data(), nullptr, 100};
   const auto begin = reinterpret_cast<std::uintptr_t>(out.data());
   const auto run = [&](unsigned blocks, tj::support::MemoryRange range) {
-    return error_of([&] { unit().driver->launch(0, *kernel, {{blocks, 1, 1}, 64, 0, false, 1, {&range, 1}}, &params, sizeof(params), {}); }).message;
+    return error_of([&] {
+             unit().driver->launch(0, *kernel, {{blocks, 1, 1}, 64, 0, false, 1, {&range, 1}}, &params, sizeof(params),
+                                   {});
+           })
+        .message;
   };
   CHECK(run(4, {begin, begin + 16, true}) == "nothing was thrown");
-  CHECK_MESSAGE(contains(run(5, {begin, begin + 16, true}), "writes 4 bytes at global address 0x"), run(5, {begin, begin + 16, true}));
+  CHECK_MESSAGE(contains(run(5, {begin, begin + 16, true}), "writes 4 bytes at global address 0x"),
+                run(5, {begin, begin + 16, true}));
   CHECK(out[4] == -1);
   CHECK(contains(run(1, {begin, begin + 16, false}), "outside of all tensors that the call writes"));
 }

@@ -1,5 +1,6 @@
-// What a warpgroup's matrix instructions must give, on whatever runs the primitives: every type, width, place and order of operands, through
-// descriptors of every swizzle and of none; chains on the same sums, groups in flight. Shared by the tests of the model and of a device.
+// What a warpgroup's matrix instructions must give, on whatever runs the primitives: every type, width, place and order
+// of operands, through descriptors of every swizzle and of none; chains on the same sums, groups in flight. Shared by
+// the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -166,7 +167,8 @@ float value_of(std::uint16_t bits, MatrixType type) {
 
 std::uint16_t whole_number(int value, MatrixType type) {
   static constexpr std::uint8_t kE4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48};  // 0 to 4
-  if (type == MatrixType::e4m3) return static_cast<std::uint16_t>((value < 0 ? 0x80 : 0) | kE4m3[value < 0 ? -value : value]);
+  if (type == MatrixType::e4m3)
+    return static_cast<std::uint16_t>((value < 0 ? 0x80 : 0) | kE4m3[value < 0 ? -value : value]);
   const auto number = static_cast<float>(value);
   return type == MatrixType::f16 ? samples::float_to_half(number) : samples::float_to_bf16(number);
 }
@@ -178,7 +180,11 @@ struct Numbers {
   std::vector<std::uint16_t> left, right;
   std::vector<float> before;
   Numbers(MatrixType of, int n)
-      : type(of), columns(n), left(static_cast<std::size_t>(kRows * whole_depth(of))), right(static_cast<std::size_t>(n * whole_depth(of))), before(static_cast<std::size_t>(kRows * n)) {}
+      : type(of),
+        columns(n),
+        left(static_cast<std::size_t>(kRows * whole_depth(of))),
+        right(static_cast<std::size_t>(n * whole_depth(of))),
+        before(static_cast<std::size_t>(kRows * n)) {}
   /// Whole numbers of -4 to 4: every partial sum is one below 2^12, exact for every type.
   void fill_whole(unsigned seed) {
     std::mt19937 random(seed);
@@ -202,11 +208,13 @@ struct Numbers {
   }
   double term(int i, int j, int k) const {
     const int depth = whole_depth(type);
-    return static_cast<double>(value_of(left[static_cast<std::size_t>(i * depth + k)], type)) * static_cast<double>(value_of(right[static_cast<std::size_t>(j * depth + k)], type));
+    return static_cast<double>(value_of(left[static_cast<std::size_t>(i * depth + k)], type)) *
+           static_cast<double>(value_of(right[static_cast<std::size_t>(j * depth + k)], type));
   }
   double sum(int i, int j, int first_step, int steps) const {
     double result = 0;
-    for (int k = first_step * step_depth(type); k < (first_step + steps) * step_depth(type); ++k) result += term(i, j, k);
+    for (int k = first_step * step_depth(type); k < (first_step + steps) * step_depth(type); ++k)
+      result += term(i, j, k);
     return result;
   }
 };
@@ -292,9 +300,11 @@ void check_group_products(const MakeUnit& make, int every) {
       for (const OperandLayout& left : layouts(type, kRows))
         for (const OperandLayout& right : layouts(type, columns))
           for (const bool in_registers : {false, true}) {
-            if (in_registers && (type == MatrixType::e4m3 || left.swizzle != 128 || left.mn_major || left.apart)) continue;
+            if (in_registers && (type == MatrixType::e4m3 || left.swizzle != 128 || left.mn_major || left.apart))
+              continue;
             if (index++ % every != 0) continue;
-            Form form{left, right, in_registers, index % 2 == 0, index % 3 != 0 && even_steps(left) && even_steps(right)};
+            Form form{left, right, in_registers, index % 2 == 0,
+                      index % 3 != 0 && even_steps(left) && even_steps(right)};
             CAPTURE(static_cast<int>(type));
             CAPTURE(columns);
             CAPTURE(in_registers);
@@ -340,7 +350,8 @@ void check_e4m3_cuts(const MakeUnit& make) {
   CHECK(run(unit, numbers, form)[0] == 65536.0f + 8.0f + 16.0f);
 }
 
-std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed, std::vector<double>& exact, std::vector<double>& size) {
+std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed,
+                                        std::vector<double>& exact, std::vector<double>& size) {
   Numbers numbers(static_cast<MatrixType>(type), columns);
   numbers.fill_any(seed);
   Form form{{numbers.type, kRows}, {numbers.type, columns}};

@@ -18,8 +18,9 @@ std::uint32_t up(std::uint32_t count, std::uint32_t step) { return (count + step
 
 }  // namespace
 
-// K-major: groups of 8 rows (across), of which each has its part of K in rows as long as the swizzle, or, without one, in blocks of 8 rows of
-// 16 bytes. MN-major: blocks as wide as the swizzle (across), or 8 elements, of groups of 8 of K (down).
+// K-major: groups of 8 rows (across), of which each has its part of K in rows as long as the swizzle, or, without one,
+// in blocks of 8 rows of 16 bytes. MN-major: blocks as wide as the swizzle (across), or 8 elements, of groups of 8 of K
+// (down).
 std::uint32_t OperandLayout::across() const {
   const auto all = static_cast<std::uint32_t>(count);
   return mn_major ? up(all, swizzle == 0 ? 8 : swizzle / 2) : up(all, 8);
@@ -49,10 +50,13 @@ std::uint32_t OperandLayout::place(int row_or_column, int depth) const {
   }
   if (mn_major) {
     const std::uint32_t width = swizzle / 2;
-    return begin + swizzled_place(i / width * leading_bytes() + k / 8 * stride_bytes() + k % 8 * swizzle + i % width * 2, swizzle);
+    return begin + swizzled_place(
+                       i / width * leading_bytes() + k / 8 * stride_bytes() + k % 8 * swizzle + i % width * 2, swizzle);
   }
   const std::uint32_t byte = k * element_bytes();
-  return begin + swizzled_place(byte / swizzle * across() * stride_bytes() + i / 8 * stride_bytes() + i % 8 * swizzle + byte % swizzle, swizzle);
+  return begin + swizzled_place(byte / swizzle * across() * stride_bytes() + i / 8 * stride_bytes() + i % 8 * swizzle +
+                                    byte % swizzle,
+                                swizzle);
 }
 
 std::uint32_t OperandLayout::step_bytes(int step) const {
@@ -63,7 +67,9 @@ std::uint32_t OperandLayout::step_bytes(int step) const {
 }
 
 std::uint32_t OperandLayout::bytes() const {
-  const std::uint32_t parts = swizzle == 0 ? across() * down() * 128 : mn_major ? across() * leading_bytes() : across() * down() * stride_bytes();
+  const std::uint32_t parts = swizzle == 0 ? across() * down() * 128
+                              : mn_major   ? across() * leading_bytes()
+                                           : across() * down() * stride_bytes();
   return up(parts, 1024) * 1024;
 }
 
@@ -74,7 +80,8 @@ std::uint64_t OperandLayout::descriptor() const {
 
 void put(const OperandLayout& layout, const std::vector<std::uint16_t>& elements, std::vector<unsigned char>& image) {
   const int depth = whole_depth(layout.type);
-  image.resize(std::max<std::size_t>(image.size(), layout.begin + layout.bytes()), 0xff);  // NaN in every type, but for what belongs to an operand
+  image.resize(std::max<std::size_t>(image.size(), layout.begin + layout.bytes()),
+               0xff);  // NaN in every type, but for what belongs to an operand
   for (int i = 0; i < layout.count; ++i)
     for (int k = 0; k < depth; ++k) {
       const std::uint32_t at = layout.place(i, k);

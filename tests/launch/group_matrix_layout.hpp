@@ -1,7 +1,8 @@
 // Operands of warpgroup matrix instructions as images of shared memory, and the descriptors that name them.
 //
-// Decides where each element lies by the manual's drawings of layouts (PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions"), written
-// down apart from the model's: what a device and the model do is held against this. Invariant: an operand begins at a multiple of 1024.
+// Decides where each element lies by the manual's drawings of layouts (PTX ISA 8.7, "Asynchronous Warpgroup Level
+// Matrix Instructions"), written down apart from the model's: what a device and the model do is held against this.
+// Invariant: an operand begins at a multiple of 1024.
 #pragma once
 
 #include <array>
@@ -18,10 +19,10 @@ constexpr int whole_depth(MatrixType type) { return 4 * step_depth(type); }
 
 struct OperandLayout {
   MatrixType type = MatrixType::f16;
-  int count = 64;         ///< rows of the left operand, columns of the right one
-  bool mn_major = false;  ///< rows of one k lie together
+  int count = 64;               ///< rows of the left operand, columns of the right one
+  bool mn_major = false;        ///< rows of one k lie together
   std::uint32_t swizzle = 128;  ///< bytes; 0: none
-  bool apart = false;     ///< with more room between the parts than they need, or their offsets exchanged
+  bool apart = false;           ///< with more room between the parts than they need, or their offsets exchanged
   std::uint32_t begin = 0;
 
   std::uint32_t element_bytes() const { return type == MatrixType::e4m3 ? 1 : 2; }

@@ -1,5 +1,6 @@
-// Protects: what the HIP driver object promises to its callers: device facts from either name, arguments that arrive byte for
-// byte, a hot path of two calls and no allocation, the current device as others left it, owners in any order, and named refusals.
+// Protects: what the HIP driver object promises to its callers: device facts from either name, arguments that arrive
+// byte for byte, a hot path of two calls and no allocation, the current device as others left it, owners in any order,
+// and named refusals.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -22,7 +23,9 @@ using tj::testing::error_of;
 using tj::testing::has;
 using tj::testing::made_code_object;
 
-std::string object(int params_bytes = sizeof(int)) { return made_code_object("gfx1100", "kernel", params_bytes, 256, 1024); }
+std::string object(int params_bytes = sizeof(int)) {
+  return made_code_object("gfx1100", "kernel", params_bytes, 256, 1024);
+}
 
 std::shared_ptr<Driver> open() {
   std::string reason;
@@ -55,7 +58,9 @@ TEST_CASE("a device is described by its own words, with the compute units that k
   CHECK(added(fake, before) == "");
 }
 
-TEST_CASE("a runtime that does not know the number of compute units is believed what its properties say; nonsense is refused") {
+TEST_CASE(
+    "a runtime that does not know the number of compute units is believed what its properties say; nonsense is "
+    "refused") {
   FakeHip fake;
   fake.set_physical_units(0);
   CHECK(open()->device_info(0).sm_count == 48);
@@ -71,7 +76,8 @@ TEST_CASE("without a device there is no driver, and the reason names the call") 
   std::string reason;
   fake.fail("hipInit", 1, 101);
   CHECK(tj::launch::open_hip(&reason) == nullptr);
-  for (const char* words : {"finds no device", "hipInit", "(101)", "libamdhip64.so.6", "render and video"}) CHECK_MESSAGE(has(reason, words), reason);
+  for (const char* words : {"finds no device", "hipInit", "(101)", "libamdhip64.so.6", "render and video"})
+    CHECK_MESSAGE(has(reason, words), reason);
   fake.fail("hipGetDeviceCount", 1, 100);
   CHECK(tj::launch::open_hip(&reason) == nullptr);
   CHECK_MESSAGE(has(reason, "hipGetDeviceCount failed with hipErrorFake100 (100)"), reason);
@@ -95,7 +101,8 @@ TEST_CASE("the parameter arrives byte for byte, in the size that the kernel take
       const std::size_t size = fake.last_params(arrived.data(), arrived.size());
       arrived.resize(size);
       CHECK(arrived == params);
-      const tj::Error e = error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 64, 0}, params.data(), params.size() + 1, {}); });
+      const tj::Error e =
+          error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 64, 0}, params.data(), params.size() + 1, {}); });
       CHECK(e.stage == tj::Stage::launch);
       CHECK_MESSAGE(has(e.message, "a parameter of"), e.message);
     }
@@ -113,7 +120,9 @@ TEST_CASE("a hot launch is two calls and no allocation, two more where another d
     const auto hot = [&] { driver->launch(1, *kernel, {{96, 1, 1}, 128, 1000}, &parameter, sizeof(parameter), {}); };
     std::string before = fake.log();
     hot();
-    CHECK(added(fake, before) == "hipGetDevice\nhipSetDevice 1\nhipModuleLaunchKernel grid 96x1x1 threads 128 smem 1000 device 1\nhipSetDevice 0\n");
+    CHECK(added(fake, before) ==
+          "hipGetDevice\nhipSetDevice 1\nhipModuleLaunchKernel grid 96x1x1 threads 128 smem 1000 device "
+          "1\nhipSetDevice 0\n");
     fake.set_device(1);
     before = fake.log();
     hot();
@@ -156,7 +165,9 @@ TEST_CASE("recorded launches run when they are replayed, as often as that is; wh
     auto driver = open();
     const auto kernel = driver->load(0, object(), "kernel", 0);
     const int parameter = 1;
-    const auto launch = [&](unsigned blocks, tj::Stream stream) { driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream); };
+    const auto launch = [&](unsigned blocks, tj::Stream stream) {
+      driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream);
+    };
     std::shared_ptr<tj::launch::Recording> recording;
     CHECK(driver->time_ms(0, [&] {
       recording = driver->record(0, [&](tj::Stream stream) {
@@ -238,7 +249,9 @@ TEST_CASE("a binary that does not fit is refused before the runtime sees it") {
   fake.set_processor("gfx90a:sramecc+:xnack-");
   {
     const auto driver = open();
-    const auto refused = [&](const std::string& bytes, const std::string& symbol, std::int64_t smem_bytes) { return error_of([&] { driver->load(0, bytes, symbol, smem_bytes); }); };
+    const auto refused = [&](const std::string& bytes, const std::string& symbol, std::int64_t smem_bytes) {
+      return error_of([&] { driver->load(0, bytes, symbol, smem_bytes); });
+    };
     const std::string fits = made_code_object("gfx90a", "kernel", 4, 256, 1024);
     CHECK_NOTHROW(driver->load(0, fits, "kernel", 65536 - 1024));
     const std::string before = fake.log();
@@ -264,12 +277,15 @@ TEST_CASE("launches that no AMD device runs are refused by name") {
     const auto driver = open();
     const auto kernel = driver->load(0, object(), "kernel", 0);
     const int parameter = 1;
-    const auto refused = [&](int device, const tj::launch::LaunchConfig& config) { return error_of([&] { driver->launch(device, *kernel, config, &parameter, sizeof(parameter), {}); }); };
+    const auto refused = [&](int device, const tj::launch::LaunchConfig& config) {
+      return error_of([&] { driver->launch(device, *kernel, config, &parameter, sizeof(parameter), {}); });
+    };
     const std::string before = fake.log();
     CHECK(has(refused(0, {{2, 1, 1}, 64, 0, false, 2}).message, "make the cluster 1"));
     CHECK(has(refused(0, {{2, 1, 1}, 257, 0}).message, "at most 256 threads"));
     CHECK(has(refused(1, {{2, 1, 1}, 64, 0}).message, "not loaded on hip:1"));
-    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{2, 1, 1}, 64, 0, false, 2}); }).code == tj::Code::unsupported);
+    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{2, 1, 1}, 64, 0, false, 2}); }).code ==
+          tj::Code::unsupported);
     tj::launch::TensorMapDesc desc;
     alignas(64) char map[tj::launch::kTensorMapBytes];
     const tj::Error maps = error_of([&] { driver->encode_tensor_map(0, desc, map); });
@@ -277,10 +293,13 @@ TEST_CASE("launches that no AMD device runs are refused by name") {
     CHECK_MESSAGE(has(maps.message, "copy engine"), maps.message);
     const tj::Error wide = refused(0, {{1u << 26, 1, 1}, 64, 0});
     CHECK(wide.code == tj::Code::unsupported);
-    CHECK_MESSAGE(has(wide.message, "the launch has 67108864 blocks of 64 threads, 4294967296 in all; HIP allows fewer than 2^32"), wide.message);
+    CHECK_MESSAGE(has(wide.message,
+                      "the launch has 67108864 blocks of 64 threads, 4294967296 in all; HIP allows fewer than 2^32"),
+                  wide.message);
     CHECK_FALSE(has(added(fake, before), "hipModuleLaunchKernel"));
     driver->launch(0, *kernel, {{(1u << 26) - 1, 1, 1}, 64, 0}, &parameter, sizeof(parameter), {});
-    driver->launch(0, *kernel, {{1, 1, 1}, 64, 0, true}, &parameter, sizeof(parameter), {});  // may start early, need not
+    driver->launch(0, *kernel, {{1, 1, 1}, 64, 0, true}, &parameter, sizeof(parameter),
+                   {});  // may start early, need not
   }
   CHECK(std::string(fake.leaks()) == "");
 }

@@ -1,5 +1,5 @@
-// Protects: a HIP runtime of before ROCm 6, whose properties lie elsewhere and which lacks what came later, serves all the same;
-// what needs the rest is refused by name.
+// Protects: a HIP runtime of before ROCm 6, whose properties lie elsewhere and which lacks what came later, serves all
+// the same; what needs the rest is refused by name.
 #include <doctest/doctest.h>
 
 #include <string>

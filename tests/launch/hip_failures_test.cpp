@@ -1,5 +1,6 @@
-// Protects: whichever call of the HIP runtime fails, the error names it and its cause, and nothing stays behind (modules, memory,
-// events, graphs, the current device, the failure that HIP remembers). The fake runtime fails each call of a whole run in turn.
+// Protects: whichever call of the HIP runtime fails, the error names it and its cause, and nothing stays behind
+// (modules, memory, events, graphs, the current device, the failure that HIP remembers). The fake runtime fails each
+// call of a whole run in turn.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -38,7 +39,12 @@ std::string whole_run() {
   const int parameter = 7;
   driver->launch(1, *kernel, {{2, 3, 1}, 384, 30000}, &parameter, sizeof(parameter), {});
   driver->time_ms(1, [&] { driver->launch(1, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), {}); });
-  driver->record(1, [&](tj::Stream stream) { driver->launch(1, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream); })->replay({});
+  driver
+      ->record(1,
+               [&](tj::Stream stream) {
+                 driver->launch(1, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream);
+               })
+      ->replay({});
   driver->synchronize(1, {});
   return {};
 }
@@ -62,7 +68,8 @@ std::vector<std::pair<std::string, int>> calls_of(const std::string& log) {
 
 /// Calls whose failure nobody needs to know: releases, and those that something else stands in for.
 bool may_fail_quietly(const std::string& call) {
-  for (const char* quiet : {"hipModuleUnload", "hipFree", "hipFreeAsync", "hipEventDestroy", "hipStreamDestroy", "hipGraphDestroy", "hipGraphExecDestroy", "hipMemPoolDestroy", "hipMemPoolCreate",
+  for (const char* quiet : {"hipModuleUnload", "hipFree", "hipFreeAsync", "hipEventDestroy", "hipStreamDestroy",
+                            "hipGraphDestroy", "hipGraphExecDestroy", "hipMemPoolDestroy", "hipMemPoolCreate",
                             "hipMemPoolSetAttribute", "hipThreadExchangeStreamCaptureMode", "hipDeviceGetAttribute"})
     if (call == quiet) return true;
   return false;

@@ -1,5 +1,5 @@
-// Protects the model's matrix instructions on e4m3: what its bytes mean, products of every width through swizzled shared memory
-// against exact arithmetic, and that a NaN reaches its row and no other.
+// Protects the model's matrix instructions on e4m3: what its bytes mean, products of every width through swizzled
+// shared memory against exact arithmetic, and that a NaN reaches its row and no other.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -84,7 +84,8 @@ struct Problem {
   }
   void run(bool accumulate = false) {
     tj::testing::map_matrix(*unit().driver, {a.data(), kRows, kDepth, kRows, kDepth, 128, tj::DType::e4m3}, &params.a);
-    tj::testing::map_matrix(*unit().driver, {b.data(), columns, kDepth, columns, kDepth, 128, tj::DType::e4m3}, &params.b);
+    tj::testing::map_matrix(*unit().driver, {b.data(), columns, kDepth, columns, kDepth, 128, tj::DType::e4m3},
+                            &params.b);
     out = before;
     params.out = out.data();
     params.columns = columns;
@@ -94,7 +95,8 @@ struct Problem {
   double exact(int row, int column) const {
     double sum = params.accumulate ? static_cast<double>(before[at(row * columns + column)]) : 0.0;
     for (int k = 0; k < kDepth; ++k)
-      sum += static_cast<double>(e4m3_to_float(a[at(row * kDepth + k)])) * static_cast<double>(e4m3_to_float(b[at(column * kDepth + k)]));
+      sum += static_cast<double>(e4m3_to_float(a[at(row * kDepth + k)])) *
+             static_cast<double>(e4m3_to_float(b[at(column * kDepth + k)]));
     return sum;
   }
   double relative_error() const {
@@ -123,15 +125,26 @@ TEST_CASE("bytes mean what the format says") {
     std::uint8_t bits;
     float value;
   };
-  for (const Known& known : {Known{0x00, 0.0f}, {0x01, 0x1p-9f}, {0x07, 7 * 0x1p-9f}, {0x08, 0x1p-6f}, {0x38, 1.0f}, {0x3c, 1.5f}, {0x40, 2.0f},
-                             {0x77, 240.0f}, {0x78, 256.0f}, {0x7e, 448.0f}, {0xb9, -1.125f}, {0xfe, -448.0f}}) {
+  for (const Known& known : {Known{0x00, 0.0f},
+                             {0x01, 0x1p-9f},
+                             {0x07, 7 * 0x1p-9f},
+                             {0x08, 0x1p-6f},
+                             {0x38, 1.0f},
+                             {0x3c, 1.5f},
+                             {0x40, 2.0f},
+                             {0x77, 240.0f},
+                             {0x78, 256.0f},
+                             {0x7e, 448.0f},
+                             {0xb9, -1.125f},
+                             {0xfe, -448.0f}}) {
     CAPTURE(int{known.bits});
     CHECK(e4m3_to_float(known.bits) == known.value);
   }
   CHECK(std::signbit(e4m3_to_float(0x80)));
   CHECK(std::isnan(e4m3_to_float(0x7f)));
   CHECK(std::isnan(e4m3_to_float(0xff)));
-  for (int bits = 1; bits < 0x7f; ++bits) CHECK(e4m3_to_float(static_cast<std::uint8_t>(bits)) > e4m3_to_float(static_cast<std::uint8_t>(bits - 1)));
+  for (int bits = 1; bits < 0x7f; ++bits)
+    CHECK(e4m3_to_float(static_cast<std::uint8_t>(bits)) > e4m3_to_float(static_cast<std::uint8_t>(bits - 1)));
 }
 
 TEST_CASE("products of every width: whole numbers exactly, all values within what the unit keeps") {

@@ -1,5 +1,5 @@
-// Protects the model's warpgroup matrix instructions: descriptors, fragments and types against a plain product in double,
-// through boxes in swizzled shared memory as a kernel lays them out; and what is visible before a wait.
+// Protects the model's warpgroup matrix instructions: descriptors, fragments and types against a plain product in
+// double, through boxes in swizzled shared memory as a kernel lays them out; and what is visible before a wait.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -135,8 +135,10 @@ struct Problem : MatrixProblem {
 
   Problem(int n, DType of, bool transposed, unsigned seed) : MatrixProblem(kRows, n, kDepth, of, transposed, seed) {
     map_matrix(*unit().driver, {left.data(), kRows, kDepth, kRows}, &params.a);
-    if (transposed) map_matrix(*unit().driver, {right.data(), kDepth, n, kDepth}, &params.b);
-    else map_matrix(*unit().driver, {right.data(), n, kDepth, n}, &params.b);
+    if (transposed)
+      map_matrix(*unit().driver, {right.data(), kDepth, n, kDepth}, &params.b);
+    else
+      map_matrix(*unit().driver, {right.data(), n, kDepth, n}, &params.b);
     params.fragments = fragments.data();
     params.out = out.data();
     params.columns = n;
@@ -188,7 +190,8 @@ TEST_CASE("accumulators are NaN from issue to the wait that covers them") {
     int wrong = 0;
     for (std::size_t t = 0; t < 128; ++t) {
       const float* s = &seen[t * 6];
-      wrong += !std::isnan(s[0]) + !std::isnan(s[1]) + std::isnan(s[2]) + !std::isnan(s[3]) + std::isnan(s[5]) + (s[4] != s[2]);
+      wrong += !std::isnan(s[0]) + !std::isnan(s[1]) + std::isnan(s[2]) + !std::isnan(s[3]) + std::isnan(s[5]) +
+               (s[4] != s[2]);
     }
     CHECK(wrong == 0);
   }
@@ -215,18 +218,22 @@ TEST_CASE("what a warpgroup must not do is a fault or a deadlock") {
     Code code;
     const char* says;
   };
-  for (const Case& c : {Case{1, "kernel_64", Code::model_fault, "left operand changed between its issue and its wait"},
-                        Case{2, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},
-                        Case{9, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},   // a number added, to any of them
-                        Case{12, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},  // one added to another
-                        Case{3, "kernel_64", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
-                        Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
-                        Case{5, "groups", Code::model_fault, "have not been waited for"},
-                        Case{6, "groups", Code::deadlock, "deadlock in block 0"},
-                        Case{8, "groups", Code::model_fault, "matrix_multiply is given registers that no matrix_fence has preceded"},
-                        Case{10, "groups", Code::model_fault, "registers that a matrix_wait has handed back, with no matrix_fence since"},
-                        Case{11, "groups", Code::model_fault, "registers that have changed since the last matrix_fence"},
-                        Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
+  for (const Case& c :
+       {Case{1, "kernel_64", Code::model_fault, "left operand changed between its issue and its wait"},
+        Case{2, "kernel_64", Code::model_fault, "accumulators of a matrix instruction changed"},
+        Case{9, "kernel_64", Code::model_fault,
+             "accumulators of a matrix instruction changed"},  // a number added, to any of them
+        Case{12, "kernel_64", Code::model_fault,
+             "accumulators of a matrix instruction changed"},  // one added to another
+        Case{3, "kernel_64", Code::model_fault, "ends while 4 matrix instructions have not been waited for"},
+        Case{4, "groups", Code::model_fault, "warpgroup 0 disagree on the left descriptor"},
+        Case{5, "groups", Code::model_fault, "have not been waited for"},
+        Case{6, "groups", Code::deadlock, "deadlock in block 0"},
+        Case{8, "groups", Code::model_fault, "matrix_multiply is given registers that no matrix_fence has preceded"},
+        Case{10, "groups", Code::model_fault,
+             "registers that a matrix_wait has handed back, with no matrix_fence since"},
+        Case{11, "groups", Code::model_fault, "registers that have changed since the last matrix_fence"},
+        Case{7, "groups", Code::model_fault, "a matrix operand's read of 16 bytes at shared address"}}) {
     CAPTURE(c.which);
     Problem problem(64, DType::f16, false, 9);
     std::vector<float> seen(128 * 64);

@@ -1,5 +1,5 @@
-// What tests of matrix instructions share: random operands with their product in double, how registers and boxes hold them, and a kernel for
-// each width. Decides no layout in shared memory: that is what the tests are about.
+// What tests of matrix instructions share: random operands with their product in double, how registers and boxes hold
+// them, and a kernel for each width. Decides no layout in shared memory: that is what the tests are about.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ std::string width_symbol(int columns);
 /// `unit`, and behind it a kernel of a warpgroup for each of these widths, which calls its whole<columns>(p).
 std::string with_widths(std::string_view unit);
 
-/// Registers of a left operand of 64 rows for instructions of 16 of K each, [instruction][thread][4]: a register goes 8 rows down, then 8
-/// elements of K on (PTX ISA, fragment of A of m64k16). left: rows of `depth`.
+/// Registers of a left operand of 64 rows for instructions of 16 of K each, [instruction][thread][4]: a register goes 8
+/// rows down, then 8 elements of K on (PTX ISA, fragment of A of m64k16). left: rows of `depth`.
 std::vector<unsigned> left_fragments(const std::vector<std::uint16_t>& left, int depth);
 
 /// Boxes of a matrix whose rows of `columns` elements follow each other.

@@ -21,10 +21,12 @@ inline std::string compile_model_unit(std::string_view text, std::string_view ar
 /// A driver with one loaded unit.
 class ModelUnit {
  public:
-  explicit ModelUnit(std::string_view text, std::string_view arch = "sm_90a") : bytes_(compile_model_unit(text, arch)) {}
+  explicit ModelUnit(std::string_view text, std::string_view arch = "sm_90a")
+      : bytes_(compile_model_unit(text, arch)) {}
 
   template <class Params>
-  void run(const std::string& symbol, const Params& params, unsigned threads, std::int64_t smem_bytes = 65536, unsigned blocks = 1, unsigned cluster = 1) {
+  void run(const std::string& symbol, const Params& params, unsigned threads, std::int64_t smem_bytes = 65536,
+           unsigned blocks = 1, unsigned cluster = 1) {
     const auto kernel = driver->load(0, bytes_, symbol, smem_bytes);
     driver->launch(0, *kernel, {{blocks, 1, 1}, threads, smem_bytes, false, cluster}, &params, sizeof(params), {});
   }

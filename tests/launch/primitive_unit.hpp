@@ -1,5 +1,5 @@
-// A small hand-written unit of primitives with its data, alike on the CPU model and on a device, so that what is checked of the one is
-// checked of the other.
+// A small hand-written unit of primitives with its data, alike on the CPU model and on a device, so that what is
+// checked of the one is checked of the other.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace tj::testing {
 
 class PrimitiveUnit {
  public:
-  PrimitiveUnit(std::shared_ptr<launch::Driver> driver, std::string bytes) : driver_(std::move(driver)), bytes_(std::move(bytes)) {}
+  PrimitiveUnit(std::shared_ptr<launch::Driver> driver, std::string bytes)
+      : driver_(std::move(driver)), bytes_(std::move(bytes)) {}
 
   /// `text` as for unit_job().
   static PrimitiveUnit on_model(std::string_view text, std::string_view arch) {
@@ -60,7 +61,8 @@ class PrimitiveUnit {
   void start(const Params& params, unsigned threads, const Start& start) {
     auto& kernel = kernels_[start.symbol];
     if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
-    driver_->launch(0, *kernel, {{start.blocks, 1, 1}, threads, start.smem_bytes, start.waits_itself, start.cluster}, &params, sizeof(params), {});
+    driver_->launch(0, *kernel, {{start.blocks, 1, 1}, threads, start.smem_bytes, start.waits_itself, start.cluster},
+                    &params, sizeof(params), {});
   }
   template <class Params>
   void run(const Params& params, unsigned threads, const Start& how) {
@@ -78,7 +80,8 @@ class PrimitiveUnit {
  private:
   /// Several checks take the same text: each is compiled once a process.
   template <class Compile>
-  static const std::string& compiled(std::string_view primitives, std::string_view arch, std::string_view text, Compile&& compile) {
+  static const std::string& compiled(std::string_view primitives, std::string_view arch, std::string_view text,
+                                     Compile&& compile) {
     static std::map<std::string, std::string> known;
     const std::string key = std::string(primitives) + "\n" + std::string(arch) + "\n" + std::string(text);
     const auto found = known.find(key);
@@ -88,7 +91,8 @@ class PrimitiveUnit {
   std::shared_ptr<launch::Driver> driver_;
   std::string bytes_;
   std::vector<std::shared_ptr<void>> held_;
-  std::map<std::string, std::shared_ptr<launch::Kernel>> kernels_;  ///< a symbol is always started with the same bytes of shared memory
+  std::map<std::string, std::shared_ptr<launch::Kernel>>
+      kernels_;  ///< a symbol is always started with the same bytes of shared memory
 };
 
 /// Makes a unit of a text; the checks take one, and do not know what it runs on.
@@ -104,16 +108,18 @@ void check_copied_tiles(PrimitiveUnit& unit, int which, int count);
 /// Words that a reader did not find as its neighbour's thread had copied them. Lets through what the launch throws.
 int wrong_copied_words(PrimitiveUnit& unit, int which, int count);
 
-
 // Of sm_90a, defined in group_matrix_checks.cpp.
 /// Whole numbers, bit for bit: every type, width and layout, or every `every`-th of them.
 void check_group_products(const MakeUnit& make, int every);
 void check_group_chains(const MakeUnit& make);
 /// What a sum of e4m3 keeps and drops.
 void check_e4m3_cuts(const MakeUnit& make);
-/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3), what they are exactly, and how large all that is added is.
-std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed, std::vector<double>& exact, std::vector<double>& size);
-/// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and the sum once more.
+/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3), what they are exactly, and how large all that
+/// is added is.
+std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed,
+                                        std::vector<double>& exact, std::vector<double>& size);
+/// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and
+/// the sum once more.
 constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 4 * 18 * 0x1p-23; }
 
 // Of sm_90a, defined in bulk_copies_checks.cpp.

@@ -1,5 +1,5 @@
-// Protects what the model asks of rings that a unit's notes name, in shared and in tensor memory: who fills a slot again and who reads one have
-// waited for the slot's own barrier, also where another wait happens to tell as much.
+// Protects what the model asks of rings that a unit's notes name, in shared and in tensor memory: who fills a slot
+// again and who reads one have waited for the slot's own barrier, also where another wait happens to tell as much.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -73,8 +73,8 @@ TJ_NOTES(kernel, R"({"name": "toy", "sites": [], "waits": [],
             {"id": 3, "nodes": ["add"], "role": [1], "reads": [0, 1], "writes": []}]})")
 )unit";
 
-// One lane of warp 4 has products put into the columns of x, then into those of y; warps 0 to 3 take both, x with a store in its place if they are told
-// to, and hand each back. y's barriers tell of x too.
+// One lane of warp 4 has products put into the columns of x, then into those of y; warps 0 to 3 take both, x with a
+// store in its place if they are told to, and hand each back. y's barriers tell of x too.
 constexpr const char* kTensorUnit = R"unit(
 struct Params { int rounds; int* out; int stores; };
 struct RingX { static constexpr u32 kSlots = 1, kFull = 0, kEmpty = 8, kColumn = 0, kSharers = 1, kFullArrivals = 1, kEmptyArrivals = 4; };
@@ -187,19 +187,31 @@ std::string says_of_tensor(int site, bool stores, int rounds = 3) {
 TEST_CASE("who waits for each slot's own barriers is right") { CHECK(says(0) == ""); }
 
 TEST_CASE("who reads a slot has waited for its full barrier, though another tells as much") {
-  CHECK_MESSAGE(contains(says(5), "kernel toy, block 0: role use (warp 1, lane 0), node add, iteration 0 reads ring x, slot 0 of 1 and has not waited for its full barrier 0x600, which is in phase 1"), says(5));
+  CHECK_MESSAGE(contains(says(5),
+                         "kernel toy, block 0: role use (warp 1, lane 0), node add, iteration 0 reads ring x, slot 0 "
+                         "of 1 and has not waited for its full barrier 0x600, which is in phase 1"),
+                says(5));
 }
 
 TEST_CASE("who fills a slot again has waited for its empty barrier, though another tells as much") {
-  CHECK_MESSAGE(contains(says(1), "role fill (warp 0, lane 0), node fill_x, iteration 1 fills ring x, slot 0 of 1 for the 2. time and has not waited for its empty barrier 0x608, which is in phase 1"), says(1));
+  CHECK_MESSAGE(contains(says(1),
+                         "role fill (warp 0, lane 0), node fill_x, iteration 1 fills ring x, slot 0 of 1 for the 2. "
+                         "time and has not waited for its empty barrier 0x608, which is in phase 1"),
+                says(1));
   CHECK(says(1, 1) == "");  // the first time nothing is there
 }
 
 TEST_CASE("what a slot's own barrier tells is all that was done to the slot, though another's tells as much") {
   const std::string announced = says(9), handed_back = says(11);
   CHECK_MESSAGE(contains(announced, "node fill_x, iteration 0 fills ring x, slot 0 of 1 for the 2. time"), announced);
-  CHECK_MESSAGE(contains(announced, "for the 2. time: either the filling before was published while it went on (fewer bytes announced than copied), or this thread has not waited for its empty barrier"), announced);
-  CHECK_MESSAGE(contains(handed_back, "the empty barrier 0x608 of ring x, slot 0 let this thread pass, but the reader arrived there before it was done"), handed_back);
+  CHECK_MESSAGE(contains(announced,
+                         "for the 2. time: either the filling before was published while it went on (fewer bytes "
+                         "announced than copied), or this thread has not waited for its empty barrier"),
+                announced);
+  CHECK_MESSAGE(contains(handed_back,
+                         "the empty barrier 0x608 of ring x, slot 0 let this thread pass, but the reader arrived there "
+                         "before it was done"),
+                handed_back);
   CHECK(says(12) == "");  // a second one, of which y's barrier has no need
 }
 
@@ -229,7 +241,9 @@ TEST_CASE("in a pair of blocks it says of which block, and whose arrivals the ba
   std::string text = kUnit;
   const std::string ring = R"({"value": "x", )", site = R"("sites": [])";
   text.replace(text.find(ring), ring.size(), R"({"value": "x", "of_pair": "full", )");
-  text.replace(text.find(site), site.size(), R"("sites": [{"id": 7, "kind": "arrive", "text": "role use: release ring x", "role": [1], "ring": 0}, {"id": 3, "kind": "arrive", "text": "role fill: publish ring x", "role": [0], "ring": 0}])");
+  text.replace(
+      text.find(site), site.size(),
+      R"("sites": [{"id": 7, "kind": "arrive", "text": "role use: release ring x", "role": [1], "ring": 0}, {"id": 3, "kind": "arrive", "text": "role fill: publish ring x", "role": [0], "ring": 0}])");
   const std::string log = deadlock_of(text, 2, "role fill waits for role use of block 0");
   const std::size_t second = log.find("who waits for whom in block 1");
   REQUIRE_MESSAGE(second != std::string::npos, log);
@@ -249,7 +263,10 @@ TEST_CASE("in tensor memory who waits for each slot's own barriers is right") {
 }
 
 TEST_CASE("in tensor memory too the own barrier is the one to wait for, though another tells as much") {
-  CHECK_MESSAGE(contains(says_of_tensor(1, false), "node fill_x, iteration 1 fills ring x, slot 0 of 1 in tensor memory, and has not waited for its empty barrier 0x408"), says_of_tensor(1, false));
+  CHECK_MESSAGE(contains(says_of_tensor(1, false),
+                         "node fill_x, iteration 1 fills ring x, slot 0 of 1 in tensor memory, and has not waited for "
+                         "its empty barrier 0x408"),
+                says_of_tensor(1, false));
   CHECK(says_of_tensor(1, false, 1) == "");
 }
 
@@ -257,12 +274,18 @@ TEST_CASE("a slot's own barrier tells of all loads and stores of its columns, th
   for (const bool stores : {false, true}) {
     CAPTURE(stores);
     const std::string untold = says_of_tensor(10, stores);
-    CHECK_MESSAGE(contains(untold, "node fill_x, iteration 1 issues a product whose sums are lanes 0-127, columns "), untold);
-    CHECK_MESSAGE(contains(untold, stores ? "node take_x, iteration 0 has stored lanes " : "node take_x, iteration 0 has loaded lanes "), untold);
-    CHECK_MESSAGE(contains(untold, stores ? "a tensor_before_sync is missing after the tensor_store_wait there" : "a tensor_before_sync is missing after the tensor_load_wait there"), untold);
+    CHECK_MESSAGE(contains(untold, "node fill_x, iteration 1 issues a product whose sums are lanes 0-127, columns "),
+                  untold);
+    CHECK_MESSAGE(contains(untold, stores ? "node take_x, iteration 0 has stored lanes "
+                                          : "node take_x, iteration 0 has loaded lanes "),
+                  untold);
+    CHECK_MESSAGE(contains(untold, stores ? "a tensor_before_sync is missing after the tensor_store_wait there"
+                                          : "a tensor_before_sync is missing after the tensor_load_wait there"),
+                  untold);
     CHECK(says_of_tensor(10, stores, 1) == "");  // nobody fills it again
   }
-  CHECK_MESSAGE(contains(says_of_tensor(16, false), "node fill_y, iteration 1 issues a product whose sums are"), says_of_tensor(16, false));
+  CHECK_MESSAGE(contains(says_of_tensor(16, false), "node fill_y, iteration 1 issues a product whose sums are"),
+                says_of_tensor(16, false));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Protects the model's bulk stores: that a wait or a fence forgotten shows. What reaches a tensor: launch.bulk_copies_model.
+// Protects the model's bulk stores: that a wait or a fence forgotten shows. What reaches a tensor:
+// launch.bulk_copies_model.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -79,7 +80,9 @@ TEST_CASE("what ordinary stores wrote is stored after a proxy fence only, and on
   CHECK_MESSAGE(contains(message, "a proxy_fence is missing"), message);
   unit().options({});
   const std::string unwritten = error_of([&] { unit().run("kernel", parts.params, 32, 4096); }).message;
-  CHECK_MESSAGE(contains(unwritten, "has read by a bulk store 96 bytes at shared address 0x420, which nobody has written"), unwritten);
+  CHECK_MESSAGE(
+      contains(unwritten, "has read by a bulk store 96 bytes at shared address 0x420, which nobody has written"),
+      unwritten);
 }
 
 TEST_CASE("a store to a place below 0 is refused, as by an H200") {
@@ -96,7 +99,8 @@ TEST_CASE("stores under way at the end of a block are a fault") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Target target(2, 0, 0);
     unit().options({seed, {3}, 1, {}});
-    faults += contains(error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message, "groups of its bulk stores may have still to read the block's shared memory");
+    faults += contains(error_of([&] { unit().run("kernel", target.params, 32, 4096); }).message,
+                       "groups of its bulk stores may have still to read the block's shared memory");
   }
   unit().options({});
   CHECK(faults == 20);

@@ -1,6 +1,7 @@
-// What a block's and a cluster's synchronisation must give, and a warp's exchange between lanes, on whatever runs the primitives: phases of mbarriers
-// through rings of several rounds, turns by named barriers, arrivals in other blocks, grids one behind the other. Shared by the tests of the
-// model and of a device. Does not show that less would not do: the model's own tests do.
+// What a block's and a cluster's synchronisation must give, and a warp's exchange between lanes, on whatever runs the
+// primitives: phases of mbarriers through rings of several rounds, turns by named barriers, arrivals in other blocks,
+// grids one behind the other. Shared by the tests of the model and of a device. Does not show that less would not do:
+// the model's own tests do.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -150,7 +151,8 @@ struct Params {
   std::uint32_t* out;
 };
 
-std::vector<std::uint32_t> run(PrimitiveUnit& unit, Params params, std::size_t words, unsigned threads = 128, const PrimitiveUnit::Start& start = {}) {
+std::vector<std::uint32_t> run(PrimitiveUnit& unit, Params params, std::size_t words, unsigned threads = 128,
+                               const PrimitiveUnit::Start& start = {}) {
   unit.forget();
   params.out = unit.upload(std::vector<std::uint32_t>(words));
   unit.run(params, threads, start);
@@ -191,7 +193,8 @@ void check_lanes(PrimitiveUnit& unit) {
 void check_cluster_arrivals(PrimitiveUnit& unit) {
   for (const unsigned cluster : {1u, 2u, 4u}) {
     CAPTURE(cluster);
-    const std::vector<std::uint32_t> out = run(unit, {static_cast<int>(cluster), 50, nullptr}, 16, 64, {"arrivals", 65536, 8, cluster, false});
+    const std::vector<std::uint32_t> out =
+        run(unit, {static_cast<int>(cluster), 50, nullptr}, 16, 64, {"arrivals", 65536, 8, cluster, false});
     for (unsigned i = 0; i < 16; ++i) CHECK(out[i] == i / 2 % cluster + 1);
   }
 }

@@ -1,5 +1,6 @@
-// Protects what the matrix instruction on tensor memory is told: every bit of both kinds of descriptor against the tables of the PTX ISA, which are
-// written down here field by field and know neither the functions that make descriptors nor the model that reads them.
+// Protects what the matrix instruction on tensor memory is told: every bit of both kinds of descriptor against the
+// tables of the PTX ISA, which are written down here field by field and know neither the functions that make
+// descriptors nor the model that reads them.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -88,11 +89,12 @@ TJ_KERNEL(kernel, 32, Params, p) {
 
 TEST_CASE("descriptors and places are what the manual's tables say, bit by bit") {
   const std::vector<std::uint64_t> expected = {
-      instruction(128, 256, 0, false, false), instruction(128, 16, 1, true, false), instruction(128, 128, 0, false, true), instruction(64, 8, 1, true, true),
-      instruction(64, 248, 0, false, false),  instruction(256, 32, 1, false, false), instruction(256, 256, 0, false, true), operand(1024, 16, 1024),
-      operand(226 * 1024, 8192, 1024),        operand(4096 + 96, 16384, 2048),
+      instruction(128, 256, 0, false, false), instruction(128, 16, 1, true, false),
+      instruction(128, 128, 0, false, true), instruction(64, 8, 1, true, true), instruction(64, 248, 0, false, false),
+      instruction(256, 32, 1, false, false), instruction(256, 256, 0, false, true), operand(1024, 16, 1024),
+      operand(226 * 1024, 8192, 1024), operand(4096 + 96, 16384, 2048),
       // "Tensor Memory Addressing": column in bits 0-15, lane in 16-31.
-      packed({{0, 16, 511}, {16, 16, 0}}),    packed({{0, 16, 256 + 128}, {16, 16, 112}})};
+      packed({{0, 16, 511}, {16, 16, 0}}), packed({{0, 16, 256 + 128}, {16, 16, 112}})};
   std::vector<std::uint64_t> made(expected.size() + 1, ~std::uint64_t{0});
   Params params{made.data()};
   ModelUnit(kText, "sm_100a").run("kernel", params, 32);

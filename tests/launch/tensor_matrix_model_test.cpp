@@ -1,5 +1,6 @@
-// Protects the model's matrix instruction on tensor memory: products of every type, order and place of operands against double, through boxes
-// in swizzled shared memory and through tensor memory as a kernel lays them out; and what a descriptor must not say.
+// Protects the model's matrix instruction on tensor memory: products of every type, order and place of operands against
+// double, through boxes in swizzled shared memory and through tensor memory as a kernel lays them out; and what a
+// descriptor must not say.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,12 +36,17 @@ struct Problem : MatrixProblem {
   std::vector<unsigned> words = std::vector<unsigned>(kRows * kDepth / 2);  ///< the left operand, two elements each
   Params params{};
 
-  Problem(int n, DType of, bool left_mn, bool is_right_mn, unsigned seed) : MatrixProblem(kRows, n, kDepth, of, is_right_mn, seed) {
+  Problem(int n, DType of, bool left_mn, bool is_right_mn, unsigned seed)
+      : MatrixProblem(kRows, n, kDepth, of, is_right_mn, seed) {
     std::memcpy(words.data(), left.data(), words.size() * sizeof(unsigned));
-    if (left_mn) map_matrix(*unit().driver, {left_by_depth.data(), kDepth, kRows, kDepth}, &params.a);
-    else map_matrix(*unit().driver, {left.data(), kRows, kDepth, kRows}, &params.a);
-    if (right_mn) map_matrix(*unit().driver, {right.data(), kDepth, n, kDepth}, &params.b);
-    else map_matrix(*unit().driver, {right.data(), n, kDepth, n}, &params.b);
+    if (left_mn)
+      map_matrix(*unit().driver, {left_by_depth.data(), kDepth, kRows, kDepth}, &params.a);
+    else
+      map_matrix(*unit().driver, {left.data(), kRows, kDepth, kRows}, &params.a);
+    if (right_mn)
+      map_matrix(*unit().driver, {right.data(), kDepth, n, kDepth}, &params.b);
+    else
+      map_matrix(*unit().driver, {right.data(), n, kDepth, n}, &params.b);
     out.assign(out.size(), -1.0f);
     params.left = words.data();
     params.out = out.data();
@@ -70,7 +76,9 @@ TEST_CASE("products of every width, type, order and operand place agree with dou
   unit().options({});
 }
 
-TEST_CASE("products of 64 rows lie in 16 of each warp's lanes, the lower or the upper ones, with sixteen bits of left operand beside them") {
+TEST_CASE(
+    "products of 64 rows lie in 16 of each warp's lanes, the lower or the upper ones, with sixteen bits of left "
+    "operand beside them") {
   unsigned seed = 0;
   for (int form = 0; form < 16; ++form) {
     const bool in_tensor = (form & 4) != 0;
@@ -99,7 +107,9 @@ TEST_CASE("a left operand of 64 rows in other lanes than the sums is a fault") {
   const Error e = error_of([&] { problem.run(); });
   CHECK(e.code == Code::model_fault);
   INFO(e.message);
-  CHECK(contains(e.message, "sums in lanes 0-111 (16 of each 32), columns 0-95 of tensor memory and a left operand in lanes 16-127 (16 of each 32), columns 256-263; allowed are the same lanes"));
+  CHECK(contains(e.message,
+                 "sums in lanes 0-111 (16 of each 32), columns 0-95 of tensor memory and a left operand in lanes "
+                 "16-127 (16 of each 32), columns 256-263; allowed are the same lanes"));
 }
 
 TEST_CASE("what a descriptor must not say is a fault that names what it says and what is allowed") {
@@ -107,9 +117,12 @@ TEST_CASE("what a descriptor must not say is a fault that names what it says and
     int which;
     const char* says;
   };
-  for (const Case& c : {Case{1, "right operand: the descriptor"}, Case{2, "has 3 in bits 46 to 48; allowed is 1"}, Case{3, "has swizzle mode 3; allowed are 0 (none), 2 (128 bytes), 4 (64) and 6 (32)"},
-                        Case{4, "a matrix operand's read of 16 bytes at shared address"}, Case{5, "has 160 rows; allowed are 64 and 128 for one block"},
-                        Case{6, "has bits set that the model does not know: 0x2000"}, Case{7, "has operands of types 0 and 1; allowed are two of 0, f16, or two of 1, bf16"},
+  for (const Case& c : {Case{1, "right operand: the descriptor"}, Case{2, "has 3 in bits 46 to 48; allowed is 1"},
+                        Case{3, "has swizzle mode 3; allowed are 0 (none), 2 (128 bytes), 4 (64) and 6 (32)"},
+                        Case{4, "a matrix operand's read of 16 bytes at shared address"},
+                        Case{5, "has 160 rows; allowed are 64 and 128 for one block"},
+                        Case{6, "has bits set that the model does not know: 0x2000"},
+                        Case{7, "has operands of types 0 and 1; allowed are two of 0, f16, or two of 1, bf16"},
                         Case{8, "has sums of type 3; allowed is 1, f32"}}) {
     CAPTURE(c.which);
     Problem problem(128, DType::f16, false, false, 9);

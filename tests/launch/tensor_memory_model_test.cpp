@@ -1,5 +1,5 @@
-// Protects the model's tensor memory: which cell each register of each lane is, who may allocate what, and what a warp may reach; each rule by
-// a kernel that breaks it.
+// Protects the model's tensor memory: which cell each register of each lane is, who may allocate what, and what a warp
+// may reach; each rule by a kernel that breaks it.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -94,22 +94,40 @@ void check_faults(const char* symbol, unsigned threads, const std::vector<Case>&
 }
 
 TEST_CASE("what an allocation must not be is a fault") {
-  check_faults("allocations", 64, {{0, "tensor_allocate of 48 columns; allowed are powers of two from 32 to 512"}, {1, "tensor_allocate of 16 columns"}, {2, "tensor_allocate of 1024 columns"},
-                                   {3, "the lanes of its warp ask for different columns"}, {4, "tensor_allocate of 128 columns after one of 64; allowed is no more than that"},
-                                   {5, "tensor_allocate after tensor_relinquish"}, {6, "ends while 64 columns of tensor memory at 0x1c0 are allocated; tensor_free is missing"},
-                                   {7, "tensor_free of 32 columns at 0x1c0, which was not allocated so"}, {8, "tensor_free of 64 columns at 0x1e0"}, {9, "tensor_free of 64 columns at 0x1c0"},
-                                   {10, "tensor_store of lanes 0-31, columns 416-479 of tensor memory, beyond the 32 columns that are allocated from 416 on"}});
+  check_faults("allocations", 64,
+               {{0, "tensor_allocate of 48 columns; allowed are powers of two from 32 to 512"},
+                {1, "tensor_allocate of 16 columns"},
+                {2, "tensor_allocate of 1024 columns"},
+                {3, "the lanes of its warp ask for different columns"},
+                {4, "tensor_allocate of 128 columns after one of 64; allowed is no more than that"},
+                {5, "tensor_allocate after tensor_relinquish"},
+                {6, "ends while 64 columns of tensor memory at 0x1c0 are allocated; tensor_free is missing"},
+                {7, "tensor_free of 32 columns at 0x1c0, which was not allocated so"},
+                {8, "tensor_free of 64 columns at 0x1e0"},
+                {9, "tensor_free of 64 columns at 0x1c0"},
+                {10,
+                 "tensor_store of lanes 0-31, columns 416-479 of tensor memory, beyond the 32 columns that are "
+                 "allocated from 416 on"}});
 }
 
 TEST_CASE("what a load or a store must not be is a fault") {
-  check_faults("accesses", 128, {{0, "columns 488-519 of tensor memory, which has 128 lanes and 512 columns"}, {1, "columns 384-415 of tensor memory, which are not allocated"},
-                                 {2, "reaches lanes "}, {3, ", and begins at the first"}, {4, ", and begins at the first or the seventeenth"},
-                                 {5, "tensor_load: the lanes of its warp name different cells"}, {7, "while other lanes of its warp are in tensor_"},
-                                 {8, "registers of a tensor_load changed between its issue and its tensor_load_wait"},
-                                 {9, "ends while 1 loads of tensor memory by its warp have not been waited for; tensor_load_wait is missing"},
-                                 {10, "ends while 1 stores to tensor memory by its warp have not been waited for; tensor_store_wait is missing"},
-                                 {12, "tensor_store of lanes 128-159"}, {13, "which are not allocated"},
-                                 {14, "tensor_load into registers to which a tensor_load is under way; tensor_load_wait is missing between the two"}, {15, "tensor_store out of registers to which a tensor_load is under way"}});
+  check_faults(
+      "accesses", 128,
+      {{0, "columns 488-519 of tensor memory, which has 128 lanes and 512 columns"},
+       {1, "columns 384-415 of tensor memory, which are not allocated"},
+       {2, "reaches lanes "},
+       {3, ", and begins at the first"},
+       {4, ", and begins at the first or the seventeenth"},
+       {5, "tensor_load: the lanes of its warp name different cells"},
+       {7, "while other lanes of its warp are in tensor_"},
+       {8, "registers of a tensor_load changed between its issue and its tensor_load_wait"},
+       {9, "ends while 1 loads of tensor memory by its warp have not been waited for; tensor_load_wait is missing"},
+       {10, "ends while 1 stores to tensor memory by its warp have not been waited for; tensor_store_wait is missing"},
+       {12, "tensor_store of lanes 128-159"},
+       {13, "which are not allocated"},
+       {14,
+        "tensor_load into registers to which a tensor_load is under way; tensor_load_wait is missing between the two"},
+       {15, "tensor_store out of registers to which a tensor_load is under way"}});
 }
 
 TEST_CASE("half a warp in a load waits for ever") {

@@ -1,5 +1,5 @@
-// Protects tensor memory of a pair of blocks: allocated and freed together, products of 256 rows whose operands and sums lie half in each
-// block, and what must be waited for across the two.
+// Protects tensor memory of a pair of blocks: allocated and freed together, products of 256 rows whose operands and
+// sums lie half in each block, and what must be waited for across the two.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -32,7 +32,8 @@ tj::testing::ModelUnit& unit() {
 
 /// Small integers, whose products are exact.
 struct Problem {
-  std::vector<std::uint16_t> a = std::vector<std::uint16_t>(kRows * kDepth), b = std::vector<std::uint16_t>(kColumns * kDepth);
+  std::vector<std::uint16_t> a = std::vector<std::uint16_t>(kRows * kDepth),
+                             b = std::vector<std::uint16_t>(kColumns * kDepth);
   std::vector<unsigned> left = std::vector<unsigned>(kRows * kDepth / 2);
   std::vector<float> out = std::vector<float>(kRows * kColumns, -1.0f);
   Params params{};
@@ -47,7 +48,8 @@ struct Problem {
     for (int row = 0; row < kRows; ++row)
       for (int k = 0; k < kDepth; ++k) {
         a[static_cast<std::size_t>(row * kDepth + k)] = half(left_at(row, k));
-        left[static_cast<std::size_t>((row * kDepth + k) / 2)] |= static_cast<unsigned>(half(left_at(row, k))) << (k % 2 * 16);
+        left[static_cast<std::size_t>((row * kDepth + k) / 2)] |= static_cast<unsigned>(half(left_at(row, k)))
+                                                                  << (k % 2 * 16);
       }
     for (int column = 0; column < kColumns; ++column)
       for (int k = 0; k < kDepth; ++k) b[static_cast<std::size_t>(column * kDepth + k)] = half(right_at(column, k));
@@ -102,7 +104,9 @@ TEST_CASE("without any one of its waits, fences, commits and arrivals it is a fa
   unit().options({});
 }
 
-TEST_CASE("copies of both blocks that report to the first are exact; without their announcement, or the wait for them, it is a fault") {
+TEST_CASE(
+    "copies of both blocks that report to the first are exact; without their announcement, or the wait for them, it is "
+    "a fault") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Problem problem;
     unit().options({seed, {}, 1, {}});
@@ -134,7 +138,9 @@ TEST_CASE("what a pair must not do is a fault or a deadlock") {
     unsigned cluster;
     const char* says;
   };
-  for (const Case& c : {Case{0, 1, "tensor memory by a pair of blocks in a cluster of 1"}, Case{5, 1, "in a cluster of 1"}, Case{7, 2, "may still be used by the block of rank"}, Case{1, 2, "matrix_multiply of a pair of blocks in the block of rank 1"},
+  for (const Case& c : {Case{0, 1, "tensor memory by a pair of blocks in a cluster of 1"},
+                        Case{5, 1, "in a cluster of 1"}, Case{7, 2, "may still be used by the block of rank"},
+                        Case{1, 2, "matrix_multiply of a pair of blocks in the block of rank 1"},
                         Case{3, 2, "the warp of the other block of its pair, to do the same tensor_allocate"},
                         Case{4, 2, "columns while the warp of the other block of its pair is in tensor_allocate of"}}) {
     CAPTURE(c.which);
@@ -148,12 +154,16 @@ TEST_CASE("what a pair must not do is a fault or a deadlock") {
 }
 
 TEST_CASE("one block and a pair in one kernel are a fault, as ptxas has it") {
-  tj::testing::ModelUnit mixed("struct Params { int n; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  tensor_allocate<2>(shared_base(), 32 + static_cast<u32>(p.n));\n  tensor_relinquish();\n}\n", "sm_100a");
+  tj::testing::ModelUnit mixed(
+      "struct Params { int n; };\nTJ_KERNEL(kernel, 32, Params, p) {\n  tensor_allocate<2>(shared_base(), 32 + "
+      "static_cast<u32>(p.n));\n  tensor_relinquish();\n}\n",
+      "sm_100a");
   struct {
     int n;
   } none{0};
   const Error e = error_of([&] { mixed.run("kernel", none, 32, 64, 2, 2); });
-  CHECK(contains(e.message, "tensor memory by one block after a pair of blocks; allowed is one of the two throughout a kernel"));
+  CHECK(contains(e.message,
+                 "tensor memory by one block after a pair of blocks; allowed is one of the two throughout a kernel"));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Units of tensor memory that tests run on the model and compile for devices: what each primitive does. Their texts alone.
+// Units of tensor memory that tests run on the model and compile for devices: what each primitive does. Their texts
+// alone.
 #include "launch/primitive_texts.hpp"
 
 namespace tj::testing {
 
-// Warps 0 to 3 store the left operand and read the sums, each its lanes; one lane of warp 4 copies and multiplies; warp 5 allocates.
+// Warps 0 to 3 store the left operand and read the sums, each its lanes; one lane of warp 4 copies and multiplies; warp
+// 5 allocates.
 std::string_view tensor_matrix_text() {
   return R"(
 struct alignas(64) Params {

@@ -157,7 +157,8 @@ int wrong_copied_words(PrimitiveUnit& unit, int which, int count) {
   int wrong = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
     for (std::size_t lane = 0; lane < 32; ++lane)
-      for (std::size_t word = 0; word < 4; ++word) wrong += out[128 * i + 4 * lane + word] != in[128 * i + 4 * ((lane + 1) % 32) + word];
+      for (std::size_t word = 0; word < 4; ++word)
+        wrong += out[128 * i + 4 * lane + word] != in[128 * i + 4 * ((lane + 1) % 32) + word];
   return wrong;
 }
 

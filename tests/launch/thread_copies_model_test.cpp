@@ -1,5 +1,5 @@
-// Protects the model's copies by threads: what they bring, what becomes zero, when they are done, and that a wait or an arrival which is
-// missing shows.
+// Protects the model's copies by threads: what they bring, what becomes zero, when they are done, and that a wait or an
+// arrival which is missing shows.
 #include <doctest/doctest.h>
 
 #include "launch/primitive_unit.hpp"
@@ -15,7 +15,9 @@ using tj::testing::PrimitiveUnit;
 void set(PrimitiveUnit& unit, std::uint64_t seed, std::vector<int> disabled) {
   dynamic_cast<tj::launch::ModelDriver&>(unit.driver()).set_options({seed, std::move(disabled), 1, {}});
 }
-PrimitiveUnit the_unit(const char* arch = "sm_80") { return PrimitiveUnit::on_model(tj::testing::thread_copies_text(), arch); }
+PrimitiveUnit the_unit(const char* arch = "sm_80") {
+  return PrimitiveUnit::on_model(tj::testing::thread_copies_text(), arch);
+}
 
 TEST_CASE("every size brings what is present and zeros after it, and reads no more") {
   for (const char* arch : {"sm_80", "sm_120a"}) {
@@ -65,7 +67,8 @@ TEST_CASE("an arrival waits for the copies before it, and for none after it") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     set(unit, seed, {});
     CHECK(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 1); }).code == Code::internal);  // nothing was thrown
-    faults += contains(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 2); }).message, "had written by a copy_async; nothing orders the two");
+    faults += contains(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 2); }).message,
+                       "had written by a copy_async; nothing orders the two");
   }
   CHECK(faults == 20);
 }
@@ -82,7 +85,8 @@ TEST_CASE("misuse is reported with its thread") {
   CHECK(contains(message(12), "of 8 bytes, of which 9 are said to be present"));
   CHECK(contains(message(13), "which is no multiple of 8"));
   CHECK(contains(message(14), "ends while copies of its own may be under way"));
-  CHECK(contains(message(15), "lane 3 reads 4 bytes at shared address 0x800, which warp 0, lane 3 had written by a copy_async"));
+  CHECK(contains(message(15),
+                 "lane 3 reads 4 bytes at shared address 0x800, which warp 0, lane 3 had written by a copy_async"));
   CHECK(contains(message(16), "no mbarrier was initialised"));
 }
 

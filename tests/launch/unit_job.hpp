@@ -1,5 +1,6 @@
-// What a compiler is given for a small hand-written unit of primitives, of the CPU model or of a device: the text behind the includes of the
-// arch's primitives and `using namespace tj::dev`, and the files that kernels may include there.
+// What a compiler is given for a small hand-written unit of primitives, of the CPU model or of a device: the text
+// behind the includes of the arch's primitives and `using namespace tj::dev`, and the files that kernels may include
+// there.
 #pragma once
 
 #include <string>
@@ -14,7 +15,9 @@ namespace tj::testing {
 inline compile::Job unit_job(std::string_view text, const arch::Target& target) {
   compile::Job job;
   job.name = target.model ? "unit.cpp" : "unit.cu";
-  job.text = "#include \"arch/" + target.arch->primitives + ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" + std::string(text);
+  job.text = "#include \"arch/" + target.arch->primitives +
+             ".cuh\"\n#include \"pipeline.cuh\"\n#include \"tiles.cuh\"\nusing namespace tj::dev;\n" +
+             std::string(text);
   job.arch = target.arch->name;
   job.headers = headers_for(target);
   if (target.model) job.options = {"-Wall", "-Wextra", "-Werror"};

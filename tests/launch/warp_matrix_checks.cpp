@@ -1,5 +1,5 @@
-// What the matrices of a warp must be, on whatever runs the primitives: fragments against plain products, loads and stores against their
-// definition, and the places of tiles. Shared by the tests of the model and of a device.
+// What the matrices of a warp must be, on whatever runs the primitives: fragments against plain products, loads and
+// stores against their definition, and the places of tiles. Shared by the tests of the model and of a device.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace tj::testing {
 namespace {
 
-// A and B are read out of swizzled tiles of rows of 64 elements; what is wanted is d (16 x 16) = A (16 x 64) B (64 x 16), in each of the
-// two orders that either operand can have in memory.
+// A and B are read out of swizzled tiles of rows of 64 elements; what is wanted is d (16 x 16) = A (16 x 64) B (64 x
+// 16), in each of the two orders that either operand can have in memory.
 constexpr const char* kProduct = R"(
 struct Params { const char* left; const char* right; float* out; int left_rows_of_m, right_rows_of_n, bf16; };
 
@@ -67,7 +67,8 @@ std::uint16_t to_bits(float value, bool bf16) {  // values that both types hold 
   std::memcpy(&bits, &value, sizeof(bits));
   if (bf16) return static_cast<std::uint16_t>(bits >> 16);
   if (value == 0) return 0;
-  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xffu) - 112u) << 10) | (bits >> 13 & 0x3ffu));
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xffu) - 112u) << 10) |
+                                    (bits >> 13 & 0x3ffu));
 }
 
 void check_product(PrimitiveUnit& unit, int which) {
@@ -79,7 +80,8 @@ void check_product(PrimitiveUnit& unit, int which) {
   std::vector<float> a(16 * 64), b(64 * 16);
   for (float& x : a) x = static_cast<float>(static_cast<int>(random() % 65) - 32) / 8;
   for (float& x : b) x = static_cast<float>(static_cast<int>(random() % 65) - 32) / 16;
-  std::vector<std::uint16_t> left(64 * 64, 0xffff), right(64 * 64, 0xffff);  // NaN, but for what belongs to the operands
+  std::vector<std::uint16_t> left(64 * 64, 0xffff),
+      right(64 * 64, 0xffff);  // NaN, but for what belongs to the operands
   for (std::size_t k = 0; k < 64; ++k)
     for (std::size_t i = 0; i < 16; ++i) {
       left[params.left_rows_of_m ? k * 64 + i : i * 64 + k] = to_bits(a[i * 64 + k], params.bf16 != 0);
@@ -100,7 +102,8 @@ void check_product(PrimitiveUnit& unit, int which) {
   CHECK(wrong == 0);
 }
 
-// Loads of one, two and four matrices against the definition, lane by lane; then stored back by store_matrices to another place.
+// Loads of one, two and four matrices against the definition, lane by lane; then stored back by store_matrices to
+// another place.
 constexpr const char* kLoads = R"(
 struct Params { u32* out; };
 template <int Count>
@@ -176,7 +179,8 @@ void check_matrix_loads(const MakeUnit& make) {
       next += 64;
     }
   for (std::uint32_t row = 0; row < 32; ++row)
-    for (std::uint32_t word = 0; word < 4; ++word) wrong += next[4 * row + word] != ((8 * row + 2 * word) | (8 * row + 2 * word + 1) << 16);
+    for (std::uint32_t word = 0; word < 4; ++word)
+      wrong += next[4 * row + word] != ((8 * row + 2 * word) | (8 * row + 2 * word + 1) << 16);
   CHECK(wrong == 0);
 }
 

@@ -1,5 +1,6 @@
-// Protects the model's matrices of a warp: which row each lane's address names, which element each register holds, that products are
-// those of the matrices, that swizzled tiles are read alike whoever brought them, and that misuse is reported.
+// Protects the model's matrices of a warp: which row each lane's address names, which element each register holds, that
+// products are those of the matrices, that swizzled tiles are read alike whoever brought them, and that misuse is
+// reported.
 #include <doctest/doctest.h>
 
 #include "launch/primitive_unit.hpp"

@@ -1,5 +1,6 @@
-// Protects the model's waves of AMD: that the maps of fragments are those of the products, that both halves of a wave must hold the same
-// operands on gfx11, that exchange and accesses work in waves of 32 and of 64 lanes, and that a missing sync shows.
+// Protects the model's waves of AMD: that the maps of fragments are those of the products, that both halves of a wave
+// must hold the same operands on gfx11, that exchange and accesses work in waves of 32 and of 64 lanes, and that a
+// missing sync shows.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ std::uint16_t bits_of(float value, bool bf16) {  // small integers, which both t
   std::memcpy(&bits, &value, sizeof(bits));
   if (bf16) return static_cast<std::uint16_t>(bits >> 16);
   if (value == 0) return 0;
-  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xffu) - 112u) << 10) | (bits >> 13 & 0x3ffu));
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xffu) - 112u) << 10) |
+                                    (bits >> 13 & 0x3ffu));
 }
 
 struct Products {
@@ -91,7 +93,9 @@ TEST_CASE("products over the maps are those of the matrices, and sums become ope
   }
 }
 
-TEST_CASE("subnormal elements and sums count as 0 where the arch says that its matrix instructions flush them, and nowhere else") {
+TEST_CASE(
+    "subnormal elements and sums count as 0 where the arch says that its matrix instructions flush them, and nowhere "
+    "else") {
   for (const char* name : {"gfx1100", "gfx1201", "gfx90a", "gfx942"}) {
     CAPTURE(name);
     const bool flushes = tj::arch::find(name)->has_fact("matrix_flushes_subnormals");
@@ -104,19 +108,23 @@ TEST_CASE("subnormal elements and sums count as 0 where the arch says that its m
       unit.run("kernel", data.params(bf16), static_cast<unsigned>(tj::arch::find(name)->warp_size));
       return data.out.front();
     };
-    CHECK(first(false, 0x0400, 0x3c00) == 0x1p-10f);                               // 2^-14, the least normal f16, times 1
-    CHECK(first(false, 0x03ff, 0x3c00) == (flushes ? 0.0f : 16 * 0x3ffp-24f));     // the largest subnormal one
-    CHECK(first(false, 0x3c00, 0x8001) == (flushes ? 0.0f : -0x1p-20f));           // the right operand's
-    CHECK(first(true, 0x0080, 0x3f80) == 0x1p-122f);                               // 2^-126, the least normal bf16
-    CHECK(first(true, 0x0040, 0x4f80) == (flushes ? 0.0f : 0x1p-91f));             // 2^-127 times 2^32
-    CHECK(first(true, 0x0080, 0x3a80) == (flushes ? 0.0f : 0x1p-132f));            // a sum of f32 that is subnormal
+    CHECK(first(false, 0x0400, 0x3c00) == 0x1p-10f);                            // 2^-14, the least normal f16, times 1
+    CHECK(first(false, 0x03ff, 0x3c00) == (flushes ? 0.0f : 16 * 0x3ffp-24f));  // the largest subnormal one
+    CHECK(first(false, 0x3c00, 0x8001) == (flushes ? 0.0f : -0x1p-20f));        // the right operand's
+    CHECK(first(true, 0x0080, 0x3f80) == 0x1p-122f);                            // 2^-126, the least normal bf16
+    CHECK(first(true, 0x0040, 0x4f80) == (flushes ? 0.0f : 0x1p-91f));          // 2^-127 times 2^32
+    CHECK(first(true, 0x0080, 0x3a80) == (flushes ? 0.0f : 0x1p-132f));         // a sum of f32 that is subnormal
   }
 }
 
-TEST_CASE("halves of a wave that hold different operands are reported with lane, element and line; elsewhere nothing is held twice") {
+TEST_CASE(
+    "halves of a wave that hold different operands are reported with lane, element and line; elsewhere nothing is held "
+    "twice") {
   ModelUnit unit(tj::testing::wave_products_text(), "gfx1100");
   Products data(false);
-  const auto message = [&](int lane, int element) { return error_of([&] { unit.run("kernel", data.params(false, lane, element), 32); }).message; };
+  const auto message = [&](int lane, int element) {
+    return error_of([&] { unit.run("kernel", data.params(false, lane, element), 32); }).message;
+  };
   CHECK(contains(message(19, 5), "warp 0, lane 19: holds 0x"));
   CHECK(contains(message(19, 5), "as element 5 of the left operand's row 3, and lane 3 holds 0x"));
   CHECK(contains(message(7, 12), "lane 23: holds 0x"));
@@ -145,8 +153,16 @@ TEST_CASE("lanes exchange in waves of 32 and of 64, and accesses of every size f
       int wrong = 0;
       for (std::size_t lane = 0; lane < wave; ++lane) {
         const bool upper = (lane & 8) != 0;
-        const std::size_t expected[] = {1000 + (lane ^ 5), 1000 + (lane ^ 16), 1000 + (lane ^ (wave / 2)), 1000 + wave - 1 - lane, chosen >= 0 ? 1u : 0u,
-                                        upper ? 100 + (lane ^ 8) : lane, upper ? 100 + lane : (lane ^ 8), 0, 0, 1};
+        const std::size_t expected[] = {1000 + (lane ^ 5),
+                                        1000 + (lane ^ 16),
+                                        1000 + (lane ^ (wave / 2)),
+                                        1000 + wave - 1 - lane,
+                                        chosen >= 0 ? 1u : 0u,
+                                        upper ? 100 + (lane ^ 8) : lane,
+                                        upper ? 100 + lane : (lane ^ 8),
+                                        0,
+                                        0,
+                                        1};
         for (std::size_t which = 0; which < 10; ++which) wrong += out[which * wave + lane] != expected[which];
       }
       CHECK(wrong == 0);
@@ -172,7 +188,9 @@ std::uint32_t wrong_words(ModelUnit& unit, int without, std::uint64_t seed) {
   return wrong;
 }
 
-TEST_CASE("what another wave or another lane writes is seen after a sync; without it the two are reported, whoever comes first") {
+TEST_CASE(
+    "what another wave or another lane writes is seen after a sync; without it the two are reported, whoever comes "
+    "first") {
   for (const char* arch : kArchs) {
     CAPTURE(arch);
     ModelUnit unit(tj::testing::wave_barriers_text(), arch);
@@ -183,7 +201,8 @@ TEST_CASE("what another wave or another lane writes is seen after a sync; withou
       const std::string lanes = message(1), written = message(2), read = message(3);
       CHECK_MESSAGE(contains(lanes, "nothing says who comes first: a warp_sync is missing"), lanes);
       CHECK_MESSAGE(contains(lanes, "4 bytes at shared address 0x"), lanes);
-      for (const std::string& each : {written, read}) CHECK_MESSAGE(contains(each, "nothing says who comes first: a block_sync, or"), each);
+      for (const std::string& each : {written, read})
+        CHECK_MESSAGE(contains(each, "nothing says who comes first: a block_sync, or"), each);
     }
   }
 }
@@ -252,7 +271,8 @@ TEST_CASE("misuse is reported with the lane that is wrong, in waves of either si
     ModelUnit unit(kMisuse, kArchs[arch]);
     const auto wave = static_cast<unsigned>(kWaves[arch]);
     const auto message = [&](int which) { return error_of([&] { unit.run("kernel", which, 2 * wave); }).message; };
-    CHECK(contains(message(0), "shuffle with lane " + std::to_string(wave) + "; allowed are 0 to " + std::to_string(wave - 1)));
+    CHECK(contains(message(0),
+                   "shuffle with lane " + std::to_string(wave) + "; allowed are 0 to " + std::to_string(wave - 1)));
     CHECK(contains(message(1), "lane " + std::to_string(wave - 1) + ": multiplies elements of another type"));
     CHECK(error_of([&] { unit.run("kernel", 2, 2 * wave); }).code == tj::Code::deadlock);
     CHECK(contains(message(3), "all " + std::to_string(wave) + " lanes must execute the same"));

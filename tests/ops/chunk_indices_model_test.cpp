@@ -1,5 +1,6 @@
-// Protects the listing of chunks on the CPU model against a loop over the sequences: odd lengths, none at all, more sequences than a
-// block and than an iteration take, a list that is too short, lengths that are no lengths; what lies around stays as it was.
+// Protects the listing of chunks on the CPU model against a loop over the sequences: odd lengths, none at all, more
+// sequences than a block and than an iteration take, a list that is too short, lengths that are no lengths; what lies
+// around stays as it was.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,8 +20,12 @@ namespace {
 
 constexpr Device kCpu{DeviceKind::cpu, 0};
 
-std::string of_lengths(const Ints& lengths, std::int32_t start = 0) { return test::list_chunks_of(testing::model_runtime(), kCpu, lengths, start); }
-std::string of_ends(const Ints& ends, std::size_t capacity, std::size_t pitch = 2) { return test::list_chunks(testing::model_runtime(), kCpu, ends, capacity, pitch); }
+std::string of_lengths(const Ints& lengths, std::int32_t start = 0) {
+  return test::list_chunks_of(testing::model_runtime(), kCpu, lengths, start);
+}
+std::string of_ends(const Ints& ends, std::size_t capacity, std::size_t pitch = 2) {
+  return test::list_chunks(testing::model_runtime(), kCpu, ends, capacity, pitch);
+}
 
 }  // namespace
 
@@ -37,7 +42,8 @@ TEST_CASE("on archs without a copy engine, and with warps of 64, too") {
     CAPTURE(std::string(target));
     CHECK(test::list_chunks_of(testing::model_runtime(target), kCpu, {0, 64, 1, 65, 3000, 0, 7}, 3) == "");
     for (const std::size_t count : {31, 33, 63, 65, 257, 600})
-      CHECK_MESSAGE(test::list_chunks_of(testing::model_runtime(target), kCpu, test::random_lengths(count, 5)) == "", count);
+      CHECK_MESSAGE(test::list_chunks_of(testing::model_runtime(target), kCpu, test::random_lengths(count, 5)) == "",
+                    count);
   }
 }
 
@@ -79,22 +85,27 @@ TEST_CASE("room for more, and pairs with gaps between them: nothing else is touc
 TEST_CASE("an end before its beginning counts as no token") { CHECK(of_ends({0, 100, 50, 200}, 10) == ""); }
 
 TEST_CASE("no list is left by numbers that make no sense") {
-  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(), kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(),
+                         kMost = std::numeric_limits<std::int32_t>::max();
   constexpr std::size_t kGuard = 16;
   constexpr std::int32_t kPoison = -77;
   alignas(8) std::int32_t pairs[10 + 2 * kGuard], total = 0;
   std::fill(std::begin(pairs), std::end(pairs), kPoison);
   Ints ends = {kLeast, kMost, kLeast, kMost, 0, kMost};
-  testing::model_runtime().chunk_indices({Tensor::contiguous(ends.data(), kCpu, DType::i32, {6}), Tensor::contiguous(pairs + kGuard, kCpu, DType::i32, {5, 2}),
+  testing::model_runtime().chunk_indices({Tensor::contiguous(ends.data(), kCpu, DType::i32, {6}),
+                                          Tensor::contiguous(pairs + kGuard, kCpu, DType::i32, {5, 2}),
                                           Tensor::contiguous(&total, kCpu, DType::i32, {1})});
   const auto poison = [](std::int32_t value) { return value == kPoison; };
   CHECK(std::all_of(pairs, pairs + kGuard, poison));
   CHECK(std::all_of(std::end(pairs) - kGuard, std::end(pairs), poison));
 }
 
-TEST_CASE("random numbers in place of lengths: no access outside the tensors, the number is the sum of all in 32 bits") {
-  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(), kMost = std::numeric_limits<std::int32_t>::max(), kPoison = -77;
-  constexpr std::int32_t kOdd[] = {0, 1, 63, 64, 65, 1000, 1 << 25, 1 << 30, kMost, kMost - 1, -1, -64, kLeast, kLeast + 1};
+TEST_CASE(
+    "random numbers in place of lengths: no access outside the tensors, the number is the sum of all in 32 bits") {
+  constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min(),
+                         kMost = std::numeric_limits<std::int32_t>::max(), kPoison = -77;
+  constexpr std::int32_t kOdd[] = {0,       1,     63,        64, 65,  1000,   1 << 25,
+                                   1 << 30, kMost, kMost - 1, -1, -64, kLeast, kLeast + 1};
   const std::uint64_t seed = samples::fresh_seed();
   CAPTURE(seed);
   std::uint64_t at = 0;
@@ -104,11 +115,14 @@ TEST_CASE("random numbers in place of lengths: no access outside the tensors, th
       for (std::int32_t& end : ends) end = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
       std::int32_t total = 0;
       std::int32_t* list = pairs.data() + 16;
-      testing::model_runtime().chunk_indices({Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
-                                              Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}), Tensor::contiguous(&total, kCpu, DType::i32, {1})});
+      testing::model_runtime().chunk_indices(
+          {Tensor::contiguous(ends.data(), kCpu, DType::i32, {static_cast<std::int64_t>(count) + 1}),
+           Tensor::contiguous(list, kCpu, DType::i32, {static_cast<std::int64_t>(capacity), 2}),
+           Tensor::contiguous(&total, kCpu, DType::i32, {1})});
       std::uint32_t expected = 0;
       for (std::size_t s = 0; s < count; ++s)
-        if (ends[s + 1] > ends[s]) expected += (static_cast<std::uint32_t>(ends[s + 1]) - static_cast<std::uint32_t>(ends[s]) - 1) / 64 + 1;
+        if (ends[s + 1] > ends[s])
+          expected += (static_cast<std::uint32_t>(ends[s + 1]) - static_cast<std::uint32_t>(ends[s]) - 1) / 64 + 1;
       CHECK(static_cast<std::uint32_t>(total) == expected);
       const auto poison = [](std::int32_t value) { return value == kPoison; };
       CHECK(std::all_of(pairs.begin(), pairs.begin() + 16, poison));
@@ -119,7 +133,9 @@ TEST_CASE("random numbers in place of lengths: no access outside the tensors, th
 
 TEST_CASE("prepared ahead, from its arguments and from nothing") {
   alignas(8) std::int32_t ends[] = {0, 64}, pairs[] = {-1, -1}, total = -1;
-  const ChunkIndicesArgs args{Tensor::contiguous(ends, kCpu, DType::i32, {2}), Tensor::contiguous(pairs, kCpu, DType::i32, {1, 2}), Tensor::contiguous(&total, kCpu, DType::i32, {1})};
+  const ChunkIndicesArgs args{Tensor::contiguous(ends, kCpu, DType::i32, {2}),
+                              Tensor::contiguous(pairs, kCpu, DType::i32, {1, 2}),
+                              Tensor::contiguous(&total, kCpu, DType::i32, {1})};
   Runtime& runtime = testing::model_runtime();
   CHECK(runtime.prepare(args).name == "chunk_indices");
   CHECK(runtime.prepare(ChunkIndicesConfig{}, kCpu).origin == KernelOrigin::memory);

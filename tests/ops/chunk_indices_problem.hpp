@@ -1,4 +1,5 @@
-// Listings of chunks with the answer of a loop over the sequences, on any device: for the tests of the model and of GPUs.
+// Listings of chunks with the answer of a loop over the sequences, on any device: for the tests of the model and of
+// GPUs.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ Ints ends_of(const Ints& lengths, std::int32_t start = 0);
 /// The list as a loop over the sequences makes it: a sequence and a chunk of it, again and again.
 Ints chunks_of(const Ints& ends);
 
-/// Lists the chunks with room for `capacity` pairs, `pitch` elements apart, between poison, and compares all that is in memory
-/// afterwards. "" or what is wrong, where.
+/// Lists the chunks with room for `capacity` pairs, `pitch` elements apart, between poison, and compares all that is in
+/// memory afterwards. "" or what is wrong, where.
 std::string list_chunks(Runtime& runtime, Device device, const Ints& ends, std::size_t capacity, std::size_t pitch = 2);
 /// With as much room as there are chunks.
 std::string list_chunks_of(Runtime& runtime, Device device, const Ints& lengths, std::int32_t start = 0);

@@ -1,5 +1,5 @@
-// Protects the listing of chunks without running it: what is refused and in which words, what is accepted, that there is one kernel,
-// and how large its grid is.
+// Protects the listing of chunks without running it: what is refused and in which words, what is accepted, that there
+// is one kernel, and how large its grid is.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -20,10 +20,12 @@ constexpr Device kCpu{DeviceKind::cpu, 0};
 alignas(256) std::int32_t ends[64], pairs[256], total[4];
 
 ChunkIndicesArgs good() {
-  return {Tensor::contiguous(ends, kCpu, DType::i32, {33}), Tensor::contiguous(pairs, kCpu, DType::i32, {100, 2}), Tensor::contiguous(total, kCpu, DType::i32, {1})};
+  return {Tensor::contiguous(ends, kCpu, DType::i32, {33}), Tensor::contiguous(pairs, kCpu, DType::i32, {100, 2}),
+          Tensor::contiguous(total, kCpu, DType::i32, {1})};
 }
 
-void refused(const std::function<void(ChunkIndicesArgs&)>& change, Code code, std::initializer_list<const char*> parts) {
+void refused(const std::function<void(ChunkIndicesArgs&)>& change, Code code,
+             std::initializer_list<const char*> parts) {
   ChunkIndicesArgs args = good();
   change(args);
   const Error error = error_of([&] { ops::chunk_indices_op().validate(&args, true); });
@@ -49,15 +51,19 @@ TEST_CASE("what the listing does not take is named with its value and what is al
   refused([](auto& c) { c.cu_seqlens.dtype = DType::f32; }, bad, {"cu_seqlens.dtype is f32", "i32"});
   refused([](auto& c) { c.chunk_indices.dtype = DType::f16; }, bad, {"chunk_indices.dtype is f16", "i32"});
   refused([](auto& c) { c.total_chunks.dtype = DType::f32; }, bad, {"total_chunks.dtype is f32", "i32"});
-  refused([](auto& c) { c.cu_seqlens.device = {DeviceKind::cuda, 0}; }, bad, {"cu_seqlens.device is cuda:0", "model target"});
-  refused([](auto& c) { c.total_chunks.device = {DeviceKind::cuda, 0}; }, bad, {"total_chunks.device is cuda:0", "cu_seqlens.device is cpu"});
+  refused([](auto& c) { c.cu_seqlens.device = {DeviceKind::cuda, 0}; }, bad,
+          {"cu_seqlens.device is cuda:0", "model target"});
+  refused([](auto& c) { c.total_chunks.device = {DeviceKind::cuda, 0}; }, bad,
+          {"total_chunks.device is cuda:0", "cu_seqlens.device is cpu"});
   refused([](auto& c) { c.chunk_indices.shape[1] = 3; }, bad, {"chunk_indices.shape[1]", "is 3", "allowed: 2"});
   refused([](auto& c) { c.chunk_indices.shape[0] = 0; }, bad, {"chunk_indices.shape[0] (C) is 0"});
   refused([](auto& c) { c.total_chunks.shape[0] = 2; }, bad, {"total_chunks.shape[0]", "is 2", "allowed: 1"});
   refused([](auto& c) { c.cu_seqlens.strides[0] = 2; }, unsupported, {"cu_seqlens.strides[0]", "is 2", "allowed: 1"});
-  refused([](auto& c) { c.chunk_indices.strides[0] = 3; }, unsupported, {"chunk_indices.strides[0] (C) is 3", "multiples of 8 bytes"});
+  refused([](auto& c) { c.chunk_indices.strides[0] = 3; }, unsupported,
+          {"chunk_indices.strides[0] (C) is 3", "multiples of 8 bytes"});
   refused([](auto& c) { c.chunk_indices.strides = {1, 100}; }, unsupported, {"chunk_indices.strides"});
-  refused([](auto& c) { c.chunk_indices.data = pairs + 1; }, unsupported, {"chunk_indices.data is", "multiples of 8 bytes"});
+  refused([](auto& c) { c.chunk_indices.data = pairs + 1; }, unsupported,
+          {"chunk_indices.data is", "multiples of 8 bytes"});
   refused([](auto& c) { c.chunk_indices.data = ends + 32; }, unsupported, {"chunk_indices at", "overlaps cu_seqlens"});
   refused([](auto& c) { c.total_chunks.data = ends; }, unsupported, {"total_chunks at", "overlaps cu_seqlens"});
   refused([](auto& c) { c.total_chunks.data = pairs + 7; }, unsupported, {"total_chunks at", "overlaps chunk_indices"});

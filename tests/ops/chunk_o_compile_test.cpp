@@ -1,5 +1,5 @@
-// Protects that chunk_o kernels compile for the real arch with NVRTC, without spills and without the compiler serialising the matrix
-// instructions: every number of heads an item, every form.
+// Protects that chunk_o kernels compile for the real arch with NVRTC, without spills and without the compiler
+// serialising the matrix instructions: every number of heads an item, every form.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
@@ -17,5 +17,6 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
       {{"head-ratio", {"1"}}, {"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"true"}}},
   };
   for (const Flags& flags : sets)
-    for (const ops::Request& request : ops::chunk_o_op().requests(flags)) test::check_compiles(*compiler, ops::chunk_o_op(), request);
+    for (const ops::Request& request : ops::chunk_o_op().requests(flags))
+      test::check_compiles(*compiler, ops::chunk_o_op(), request);
 }

@@ -1,5 +1,5 @@
-// Protects what chunk output does where the lists say more, or less, than the tensors have: chunks that are not there are left out, the
-// others are right, nothing else of o is written, and nothing outside the tensors is read.
+// Protects what chunk output does where the lists say more, or less, than the tensors have: chunks that are not there
+// are left out, the others are right, nothing else of o is written, and nothing outside the tensors is read.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -62,7 +62,15 @@ TEST_CASE("lists that are wrong: nothing before or behind o is written") {
     struct Wrong {
       std::int32_t begin, number;  // of the first sequence and of its first chunk
     };
-    for (const Wrong& wrong : {Wrong{-10, 0}, {40, -1}, {-200, 3}, {-kInt - 1, 0}, {kInt, 1}, {64, kInt}, {0, 1 << 25}, {64, -(1 << 25)}, {-64, 1}}) {
+    for (const Wrong& wrong : {Wrong{-10, 0},
+                               {40, -1},
+                               {-200, 3},
+                               {-kInt - 1, 0},
+                               {kInt, 1},
+                               {64, kInt},
+                               {0, 1 << 25},
+                               {64, -(1 << 25)},
+                               {-64, 1}}) {
       CAPTURE(wrong.begin);
       CAPTURE(wrong.number);
       ChunkOProblem problem(shape(), 9921);
@@ -77,7 +85,9 @@ TEST_CASE("lists that are wrong: nothing before or behind o is written") {
       o.data = memory.data() + kRows * row;
       testing::model_runtime(target).chunk_o(problem.args);
       const auto untouched = [&](std::size_t from) {
-        return std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(from * row), memory.begin() + static_cast<std::ptrdiff_t>((from + kRows) * row), [](std::uint16_t each) { return each == 0x7fc1; });
+        return std::all_of(memory.begin() + static_cast<std::ptrdiff_t>(from * row),
+                           memory.begin() + static_cast<std::ptrdiff_t>((from + kRows) * row),
+                           [](std::uint16_t each) { return each == 0x7fc1; });
       };
       CHECK(untouched(0));
       CHECK(untouched(kRows + rows));
@@ -85,7 +95,9 @@ TEST_CASE("lists that are wrong: nothing before or behind o is written") {
   }
 }
 
-TEST_CASE("a row of the list is ignored whose sequence or chunk is not there: the others are right, its tokens keep what they held") {
+TEST_CASE(
+    "a row of the list is ignored whose sequence or chunk is not there: the others are right, its tokens keep what "
+    "they held") {
   constexpr int kMost = std::numeric_limits<std::int32_t>::max(), kLeast = std::numeric_limits<std::int32_t>::min();
   constexpr int kTokens = 1 + 64 + 70 + 1 + 64 + 2;
   struct Row {
@@ -93,7 +105,8 @@ TEST_CASE("a row of the list is ignored whose sequence or chunk is not there: th
   };
   for (const char* target : kTargets) {
     CAPTURE(target);
-    for (const Row& row : {Row{3, -3}, {3, kLeast}, {3, 1}, {3, kTokens / 64}, {3, kMost}, {-1, 0}, {4, 0}, {kMost, 1}}) {
+    for (const Row& row :
+         {Row{3, -3}, {3, kLeast}, {3, 1}, {3, kTokens / 64}, {3, kMost}, {-1, 0}, {4, 0}, {kMost, 1}}) {
       CAPTURE(row.sequence);
       CAPTURE(row.number);
       ChunkOProblem problem(shape(), 9931);
@@ -109,13 +122,15 @@ TEST_CASE("a sequence is ignored that begins at the last token's end or behind, 
   constexpr int kMost = std::numeric_limits<std::int32_t>::max(), kLeast = std::numeric_limits<std::int32_t>::min();
   constexpr int kBegin = 1 + 64 + 70 + 64, kTokens = kBegin + 64 + 2;
   struct Ends {
-    std::int32_t begin, end;  // of the last sequence; the begin is the end of the one before, whose chunk is whole all the same
+    std::int32_t begin,
+        end;  // of the last sequence; the begin is the end of the one before, whose chunk is whole all the same
   };
   ChunkOShape whole = shape();
   whole.lengths[2] = 64;
   for (const char* target : kTargets) {
     CAPTURE(target);
-    for (const Ends& ends : {Ends{kMost, kLeast}, {kMost, kMost}, {kTokens, kMost}, {kBegin, kLeast}, {kBegin, -1}, {kBegin, kBegin}}) {
+    for (const Ends& ends :
+         {Ends{kMost, kLeast}, {kMost, kMost}, {kTokens, kMost}, {kBegin, kLeast}, {kBegin, -1}, {kBegin, kBegin}}) {
       CAPTURE(ends.begin);
       CAPTURE(ends.end);
       ChunkOProblem problem(whole, 9941);
@@ -146,7 +161,11 @@ TEST_CASE("a sequence is ignored that begins below 0") {
 TEST_CASE("lists of random numbers: no access outside the tensors") {
   const std::uint64_t seed = samples::fresh_seed();
   CAPTURE(seed);
-  constexpr std::int32_t kOdd[] = {0, 1, 2, 3, 4, 5, 63, 64, 65, 128, 200, 202, 203, 1 << 25, 1 << 30, std::numeric_limits<std::int32_t>::max(), -1, -3, -64, std::numeric_limits<std::int32_t>::min()};
+  constexpr std::int32_t kOdd[] = {0,   1,       2,       3,
+                                   4,   5,       63,      64,
+                                   65,  128,     200,     202,
+                                   203, 1 << 25, 1 << 30, std::numeric_limits<std::int32_t>::max(),
+                                   -1,  -3,      -64,     std::numeric_limits<std::int32_t>::min()};
   for (std::uint64_t round = 0; round < 12; ++round) {
     CAPTURE(round);
     ChunkOShape random = shape();
@@ -155,12 +174,14 @@ TEST_CASE("lists of random numbers: no access outside the tensors") {
     std::uint64_t at = round * 64;
     const auto forge = [&](const Tensor& list) {
       auto* data = static_cast<std::int32_t*>(list.data);
-      for (std::int64_t i = 0; i < list.shape[0] * (list.rank == 2 ? 2 : 1); ++i) data[i] = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
+      for (std::int64_t i = 0; i < list.shape[0] * (list.rank == 2 ? 2 : 1); ++i)
+        data[i] = kOdd[samples::random_bits(seed, at++) % std::size(kOdd)];
     };
     forge(*problem.args.cu_seqlens);
     forge(*problem.args.chunk_indices);
     if (round % 4 == 0) forge(*problem.args.total_chunks);
-    testing::model_runtime(kTargets[round / 2 % 2]).chunk_o(problem.args);  // the model checks each access against the tensors
+    testing::model_runtime(kTargets[round / 2 % 2])
+        .chunk_o(problem.args);  // the model checks each access against the tensors
   }
 }
 

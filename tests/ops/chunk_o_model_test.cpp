@@ -1,6 +1,7 @@
-// Protects the gated delta rule's chunk output, on every kind of matrix unit that it runs on: odd lengths, many sequences, one chunk, fewer items than blocks and many more, all
-// ratios of heads, gates from none to strongly negative, NaN wherever no token is, both orders of h, on the CPU model, against f64,
-// with a poisoned output inside guard bands.
+// Protects the gated delta rule's chunk output, on every kind of matrix unit that it runs on: odd lengths, many
+// sequences, one chunk, fewer items than blocks and many more, all ratios of heads, gates from none to strongly
+// negative, NaN wherever no token is, both orders of h, on the CPU model, against f64, with a poisoned output inside
+// guard bands.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ TEST_CASE("lengths at the edges of chunks; what lies around sequences is neither
   for (const char* target : kTargets) {
     CAPTURE(target);
     std::uint64_t seed = 9001;
-    for (const auto& list : std::vector<std::vector<int>>{{64}, {1}, {63}, {65}, {128, 64}, {0, 64, 0, 1, 0}, {8, 9, 7, 56, 57}, {129, 1, 63, 64, 65, 2}}) {
+    for (const auto& list : std::vector<std::vector<int>>{
+             {64}, {1}, {63}, {65}, {128, 64}, {0, 64, 0, 1, 0}, {8, 9, 7, 56, 57}, {129, 1, 63, 64, 65, 2}}) {
       ChunkOShape shape = lengths(list);
       shape.lead = 3;
       shape.tail = 5;
@@ -163,7 +165,9 @@ TEST_CASE("random problems") {
   for (const char* target : kTargets) {
     CAPTURE(target);
     std::uint64_t next = 0;
-    const auto below = [&](int bound) { return static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(bound)); };
+    const auto below = [&](int bound) {
+      return static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(bound));
+    };
     for (int round = 0; round < 12; ++round) {
       ChunkOShape shape;
       shape.lengths.clear();
@@ -184,11 +188,14 @@ TEST_CASE("random problems") {
 }
 
 TEST_CASE("divisions by products are exact") {
-  for (const int divisor : {1, 2, 3, 5, 6, 7, 16, 31, 48, 63, 64, 65, 127, 1000, 65535, 65537, 1 << 20, (1 << 30) - 1, 1 << 30}) {
+  for (const int divisor :
+       {1, 2, 3, 5, 6, 7, 16, 31, 48, 63, 64, 65, 127, 1000, 65535, 65537, 1 << 20, (1 << 30) - 1, 1 << 30}) {
     const auto by = ops::chunk_o::divisor_of(divisor);
-    for (std::int64_t multiple = 0; multiple < (std::int64_t{1} << 31); multiple += std::max<std::int64_t>(divisor, (std::int64_t{1} << 31) / 50 / divisor * divisor))
+    for (std::int64_t multiple = 0; multiple < (std::int64_t{1} << 31);
+         multiple += std::max<std::int64_t>(divisor, (std::int64_t{1} << 31) / 50 / divisor * divisor))
       for (const std::int64_t n : {multiple - 1, multiple, multiple + 1})
-        if (n >= 0 && n < (std::int64_t{1} << 31)) CHECK(ops::chunk_o::divided(static_cast<int>(n), by) == static_cast<int>(n) / divisor);
+        if (n >= 0 && n < (std::int64_t{1} << 31))
+          CHECK(ops::chunk_o::divided(static_cast<int>(n), by) == static_cast<int>(n) / divisor);
     CHECK(ops::chunk_o::divided(2147483647, by) == 2147483647 / divisor);
   }
 }

@@ -19,16 +19,22 @@ constexpr std::size_t kGuardBytes = 256;
 constexpr unsigned char kPoison = 0xff;  // NaN in bf16 and f32, no length
 constexpr Device kCpu{DeviceKind::cpu, 0};
 
-std::int64_t product(const std::vector<std::int64_t>& list) { return std::accumulate(list.begin(), list.end(), std::int64_t{1}, std::multiplies<>()); }
-double uniform(std::uint64_t seed, std::uint64_t index) { return static_cast<double>(samples::random_bits(seed, index) >> 11) * 0x1p-53; }
+std::int64_t product(const std::vector<std::int64_t>& list) {
+  return std::accumulate(list.begin(), list.end(), std::int64_t{1}, std::multiplies<>());
+}
+double uniform(std::uint64_t seed, std::uint64_t index) {
+  return static_cast<double>(samples::random_bits(seed, index) >> 11) * 0x1p-53;
+}
 
 }  // namespace
 
 std::string ChunkOShape::text() const {
   std::string list;
   for (std::size_t i = 0; i < lengths.size() && i < 12; ++i) list += support::cat(i == 0 ? "" : ",", lengths[i]);
-  return support::cat("lengths ", list, lengths.size() > 12 ? ",..." : "", " H ", heads, "/", v_heads, gated ? support::cat(" gates ", gate_scale) : " ungated",
-                      variable ? "" : " equal", h_transposed ? " kv" : "", " lead ", lead, " tail ", tail, " padding ", padding, " spare ", spare_chunks, " scale ", scale);
+  return support::cat("lengths ", list, lengths.size() > 12 ? ",..." : "", " H ", heads, "/", v_heads,
+                      gated ? support::cat(" gates ", gate_scale) : " ungated", variable ? "" : " equal",
+                      h_transposed ? " kv" : "", " lead ", lead, " tail ", tail, " padding ", padding, " spare ",
+                      spare_chunks, " scale ", scale);
 }
 
 /// The first dimension's rows lie `padding` elements further apart than they need; all else is dense. Poisoned.
@@ -58,7 +64,8 @@ void ChunkOProblem::fill(Memory& memory, double size, std::uint64_t seed) {
   auto* data = static_cast<std::uint16_t*>(t.data);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t i = 0; i < inner; ++i)
-      data[r * t.strides[0] + i] = samples::float_to_bf16(static_cast<float>(size) * samples::bf16_to_float(values[static_cast<std::size_t>(r * inner + i)]));
+      data[r * t.strides[0] + i] = samples::float_to_bf16(
+          static_cast<float>(size) * samples::bf16_to_float(values[static_cast<std::size_t>(r * inner + i)]));
 }
 
 void ChunkOProblem::list_chunks() {
@@ -76,7 +83,9 @@ void ChunkOProblem::list_chunks() {
     return;
   }
   const auto room = static_cast<std::int64_t>(places_.size()) + std::max(shape_.spare_chunks, places_.empty() ? 1 : 0);
-  const auto put = [](Memory& memory, const std::vector<std::int32_t>& list) { if (!list.empty()) std::memcpy(memory.tensor.data, list.data(), list.size() * 4); };
+  const auto put = [](Memory& memory, const std::vector<std::int32_t>& list) {
+    if (!list.empty()) std::memcpy(memory.tensor.data, list.data(), list.size() * 4);
+  };
   args.cu_seqlens = place(ends_, DType::i32, {static_cast<std::int64_t>(ends.size())}, 0);
   args.chunk_indices = place(indices_, DType::i32, {room, 2}, 0);
   args.total_chunks = place(total_, DType::i32, {1}, 0);
@@ -103,7 +112,8 @@ void ChunkOProblem::set_gates(std::uint64_t seed) {
 /// Rows of v_new that no token has, states of no chunk, and tokens of no sequence hold NaN.
 void ChunkOProblem::spoil_padding() {
   const auto spoil = [](Memory& memory, std::int64_t row) {
-    auto* begin = static_cast<unsigned char*>(memory.tensor.data) + row * memory.tensor.strides[0] * size_of(memory.tensor.dtype);
+    auto* begin =
+        static_cast<unsigned char*>(memory.tensor.data) + row * memory.tensor.strides[0] * size_of(memory.tensor.dtype);
     std::memset(begin, kPoison, static_cast<std::size_t>(memory.tensor.strides[0] * size_of(memory.tensor.dtype)));
   };
   for (std::int64_t row = 0; row < v_.tensor.shape[0]; ++row) {
@@ -140,7 +150,8 @@ void ChunkOProblem::run(Runtime& runtime, Device device) {
   const auto stage = [&](Memory& memory, Tensor& tensor) {
     kept.push_back(runtime.allocate(device, memory.bytes.size() + 16));
     // As far from a 16-byte boundary as on the host.
-    auto* begin = static_cast<unsigned char*>(kept.back().get()) + reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % 16;
+    auto* begin =
+        static_cast<unsigned char*>(kept.back().get()) + reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % 16;
     runtime.copy(begin, device, memory.bytes.data(), kCpu, memory.bytes.size());
     tensor.data = begin + (static_cast<unsigned char*>(memory.tensor.data) - memory.bytes.data());
     tensor.device = device;
@@ -150,29 +161,40 @@ void ChunkOProblem::run(Runtime& runtime, Device device) {
   stage(q_, there.q), stage(k_, there.k), stage(v_, there.v_new), stage(h_, there.h);
   const unsigned char* o = stage(o_, there.o);
   if (there.g_cu) stage(g_, *there.g_cu);
-  if (there.cu_seqlens) stage(ends_, *there.cu_seqlens), stage(indices_, *there.chunk_indices), stage(total_, *there.total_chunks);
+  if (there.cu_seqlens)
+    stage(ends_, *there.cu_seqlens), stage(indices_, *there.chunk_indices), stage(total_, *there.total_chunks);
   runtime.chunk_o(there);
   runtime.synchronize(device);
   runtime.copy(o_.bytes.data(), kCpu, o, device, o_.bytes.size());
 }
 
-double ChunkOProblem::value(const Memory& memory, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) const {
+double ChunkOProblem::value(const Memory& memory, std::int64_t a, std::int64_t b, std::int64_t c,
+                            std::int64_t d) const {
   const Tensor& t = memory.tensor;
-  return samples::bf16_to_float(static_cast<const std::uint16_t*>(t.data)[a * t.strides[0] + b * t.strides[1] + c * t.strides[2] + (t.rank == 4 ? d * t.strides[3] : 0)]);
+  return samples::bf16_to_float(static_cast<const std::uint16_t*>(
+      t.data)[a * t.strides[0] + b * t.strides[1] + c * t.strides[2] + (t.rank == 4 ? d * t.strides[3] : 0)]);
 }
 
 double ChunkOProblem::reference(int chunk, int row, int head, std::vector<double>& o) const {
   const int token = places_[static_cast<std::size_t>(chunk)].token, key_head = head / (shape_.v_heads / shape_.heads);
-  const auto gate = [&](int r) { return shape_.gated ? double{static_cast<const float*>(g_.tensor.data)[std::int64_t{token + r} * shape_.v_heads + head]} : 0; };
+  const auto gate = [&](int r) {
+    return shape_.gated
+               ? double{static_cast<const float*>(g_.tensor.data)[std::int64_t{token + r} * shape_.v_heads + head]}
+               : 0;
+  };
   const double scale = args.scale.value_or(1 / std::sqrt(static_cast<float>(kWidth)));
   std::vector<double> carried(kWidth, 0), applied(kWidth, 0);
   for (int v = 0; v < kWidth; ++v)
-    for (int k = 0; k < kWidth; ++k) carried[static_cast<std::size_t>(v)] += value(q_, token + row, key_head, k) * (shape_.h_transposed ? value(h_, chunk, head, k, v) : value(h_, chunk, head, v, k));
+    for (int k = 0; k < kWidth; ++k)
+      carried[static_cast<std::size_t>(v)] +=
+          value(q_, token + row, key_head, k) *
+          (shape_.h_transposed ? value(h_, chunk, head, k, v) : value(h_, chunk, head, v, k));
   for (int j = 0; j <= row; ++j) {
     double score = 0;
     for (int k = 0; k < kWidth; ++k) score += value(q_, token + row, key_head, k) * value(k_, token + j, key_head, k);
     score *= std::exp(gate(row) - gate(j));
-    for (int v = 0; v < kWidth; ++v) applied[static_cast<std::size_t>(v)] += score * value(v_, std::int64_t{chunk} * kChunkTokens + j, head, v);
+    for (int v = 0; v < kWidth; ++v)
+      applied[static_cast<std::size_t>(v)] += score * value(v_, std::int64_t{chunk} * kChunkTokens + j, head, v);
   }
   double size = 0;
   for (int v = 0; v < kWidth; ++v) {
@@ -195,7 +217,9 @@ std::string ChunkOProblem::check_written(int chunks) const {
     }
   }
   for (std::size_t i = 0; i < inside.size(); ++i)
-    if (inside[i] == 0 && o_.bytes[i] != kPoison) return support::cat("byte ", static_cast<std::ptrdiff_t>(i) - begin, " of o was written, which is of no chunk that there is");
+    if (inside[i] == 0 && o_.bytes[i] != kPoison)
+      return support::cat("byte ", static_cast<std::ptrdiff_t>(i) - begin,
+                          " of o was written, which is of no chunk that there is");
   return {};
 }
 
@@ -208,12 +232,15 @@ std::string ChunkOProblem::problem(int chunks) const {
       for (int head = 0; head < shape_.v_heads; ++head) {
         const double size = reference(chunk, row, head, wanted);
         for (int v = 0; v < kWidth; ++v) {
-          const double want = wanted[static_cast<std::size_t>(v)], got = value(o_, places_[static_cast<std::size_t>(chunk)].token + row, head, v), error = std::abs(got - want);
+          const double want = wanted[static_cast<std::size_t>(v)],
+                       got = value(o_, places_[static_cast<std::size_t>(chunk)].token + row, head, v),
+                       error = std::abs(got - want);
           errors += error * error;
           sum += want * want;
           // Half a unit of bf16, and what rounding 64 weights leaves of the row.
           if (!(error <= std::abs(want) / 256 + 0.02 * size + 1e-30))
-            return support::cat("chunk ", chunk, " row ", row, " head ", head, " column ", v, ": ", got, " instead of ", want);
+            return support::cat("chunk ", chunk, " row ", row, " head ", head, " column ", v, ": ", got, " instead of ",
+                                want);
         }
       }
   relative_rms_ = sum > 0 ? std::sqrt(errors / sum) : 0;

@@ -1,5 +1,5 @@
-// A problem of the gated delta rule's chunk output in host memory for tests: random inputs, NaN wherever nothing may be read, an
-// output inside guard bands, poisoned.
+// A problem of the gated delta rule's chunk output in host memory for tests: random inputs, NaN wherever nothing may be
+// read, an output inside guard bands, poisoned.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class ChunkOProblem {
 
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);
-  /// "": every element of o that a token has was written, nothing else, and the numbers agree with f64; else what is wrong.
+  /// "": every element of o that a token has was written, nothing else, and the numbers agree with f64; else what is
+  /// wrong.
   std::string problem() const { return problem(chunks()); }
   /// The same where only the first `chunks` are to be written.
   std::string problem(int chunks) const;

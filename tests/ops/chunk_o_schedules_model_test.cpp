@@ -1,5 +1,5 @@
-// Protects chunk output from its schedule: with turns, few slots, one stage, roles by the simple split or a single one, moved by hand or with
-// other rings, the emitted unit computes the same, block by block and item after item.
+// Protects chunk output from its schedule: with turns, few slots, one stage, roles by the simple split or a single one,
+// moved by hand or with other rings, the emitted unit computes the same, block by block and item after item.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -28,7 +28,8 @@ sched::Options usual() {
 }
 
 /// No chunk, fewer items than slots and more, in blocks that do all, some or one of them.
-void check_results(const graph::Graph& graph, const sched::Schedule& schedule, int heads, bool gated = true, const char* arch = "sm_90a") {
+void check_results(const graph::Graph& graph, const sched::Schedule& schedule, int heads, bool gated = true,
+                   const char* arch = "sm_90a") {
   const std::vector<std::string> problems = sched::verify(graph, schedule);
   CHECK_MESSAGE(problems.empty(), problems.front());
   test::EmittedKernel kernel(graph, schedule, *arch::find(arch));
@@ -75,12 +76,17 @@ TEST_CASE("all heads in one role that computes; without gates") {
   check_results(graph, schedule, 2, false);
 }
 
-TEST_CASE("changed by hand: states are loaded an item earlier, into a slot more; few slots for what is loaded, more for what is stored") {
+TEST_CASE(
+    "changed by hand: states are loaded an item earlier, into a slot more; few slots for what is loaded, more for what "
+    "is stored") {
   const graph::Graph graph = graph_of(1);  // has shared memory to spare
   const sched::Schedule found = sched::schedule(graph, usual());
-  const auto value_of = [&](const sched::Ring& ring) -> const graph::Value& { return graph.values[static_cast<std::size_t>(ring.value)]; };
+  const auto value_of = [&](const sched::Ring& ring) -> const graph::Value& {
+    return graph.values[static_cast<std::size_t>(ring.value)];
+  };
   sched::Schedule changed = found;
-  for (sched::Ring& ring : changed.rings) ring.slots = value_of(ring).min_slots + (value_of(ring).name[0] == 'h' ? 1 : 0);
+  for (sched::Ring& ring : changed.rings)
+    ring.slots = value_of(ring).min_slots + (value_of(ring).name[0] == 'h' ? 1 : 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (graph.nodes[i].context != "StateLoader") changed.cycle[i] += changed.ii;
   changed.length += changed.ii;
@@ -88,7 +94,8 @@ TEST_CASE("changed by hand: states are loaded an item earlier, into a slot more;
     if (role.warps == 1) role.registers += 16;  // of a load under way
   check_results(graph, changed, 1);
   changed = found;
-  for (sched::Ring& ring : changed.rings) ring.slots = value_of(ring).name[0] == 'o' ? value_of(ring).max_slots : value_of(ring).min_slots;
+  for (sched::Ring& ring : changed.rings)
+    ring.slots = value_of(ring).name[0] == 'o' ? value_of(ring).max_slots : value_of(ring).min_slots;
   check_results(graph, changed, 1);
 }
 

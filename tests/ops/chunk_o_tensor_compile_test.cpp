@@ -1,4 +1,5 @@
-// Protects that chunk_o kernels on tensor memory compile with NVRTC, without spills: both numbers of heads an item, every form.
+// Protects that chunk_o kernels on tensor memory compile with NVRTC, without spills: both numbers of heads an item,
+// every form.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
@@ -15,5 +16,6 @@ TEST_CASE("no spill, registers as the schedule gives") {
       {{"head-ratio", {"6"}}, {"item-heads", {"1", "2"}}, {"variable", {"false"}}},
   };
   for (const Flags& flags : sets)
-    for (const ops::Request& request : ops::chunk_o_op().requests(flags)) test::check_compiles(*compiler, ops::chunk_o_op(), request, *arch::find("sm_100a"));
+    for (const ops::Request& request : ops::chunk_o_op().requests(flags))
+      test::check_compiles(*compiler, ops::chunk_o_op(), request, *arch::find("sm_100a"));
 }

@@ -1,4 +1,5 @@
-// Protects what is found of chunk output on tensor memory: its roles and stages; and by how many heads an item may not have, what is refused.
+// Protects what is found of chunk output on tensor memory: its roles and stages; and by how many heads an item may not
+// have, what is refused.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -28,7 +29,9 @@ graph::Graph graph_of(int heads) {
 
 }  // namespace
 
-TEST_CASE("roles are found: copies, products, who weighs, who finishes, stores; two stages, and nothing but memory is waited for") {
+TEST_CASE(
+    "roles are found: copies, products, who weighs, who finishes, stores; two stages, and nothing but memory is waited "
+    "for") {
   for (const int heads : {1, 2}) {
     CAPTURE(heads);
     const graph::Graph graph = graph_of(heads);
@@ -36,7 +39,9 @@ TEST_CASE("roles are found: copies, products, who weighs, who finishes, stores; 
     REQUIRE(schedule.roles.size() == 5);
     CHECK(schedule.roles[0].name == "load");
     CHECK(schedule.roles[1].name == "mma");
-    const auto role_of = [&](const char* node) { return schedule.role[static_cast<std::size_t>(graph.node_index(node))]; };
+    const auto role_of = [&](const char* node) {
+      return schedule.role[static_cast<std::size_t>(graph.node_index(node))];
+    };
     CHECK(role_of("weigh") == role_of("fetch"));
     CHECK(role_of("stage_rows") == role_of("fetch_rows"));
     CHECK(role_of("weigh") != role_of("stage_rows"));
@@ -52,6 +57,7 @@ TEST_CASE("items of three heads are refused by what there is; their ratio is ser
   kernel.divisor = 3;
   CHECK(ops::chunk_o_candidates(kernel, *arch::find("sm_100a")).size() == 1);
   kernel.heads = 3;
-  const std::string message = testing::error_of([&] { ops::chunk_o_candidates(kernel, *arch::find("sm_100a")); }).message;
+  const std::string message =
+      testing::error_of([&] { ops::chunk_o_candidates(kernel, *arch::find("sm_100a")); }).message;
   CHECK_MESSAGE(has(message, "--item-heads is '3'; allowed on sm_100a: auto, 1, 2"), message);
 }

@@ -1,5 +1,5 @@
-// Protects what chunk_o refuses, and that each refusal names the argument, its value and what is allowed; and requests: the names of
-// kernels, flags, and the key of a hot call.
+// Protects what chunk_o refuses, and that each refusal names the argument, its value and what is allowed; and requests:
+// the names of kernels, flags, and the key of a hot call.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -42,7 +42,8 @@ void drop_lists(ChunkOArgs& args) {
   args.total_chunks.reset();
 }
 
-void refuses(const std::function<void(ChunkOArgs&)>& change, const std::vector<std::string>& words, bool on_model = true) {
+void refuses(const std::function<void(ChunkOArgs&)>& change, const std::vector<std::string>& words,
+             bool on_model = true) {
   ChunkOArgs args = good();
   change(args);
   const Error error = testing::error_of([&] { ops::validate(args, on_model); });
@@ -75,14 +76,21 @@ TEST_CASE("tensors of the wrong form, type, size or place") {
   refuses([](ChunkOArgs&) {}, {"q.device is cpu", "GPU target"}, false);
   refuses([](ChunkOArgs& a) { a.k.shape[0] = 199; }, {"k.shape[0] (T) is 199", "200"});
   refuses([](ChunkOArgs& a) { a.q.shape[2] = 64; }, {"q.shape[2] (D) is 64", "128"});
-  refuses([](ChunkOArgs& a) { a.q.shape[1] = a.k.shape[1] = 3; }, {"o.shape[1] (Hv) is 4", "multiples of q.shape[1] (H), 3"});
+  refuses([](ChunkOArgs& a) { a.q.shape[1] = a.k.shape[1] = 3; },
+          {"o.shape[1] (Hv) is 4", "multiples of q.shape[1] (H), 3"});
   refuses([](ChunkOArgs& a) { a.v_new.shape[1] = 5; }, {"v_new.shape[1] (Hv) is 5", "4"});
   refuses([](ChunkOArgs& a) { a.v_new.shape[0] = 63; }, {"v_new.shape[0] (R) is 63", "at least 64"});
   refuses([](ChunkOArgs& a) { a.h.shape[3] = 64; }, {"h.shape[3] (K) is 64", "128"});
   refuses([](ChunkOArgs& a) { a.g_cu->shape[1] = 2; }, {"g_cu.shape[1] (Hv) is 2", "4"});
   refuses([](ChunkOArgs& a) { a.g_cu->dtype = DType::bf16; }, {"g_cu.dtype is bf16", "f32"});
-  refuses([](ChunkOArgs& a) { a.v_new.shape[0] = std::int64_t{1} << 30; a.v_new.strides[0] = 512; a.v_new.shape[1] = a.o.shape[1] = a.h.shape[1] = 128; a.o.shape[0] = 200; },
-          {"v_new.shape[0] (R)", "allowed: R / 64 * Hv"});
+  refuses(
+      [](ChunkOArgs& a) {
+        a.v_new.shape[0] = std::int64_t{1} << 30;
+        a.v_new.strides[0] = 512;
+        a.v_new.shape[1] = a.o.shape[1] = a.h.shape[1] = 128;
+        a.o.shape[0] = 200;
+      },
+      {"v_new.shape[0] (R)", "allowed: R / 64 * Hv"});
 }
 
 TEST_CASE("strides, addresses and overlap") {
@@ -94,7 +102,8 @@ TEST_CASE("strides, addresses and overlap") {
   refuses([](ChunkOArgs& a) { a.g_cu->data = a.o.data; }, {"o at", "overlaps g_cu"});
   refuses([](ChunkOArgs& a) { a.chunk_indices->strides[0] = 3; }, {"chunk_indices.strides[0] (n) is 3", "2"});
   // Rows that chunk_indices() may write; chunk_o reads dense ones alone.
-  refuses([](ChunkOArgs& a) { a.chunk_indices->strides[0] = 4; }, {"chunk_indices.strides[0] (n) is 4", "allowed: 2 (a contiguous list)"});
+  refuses([](ChunkOArgs& a) { a.chunk_indices->strides[0] = 4; },
+          {"chunk_indices.strides[0] (n) is 4", "allowed: 2 (a contiguous list)"});
 }
 
 TEST_CASE("lists and lengths") {
@@ -103,8 +112,18 @@ TEST_CASE("lists and lengths") {
   refuses([](ChunkOArgs& a) { a.cu_seqlens->dtype = DType::f32; }, {"cu_seqlens.dtype is f32", "i32"});
   refuses([](ChunkOArgs& a) { a.total_chunks->shape[0] = 2; }, {"total_chunks.shape[0]", "is 2"});
   refuses(drop_lists, {"seq_length is 0", "1 to 200"});
-  refuses([](ChunkOArgs& a) { drop_lists(a); a.seq_length = 150; }, {"seq_length is 150", "multiple"});
-  refuses([](ChunkOArgs& a) { drop_lists(a); a.seq_length = 25; }, {"h.shape[0] (C) is 6", "at least 8"});
+  refuses(
+      [](ChunkOArgs& a) {
+        drop_lists(a);
+        a.seq_length = 150;
+      },
+      {"seq_length is 150", "multiple"});
+  refuses(
+      [](ChunkOArgs& a) {
+        drop_lists(a);
+        a.seq_length = 25;
+      },
+      {"h.shape[0] (C) is 6", "at least 8"});
   refuses([](ChunkOArgs& a) { a.scale = std::numeric_limits<float>::infinity(); }, {"scale is inf", "finite"});
   const Error error = testing::error_of([] { ops::validate(ChunkOConfig{0, true, true, false}); });
   CHECK(error.message.find("v_heads_per_head is 0") != std::string::npos);
@@ -113,7 +132,11 @@ TEST_CASE("lists and lengths") {
 TEST_CASE("requests: one name, one key and one cache key for each kernel; flags that cannot be are refused") {
   std::set<std::string> names;
   std::set<std::uint64_t> keys;
-  const auto list = ops::chunk_o_op().requests({{"head-ratio", {"1", "2", "3", "6"}}, {"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"both"}}, {"item-heads", {"auto", "1", "2", "3"}}});
+  const auto list = ops::chunk_o_op().requests({{"head-ratio", {"1", "2", "3", "6"}},
+                                                {"gated", {"both"}},
+                                                {"variable", {"both"}},
+                                                {"h-transposed", {"both"}},
+                                                {"item-heads", {"auto", "1", "2", "3"}}});
   for (const ops::Request& request : list) {
     names.insert(request.name);
     const ops::ChunkOKernel kernel = ops::chunk_o_kernel(request);
@@ -124,9 +147,14 @@ TEST_CASE("requests: one name, one key and one cache key for each kernel; flags 
   CHECK(names.size() == list.size());
   CHECK(keys.size() == list.size());
   CHECK(ops::chunk_o_op().requests({}).size() == 3);
-  CHECK(testing::error_of([] { ops::chunk_o_op().requests({{"item-heads", {"2"}}, {"head-ratio", {"3"}}}); }).message.find("--item-heads is '2'") != std::string::npos);
-  CHECK(testing::error_of([] { ops::chunk_o_op().requests({{"heads", {"2"}}}); }).message.find("--heads means nothing to chunk_o") != std::string::npos);
-  CHECK(testing::error_of([] { ops::chunk_o_op().requests({{"gated", {"yes"}}}); }).message.find("--gated is 'yes'") != std::string::npos);
+  CHECK(testing::error_of([] {
+          ops::chunk_o_op().requests({{"item-heads", {"2"}}, {"head-ratio", {"3"}}});
+        }).message.find("--item-heads is '2'") != std::string::npos);
+  CHECK(testing::error_of([] {
+          ops::chunk_o_op().requests({{"heads", {"2"}}});
+        }).message.find("--heads means nothing to chunk_o") != std::string::npos);
+  CHECK(testing::error_of([] { ops::chunk_o_op().requests({{"gated", {"yes"}}}); }).message.find("--gated is 'yes'") !=
+        std::string::npos);
 }
 
 TEST_CASE("heads that share a key head share its q and k, as many as shared memory has room for") {

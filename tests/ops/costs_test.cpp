@@ -1,6 +1,6 @@
-// Protects what nothing else would notice: costs, reservations, registers and sizes in every graph, and which tile a product gets. Results stay
-// right without them, kernels get slower. The numbers stand in data/costs.txt and data/choices.txt, a line for each arch and op; a sum changes
-// with every part of it.
+// Protects what nothing else would notice: costs, reservations, registers and sizes in every graph, and which tile a
+// product gets. Results stay right without them, kernels get slower. The numbers stand in data/costs.txt and
+// data/choices.txt, a line for each arch and op; a sum changes with every part of it.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -21,8 +21,9 @@ using namespace tj;
 namespace {
 
 struct Sums {
-  std::int64_t candidates = 0, nodes = 0, cycles = 0, latency = 0, warp_cycles = 0, registers = 0, warps = 0, reserved = 0, starts = 0, edges = 0, delays = 0, distances = 0, slots = 0,
-               bytes = 0, flags = 0, limits = 0;
+  std::int64_t candidates = 0, nodes = 0, cycles = 0, latency = 0, warp_cycles = 0, registers = 0, warps = 0,
+               reserved = 0, starts = 0, edges = 0, delays = 0, distances = 0, slots = 0, bytes = 0, flags = 0,
+               limits = 0;
   double flops = 0, iterations = 0, overhead = 0;
 
   void add(const ops::Candidate& candidate) {
@@ -35,7 +36,8 @@ struct Sums {
       warp_cycles += node.warp_cycles;
       registers += node.registers;
       warps += node.warps;
-      flags += node.variable_latency + 2 * node.streaming + 4 * node.drains + 8 * node.has_fast_variant + 16 * static_cast<int>(node.async) + 128 * static_cast<int>(node.scope);
+      flags += node.variable_latency + 2 * node.streaming + 4 * node.drains + 8 * node.has_fast_variant +
+               16 * static_cast<int>(node.async) + 128 * static_cast<int>(node.scope);
       if (node.has_fast_variant) limits += node.max_fast_begin;
       for (const graph::Reservation& use : node.reservations) {
         reserved += std::int64_t{use.cycles} * use.count * (use.unit + 1);
@@ -51,13 +53,16 @@ struct Sums {
     for (const graph::Value& value : graph.values) {
       bytes += value.slot_bytes + value.copied_bytes + value.alignment;
       slots += value.min_slots * 100 + value.max_slots;
-      flags += static_cast<int>(value.scope) + 4 * static_cast<int>(value.space) + 8 * value.within_warp + 16 * value.shared_by + 64 * value.shared_stride;
+      flags += static_cast<int>(value.scope) + 4 * static_cast<int>(value.space) + 8 * value.within_warp +
+               16 * value.shared_by + 64 * value.shared_stride;
     }
     for (const auto& [member, text] : graph.config)
       for (const char c : text) flags += c;
     bytes += graph.least_smem_bytes;
-    limits += graph.blocks_per_sm + 8 * graph.cluster + 64 * graph.persistent + 128 * graph.pairs + (graph.most_iterations < 1 << 20 ? graph.most_iterations : 0);
-    limits += candidate.max_stages + candidate.max_slots + candidate.turns + 2 * candidate.one_role + 4 * candidate.copies_apart + static_cast<std::int64_t>(candidate.node_budget);
+    limits += graph.blocks_per_sm + 8 * graph.cluster + 64 * graph.persistent + 128 * graph.pairs +
+              (graph.most_iterations < 1 << 20 ? graph.most_iterations : 0);
+    limits += candidate.max_stages + candidate.max_slots + candidate.turns + 2 * candidate.one_role +
+              4 * candidate.copies_apart + static_cast<std::int64_t>(candidate.node_budget);
     flops += graph.flops_per_iteration + candidate.useful_flops;
     iterations += candidate.typical_iterations;
     overhead += graph.overhead_cycles;
@@ -65,9 +70,11 @@ struct Sums {
   std::string text() const {
     std::ostringstream out;
     out.precision(10);
-    out << "candidates " << candidates << " nodes " << nodes << " cycles " << cycles << " latency " << latency << " warp_cycles " << warp_cycles << " registers " << registers << " warps " << warps
-        << " reserved " << reserved << " starts " << starts << " edges " << edges << " delays " << delays << " distances " << distances << " slots " << slots << " bytes " << bytes << " flags "
-        << flags << " limits " << limits << " flops " << flops << " iterations " << iterations << " overhead " << overhead;
+    out << "candidates " << candidates << " nodes " << nodes << " cycles " << cycles << " latency " << latency
+        << " warp_cycles " << warp_cycles << " registers " << registers << " warps " << warps << " reserved "
+        << reserved << " starts " << starts << " edges " << edges << " delays " << delays << " distances " << distances
+        << " slots " << slots << " bytes " << bytes << " flags " << flags << " limits " << limits << " flops " << flops
+        << " iterations " << iterations << " overhead " << overhead;
     return out.str();
   }
 };
@@ -84,21 +91,36 @@ std::vector<ops::Request> forms_of(const ops::Op& op, const arch::Arch& arch) {
   const auto more = [&](const std::map<std::string, std::vector<std::string>>& flags) {
     for (ops::Request& request : op.requests_for(flags, arch)) list.push_back(std::move(request));
   };
-  if (op.name() == "fmha") more({{"dtype", {"f16"}}, {"general-scale", {"true"}}, {"step", {"1", "2", "3", "4", "5", "6"}}});
-  if (op.name() == "chunk_o") more({{"head-ratio", {"1", "2", "3", "6"}}, {"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"both"}}});
+  if (op.name() == "fmha")
+    more({{"dtype", {"f16"}}, {"general-scale", {"true"}}, {"step", {"1", "2", "3", "4", "5", "6"}}});
+  if (op.name() == "chunk_o")
+    more({{"head-ratio", {"1", "2", "3", "6"}},
+          {"gated", {"both"}},
+          {"variable", {"both"}},
+          {"h-transposed", {"both"}}});
   if (op.name() != "gemm") return list;
   std::vector<std::string> wide, narrow;
-  for (const ops::GemmTile& tile : ops::gemm_tiles()) (tile.element_bytes == 2 ? wide : narrow).push_back(ops::gemm_tile_name(tile));
-  more({{"dtype", {"f16"}}, {"tile", wide}, {"out", {"f16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}}, {"d-aligned", {"both"}}, {"parts", {"both"}}});
-  more({{"dtype", {"bf16"}}, {"tile", wide}, {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}});
+  for (const ops::GemmTile& tile : ops::gemm_tiles())
+    (tile.element_bytes == 2 ? wide : narrow).push_back(ops::gemm_tile_name(tile));
+  more({{"dtype", {"f16"}},
+        {"tile", wide},
+        {"out", {"f16", "f32"}},
+        {"a-major", {"k", "m"}},
+        {"b-major", {"k", "n"}},
+        {"d-aligned", {"both"}},
+        {"parts", {"both"}}});
+  more(
+      {{"dtype", {"bf16"}}, {"tile", wide}, {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}});
   more({{"dtype", {"e4m3"}}, {"tile", narrow}, {"out", {"bf16", "f32"}}});
   more({{"dtype", {"f16"}}, {"rung", {"v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10"}}});
   return list;
 }
 
-constexpr std::array<std::int64_t, 3> kSizes[] = {{1, 1, 1},          {16, 4096, 4096},    {64, 7168, 2048},  {128, 24576, 1536},   {128, 128, 16384}, {256, 256, 8192},   {512, 512, 512},
-                                                  {1000, 1000, 1000}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {4096, 4096, 512},  {4104, 4104, 4104}, {8192, 8192, 8192},
-                                                  {100000, 70, 70},   {17, 5000, 300},    {640, 1920, 5120},  {1, 16384, 16384}};
+constexpr std::array<std::int64_t, 3> kSizes[] = {
+    {1, 1, 1},          {16, 4096, 4096},  {64, 7168, 2048},   {128, 24576, 1536}, {128, 128, 16384},
+    {256, 256, 8192},   {512, 512, 512},   {1000, 1000, 1000}, {1024, 1024, 1024}, {2048, 2048, 2048},
+    {4096, 4096, 4096}, {4096, 4096, 512}, {4104, 4104, 4104}, {8192, 8192, 8192}, {100000, 70, 70},
+    {17, 5000, 300},    {640, 1920, 5120}, {1, 16384, 16384}};
 
 }  // namespace
 
@@ -118,10 +140,14 @@ TEST_CASE("costs, reservations, registers and sizes of every graph are those tha
   testing::check_pinned("tests/ops/data/costs.txt", lines);
 }
 
-TEST_CASE("the tile and the parts of K that a product gets, and the predicted cycles of all that it might, are those that are pinned") {
+TEST_CASE(
+    "the tile and the parts of K that a product gets, and the predicted cycles of all that it might, are those that "
+    "are pinned") {
   std::vector<std::string> lines;
   for (const arch::Arch* arch : pinned_archs())
-    for (const auto& [name, dtype, left, right] : {std::tuple{"f16", DType::f16, false, false}, std::tuple{"f16_mn", DType::f16, true, true}, std::tuple{"e4m3", DType::e4m3, false, false}}) {
+    for (const auto& [name, dtype, left, right] :
+         {std::tuple{"f16", DType::f16, false, false}, std::tuple{"f16_mn", DType::f16, true, true},
+          std::tuple{"e4m3", DType::e4m3, false, false}}) {
       ops::GemmKernel kernel;
       kernel.dtype = dtype;
       kernel.out = dtype == DType::e4m3 ? DType::bf16 : dtype;
@@ -135,8 +161,10 @@ TEST_CASE("the tile and the parts of K that a product gets, and the predicted cy
           const ops::GemmSizes sizes{m, n, k, 1};
           double cycles = 0;
           std::size_t place = 0;
-          for (const ops::RankedGemm& ranked : ops::rank_gemm(sizes, kernel, *arch)) cycles += ranked.cycles * static_cast<double>(++place);
-          line << ' ' << m << 'x' << n << 'x' << k << '=' << ops::gemm_choice_name(ops::choose_gemm(sizes, kernel, *arch)) << '/' << cycles;
+          for (const ops::RankedGemm& ranked : ops::rank_gemm(sizes, kernel, *arch))
+            cycles += ranked.cycles * static_cast<double>(++place);
+          line << ' ' << m << 'x' << n << 'x' << k << '='
+               << ops::gemm_choice_name(ops::choose_gemm(sizes, kernel, *arch)) << '/' << cycles;
         }
         ops::GemmKernel batched = kernel;
         line << " batch=" << ops::gemm_choice_name(ops::choose_gemm({64, 64, 4096, 7}, batched, *arch));

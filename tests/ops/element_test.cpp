@@ -1,5 +1,5 @@
-// Protects that a type never stands for another: an op that has no text of a kernel for one refuses it by its name, wherever it comes in behind
-// validate(), which refuses it first.
+// Protects that a type never stands for another: an op that has no text of a kernel for one refuses it by its name,
+// wherever it comes in behind validate(), which refuses it first.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -53,7 +53,8 @@ TEST_CASE("attention: graphs of every family, requests and launches") {
 }
 
 TEST_CASE("products and what adds their parts: requests") {
-  for (const auto& [op, field] : {std::pair{"gemm", "dtype"}, std::pair{"gemm", "out"}, std::pair{"sum_parts", "out"}}) {
+  for (const auto& [op, field] :
+       {std::pair{"gemm", "dtype"}, std::pair{"gemm", "out"}, std::pair{"sum_parts", "out"}}) {
     ops::Request request = ops::find(op)->requests({}).front();
     for (auto& [name, value] : request.fields)
       if (name == field) value = "i32";

@@ -1,5 +1,6 @@
-// Protects that attention on the matrix instructions of AMD's waves compiles for every arch, by the compilers at hand: without spills and
-// scratch memory, within the registers and the LDS of the blocks that share a compute unit, with the products that its graph says.
+// Protects that attention on the matrix instructions of AMD's waves compiles for every arch, by the compilers at hand:
+// without spills and scratch memory, within the registers and the LDS of the blocks that share a compute unit, with the
+// products that its graph says.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -15,7 +16,8 @@ namespace {
 
 /// Both products of an iteration have as many.
 int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
-  const int of_product = test::constant_of(graph, "kRowBlocks") * test::constant_of(graph, "kBlockN") / 16 * test::constant_of(graph, "kHeadDim") / 16;
+  const int of_product = test::constant_of(graph, "kRowBlocks") * test::constant_of(graph, "kBlockN") / 16 *
+                         test::constant_of(graph, "kHeadDim") / 16;
   return of_product * (test::calls_of(unit.text, "qk") + test::calls_of(unit.text, "pv"));
 }
 
@@ -32,7 +34,8 @@ void check(const char* arch, std::map<std::string, std::vector<std::string>> fla
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!testing::hip_compiler("gfx90a")) testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  if (!testing::hip_compiler("gfx90a"))
+    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
 }
 
 TEST_CASE("gfx1100: each type, head dim and mask, and any scale") {

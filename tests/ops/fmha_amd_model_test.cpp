@@ -1,5 +1,5 @@
-// Protects attention on the matrix instructions of AMD's waves: chosen odd shapes and random ones on the CPU model, against f64, with operands
-// held twice (gfx1100) and once (gfx1201), and with waves of 64 lanes (gfx90a).
+// Protects attention on the matrix instructions of AMD's waves: chosen odd shapes and random ones on the CPU model,
+// against f64, with operands held twice (gfx1100) and once (gfx1201), and with waves of 64 lanes (gfx90a).
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -19,7 +19,9 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
   }
 }
 
-TEST_CASE("a NaN or an infinity in a query makes its row NaN and no other, also where weights are rounded without a look at NaN") {
+TEST_CASE(
+    "a NaN or an infinity in a query makes its row NaN and no other, also where weights are rounded without a look at "
+    "NaN") {
   for (const char* target : kTargets) {
     test::check_fmha_rows_without_number(target, 64, true, {}, DType::bf16);
     test::check_fmha_rows_without_number(target, 128, false, -0.125f, DType::bf16);

@@ -18,15 +18,17 @@ namespace {
 constexpr DType f16 = DType::f16, bf16 = DType::bf16;
 
 const FmhaShape kEdges[] = {
-    {1, 1, 1, 1, 1, 64, f16, false, false, true},     {1, 1, 1, 1, 1, 128, bf16, true, false, true},     {1, 1, 1, 128, 128, 128, f16, true, false, true},
-    {1, 1, 1, 129, 127, 128, f16, true, true, true},  {1, 1, 1, 200, 50, 64, f16, true, false, true},    {1, 1, 1, 50, 200, 64, bf16, true, true, true},
-    {1, 1, 1, 1, 321, 128, f16, false, false, false}, {1, 1, 1, 193, 161, 128, f16, false, false, true}, {2, 2, 1, 65, 300, 64, bf16, false, true, true},
-    {1, 8, 1, 63, 64, 128, bf16, true, true, true},
+    {1, 1, 1, 1, 1, 64, f16, false, false, true},     {1, 1, 1, 1, 1, 128, bf16, true, false, true},
+    {1, 1, 1, 128, 128, 128, f16, true, false, true}, {1, 1, 1, 129, 127, 128, f16, true, true, true},
+    {1, 1, 1, 200, 50, 64, f16, true, false, true},   {1, 1, 1, 50, 200, 64, bf16, true, true, true},
+    {1, 1, 1, 1, 321, 128, f16, false, false, false}, {1, 1, 1, 193, 161, 128, f16, false, false, true},
+    {2, 2, 1, 65, 300, 64, bf16, false, true, true},  {1, 8, 1, 63, 64, 128, bf16, true, true, true},
 };
 
 }  // namespace
 
-std::string run_fmha(const std::string& target, const FmhaShape& shape, std::uint64_t seed, std::optional<float> scale) {
+std::string run_fmha(const std::string& target, const FmhaShape& shape, std::uint64_t seed,
+                     std::optional<float> scale) {
   FmhaProblem problem(shape, seed);
   problem.args.scale = scale;
   testing::model_runtime(target).fmha(problem.args);
@@ -65,7 +67,8 @@ void check_fmha_huge_scales(const std::string& target) {
   }
 }
 
-void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale, DType dtype) {
+void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal, std::optional<float> scale,
+                                    DType dtype) {
   CAPTURE(target);
   CAPTURE(head_dim);
   CAPTURE(causal);
@@ -91,7 +94,9 @@ void check_random_fmha(const std::vector<const char*>& targets, int count, const
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   CAPTURE(seed);
   std::uint64_t drawn = 0;
-  const auto between = [&](int low, int high) { return low + static_cast<int>(samples::random_bits(seed, drawn++) % static_cast<std::uint64_t>(high - low + 1)); };
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed, drawn++) % static_cast<std::uint64_t>(high - low + 1));
+  };
   for (int i = 0; i < count; ++i) {
     FmhaShape shape;
     shape.heads_kv = between(1, 2);

@@ -19,7 +19,9 @@ constexpr const char* kTarget = "model:sm_90a";
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : seed_(seed) {}
-  int between(int low, int high) { return low + static_cast<int>(samples::random_bits(seed_, next_++) % static_cast<std::uint64_t>(high - low + 1)); }
+  int between(int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed_, next_++) % static_cast<std::uint64_t>(high - low + 1));
+  }
   bool coin() { return between(0, 1) == 1; }
 
  private:
@@ -29,7 +31,8 @@ class Numbers {
 }  // namespace
 
 TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys") {
-  test::check_fmha_edges(kTarget, {{1, 1, 1, 192, 320, 128, DType::f16, false, true, true}, {1, 1, 1, 385, 384, 64, DType::f16, true, false, true}});
+  test::check_fmha_edges(kTarget, {{1, 1, 1, 192, 320, 128, DType::f16, false, true, true},
+                                   {1, 1, 1, 385, 384, 64, DType::f16, true, false, true}});
 }
 
 TEST_CASE("random shapes: both types, head dims, masks and layouts, grouped heads") {
@@ -55,7 +58,9 @@ TEST_CASE("random shapes: both types, head dims, masks and layouts, grouped head
   }
 }
 
-TEST_CASE("any finite scale: negative, zero, tiny, large") { test::check_fmha_scales(kTarget, {1.0f, -0.125f, 0.0f, -0.0f, 1e-20f, 1.5f, 4.0f, -3.0f}); }
+TEST_CASE("any finite scale: negative, zero, tiny, large") {
+  test::check_fmha_scales(kTarget, {1.0f, -0.125f, 0.0f, -0.0f, 1e-20f, 1.5f, 4.0f, -3.0f});
+}
 
 TEST_CASE("a NaN or an infinity in a query makes its row NaN, output and lse, and no other") {
   for (const bool causal : {false, true}) test::check_fmha_rows_without_number(kTarget, 64, causal);

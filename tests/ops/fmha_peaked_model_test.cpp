@@ -1,5 +1,6 @@
-// Protects attention's small weights on AMD's waves, on the CPU model: rows whose largest score is far above thousands of others, which weigh
-// something together, against f64, each row by itself. gfx90a's matrix instructions take subnormal elements as 0, the others keep them.
+// Protects attention's small weights on AMD's waves, on the CPU model: rows whose largest score is far above thousands
+// of others, which weigh something together, against f64, each row by itself. gfx90a's matrix instructions take
+// subnormal elements as 0, the others keep them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ void fill(FmhaProblem& problem, const KeyOf& key_of) {
   const auto set = [&](const Tensor& tensor, std::size_t row, float value) {
     std::fill_n(static_cast<std::uint16_t*>(tensor.data) + row * width, width, samples::from_float(value, dtype));
   };
-  for (std::size_t row = 0; row < kQueries; ++row) set(problem.args.q, row, kHeights[row % std::size(kHeights)] / kFullHeight);
+  for (std::size_t row = 0; row < kQueries; ++row)
+    set(problem.args.q, row, kHeights[row % std::size(kHeights)] / kFullHeight);
   for (std::size_t key = 0; key < kKeys; ++key) {
     const Key each = key_of(static_cast<int>(key));
     set(problem.args.k, key, each.nats / (static_cast<float>(width) * kScale));
@@ -71,9 +73,11 @@ double largest_error(const FmhaProblem& problem) {
 }
 
 std::vector<std::pair<std::string, KeyOf>> problems() {
-  std::vector<std::pair<std::string, KeyOf>> list = {{"stairs up", [](int key) { return stairs(key, true); }}, {"stairs down", [](int key) { return stairs(key, false); }}};
+  std::vector<std::pair<std::string, KeyOf>> list = {{"stairs up", [](int key) { return stairs(key, true); }},
+                                                     {"stairs down", [](int key) { return stairs(key, false); }}};
   // First, in the middle, last: what is gathered before it is corrected, or weighed by it from the beginning.
-  for (const int peak : {0, 2050, kKeys - kQueries}) list.emplace_back("peak at " + std::to_string(peak), [peak](int key) { return one_peak(key, peak); });
+  for (const int peak : {0, 2050, kKeys - kQueries})
+    list.emplace_back("peak at " + std::to_string(peak), [peak](int key) { return one_peak(key, peak); });
   return list;
 }
 
@@ -95,12 +99,18 @@ double error_on(const arch::Arch& arch, FmhaProblem& problem, const FmhaConfig& 
 TEST_CASE("thousands of keys far below one: each row is that of f64, and its log-sum-exp") {
   const auto all = problems();
   int number = 0;
-  for (const auto& [target_name, dtype, width, masked] : {std::tuple<std::string, DType, int, bool>{"model:gfx90a", DType::f16, 64, false}, {"model:gfx90a", DType::f16, 128, true}, {"model:gfx90a", DType::f16, 64, true},
-                                                        {"model:gfx90a", DType::f16, 128, false}, {"model:gfx90a", DType::bf16, 64, false}, {"model:gfx942", DType::f16, 64, false},
-                                                        {"model:gfx1100", DType::f16, 64, true}, {"model:gfx1201", DType::f16, 128, false}})
+  for (const auto& [target_name, dtype, width, masked] :
+       {std::tuple<std::string, DType, int, bool>{"model:gfx90a", DType::f16, 64, false},
+        {"model:gfx90a", DType::f16, 128, true},
+        {"model:gfx90a", DType::f16, 64, true},
+        {"model:gfx90a", DType::f16, 128, false},
+        {"model:gfx90a", DType::bf16, 64, false},
+        {"model:gfx942", DType::f16, 64, false},
+        {"model:gfx1100", DType::f16, 64, true},
+        {"model:gfx1201", DType::f16, 128, false}})
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto& [problem_name, key_of] = all[i];
-      if (number++ >= 5 && i % 2 == 0) continue;  // all of them once, then two for each kernel
+      if (number++ >= 5 && i % 2 == 0) continue;                    // all of them once, then two for each kernel
       const std::string target = target_name, name = problem_name;  // clang 14 captures no binding
       const int head_dim = width;
       const bool causal = masked;

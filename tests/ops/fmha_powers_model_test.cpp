@@ -1,5 +1,5 @@
-// Protects powers of two by arithmetic: their error over the whole range, against f64, on the text that devices compile; exact zeros; NaN and
-// infinity as documented.
+// Protects powers of two by arithmetic: their error over the whole range, against f64, on the text that devices
+// compile; exact zeros; NaN and infinity as documented.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ constexpr const char* kText =
     "struct Params { const float* x; float* power; int count; };\n"
     "TJ_KERNEL(kernel, 32, Params, p) {\n"
     "  const tj::ops::fmha::PolynomialArgument argument(1.0f, 0.0f);\n"
-    "  for (int i = static_cast<int>(thread_index()); i < p.count; i += 32) p.power[i] = tj::ops::fmha::exp2_polynomial(argument(p.x[i]));\n"
+    "  for (int i = static_cast<int>(thread_index()); i < p.count; i += 32) p.power[i] = "
+    "tj::ops::fmha::exp2_polynomial(argument(p.x[i]));\n"
     "}\n";
 
 std::vector<float> powers(const std::vector<float>& x) {
@@ -39,14 +40,18 @@ TEST_CASE("the relative error is below 1.1e-4 from 2^-126 to 2^64") {
   for (double each = -125.5; each < 64; each += 0.00731) x.push_back(static_cast<float>(each));
   const std::vector<float> found = powers(x);
   double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::fabs(found[i] / std::exp2(static_cast<double>(x[i])) - 1));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    worst = std::max(worst, std::fabs(found[i] / std::exp2(static_cast<double>(x[i])) - 1));
   CHECK(worst < 1.1e-4);
   CHECK(worst > 5e-5);  // a polynomial of a higher degree would cost what nobody sees
 }
 
-TEST_CASE("0 gives 1, a whole number its power; -127 and what is below it, -infinity and NaN give 0, and nothing is negative") {
+TEST_CASE(
+    "0 gives 1, a whole number its power; -127 and what is below it, -infinity and NaN give 0, and nothing is "
+    "negative") {
   const float infinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> found = powers({0.0f, 1.0f, -1.0f, 8.0f, -127.0f, -128.0f, -1e30f, -infinity, std::nanf("")});
+  const std::vector<float> found =
+      powers({0.0f, 1.0f, -1.0f, 8.0f, -127.0f, -128.0f, -1e30f, -infinity, std::nanf("")});
   const float expected[] = {1.0f, 2.0f, 0.5f, 256.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(i);

@@ -29,7 +29,8 @@ class FmhaProblem {
   /// Runs it there: on the cpu in place, on a GPU through copies of the whole allocations, guard bands included.
   void run(Runtime& runtime, Device device);
 
-  /// "": every element of o and lse was written, nothing beside them, and the numbers agree with f64; else what is wrong.
+  /// "": every element of o and lse was written, nothing beside them, and the numbers agree with f64; else what is
+  /// wrong.
   std::string problem() const;
 
  private:

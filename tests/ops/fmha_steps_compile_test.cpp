@@ -1,5 +1,5 @@
-// Protects that every step of attention's ladder compiles with NVRTC for each kind of arch that it is for, without spills, and that blocks
-// which are to run side by side have registers for it.
+// Protects that every step of attention's ladder compiles with NVRTC for each kind of arch that it is for, without
+// spills, and that blocks which are to run side by side have registers for it.
 #include <doctest/doctest.h>
 
 #include "arch/arch.hpp"
@@ -19,10 +19,13 @@ TEST_CASE("each step: no spill, registers for all blocks of an SM") {
         if (head_dim == 64 ? !all || (step != 1 && step != 4) : !all && step != 4) continue;
         const arch::Arch& arch = *arch::find(name);
         CAPTURE(name);
-        const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::fmha_op(), ops::fmha_request({DType::bf16, head_dim, true, head_dim == 64, step}), arch);
+        const test::DeviceKernel kernel = test::check_compiles(
+            *compiler, ops::fmha_op(), ops::fmha_request({DType::bf16, head_dim, true, head_dim == 64, step}), arch);
         CHECK(kernel.unit.blocks_per_sm == ops::fmha_steps()[static_cast<std::size_t>(step)].blocks_per_sm);
         CHECK(kernel.binary.registers * kernel.unit.threads * kernel.unit.blocks_per_sm <= arch.registers_per_sm);
-        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * kernel.unit.blocks_per_sm <= arch.smem_per_sm_bytes);
-        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * (kernel.unit.blocks_per_sm + 1) > arch.smem_per_sm_bytes);
+        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * kernel.unit.blocks_per_sm <=
+              arch.smem_per_sm_bytes);
+        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * (kernel.unit.blocks_per_sm + 1) >
+              arch.smem_per_sm_bytes);
       }
 }

@@ -1,5 +1,5 @@
-// Protects every step of attention's ladder on the CPU model against f64, with copies by threads (sm_80) and by the copy engine (sm_120a);
-// and that a barrier which only the first steps have is missed when it is switched off.
+// Protects every step of attention's ladder on the CPU model against f64, with copies by threads (sm_80) and by the
+// copy engine (sm_120a); and that a barrier which only the first steps have is missed when it is switched off.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -17,10 +17,13 @@ using namespace tj;
 using test::FmhaProblem;
 using test::FmhaShape;
 
-TEST_CASE("each step against f64: edges of tiles, grouped heads, both types, head dims, masks and kinds of copies, any scale") {
+TEST_CASE(
+    "each step against f64: edges of tiles, grouped heads, both types, head dims, masks and kinds of copies, any "
+    "scale") {
   constexpr DType f16 = DType::f16, bf16 = DType::bf16;
   // Of each form two sizes: one with fewer iterations than copies are ahead.
-  const FmhaShape forms[] = {{1, 2, 1, 65, 400, 128, f16, true, false, true}, {2, 1, 1, 64, 512, 64, bf16, false, true, true}};
+  const FmhaShape forms[] = {{1, 2, 1, 65, 400, 128, f16, true, false, true},
+                             {2, 1, 1, 64, 512, 64, bf16, false, true, true}};
   std::uint64_t seed = 8100;
   for (const char* target : {"model:sm_80", "model:sm_120a"})
     for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
@@ -49,7 +52,8 @@ TEST_CASE("each step against f64: edges of tiles, grouped heads, both types, hea
 TEST_CASE("a step on an arch of another family is refused by name") {
   FmhaProblem problem({}, 1);
   problem.args.step = 3;
-  CHECK_THROWS_WITH(testing::model_runtime("model:sm_90a").fmha(problem.args), doctest::Contains("fmha: step 3 (transposed_k) does not run on 'sm_90a'"));
+  CHECK_THROWS_WITH(testing::model_runtime("model:sm_90a").fmha(problem.args),
+                    doctest::Contains("fmha: step 3 (transposed_k) does not run on 'sm_90a'"));
 }
 
 TEST_CASE("what keeps transposed keys in order is missed when it is switched off") {
@@ -71,12 +75,15 @@ TEST_CASE("what keeps transposed keys in order is missed when it is switched off
     int sites = 0;
     for (const codegen::Site& site : kernel.unit.sites) {
       // The loop with masks is the same text.
-      if (site.what.find("k_columns") == std::string::npos || site.what.find("fast variants") == std::string::npos) continue;
+      if (site.what.find("k_columns") == std::string::npos || site.what.find("fast variants") == std::string::npos)
+        continue;
       CAPTURE(name);
       CAPTURE(site.what);
-      // By threads, keys have come when all lanes of all warps have issued their copies, which they do behind the product with those before.
+      // By threads, keys have come when all lanes of all warps have issued their copies, which they do behind the
+      // product with those before.
       const auto is = [&](const char* what) { return site.what.find(what) != std::string::npos; };
-      const bool excused = !arch.has_unit("TMA") && (is("wait ring k_columns empty") || is("warp sync before release of ring k_columns"));
+      const bool excused = !arch.has_unit("TMA") &&
+                           (is("wait ring k_columns empty") || is("warp sync before release of ring k_columns"));
       bool missed = excused;
       for (std::uint64_t seed = 1; seed <= kSeeds && !missed; ++seed) missed = run(seed, {site.id}) != "";
       ++sites;

@@ -1,5 +1,5 @@
-// Protects attention's ladder as constraints: each step's kernel differs from the one before in what its name says, and its copies are
-// ahead as far as the shared memory of its blocks allows.
+// Protects attention's ladder as constraints: each step's kernel differs from the one before in what its name says, and
+// its copies are ahead as far as the shared memory of its blocks allows.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,13 +40,16 @@ int slots(const Choice& choice, const char* value) {
 /// Iterations between the issue of a copy and its first reader.
 double ahead(const Choice& choice, const char* load, const char* reader) {
   const graph::Graph& graph = choice.candidate.graph;
-  const auto cycle = [&](const char* name) { return choice.schedule.cycle[static_cast<std::size_t>(graph.node_index(name))]; };
+  const auto cycle = [&](const char* name) {
+    return choice.schedule.cycle[static_cast<std::size_t>(graph.node_index(name))];
+  };
   return static_cast<double>(cycle(reader) - cycle(load)) / choice.schedule.ii;
 }
 
 int stages(const Choice& choice) {
   int most = 0;
-  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i) most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
+  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i)
+    most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
   return most;
 }
 
@@ -113,7 +116,8 @@ TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the 
 
 TEST_CASE("the deeper ring gives first") {
   const ops::FmhaStep& step = ops::fmha_steps()[4];
-  const int expected[][3] = {{20, 3, 5}, {8, 3, 5}, {7, 3, 4}, {6, 3, 3}, {5, 2, 3}, {4, 2, 2}, {3, 1, 2}, {2, 1, 1}, {0, 1, 1}};
+  const int expected[][3] = {{20, 3, 5}, {8, 3, 5}, {7, 3, 4}, {6, 3, 3}, {5, 2, 3},
+                             {4, 2, 2},  {3, 1, 2}, {2, 1, 1}, {0, 1, 1}};
   for (const auto& [fit, k, v] : expected) {
     const int room = fit;
     CAPTURE(room);

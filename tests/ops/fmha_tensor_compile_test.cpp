@@ -1,5 +1,5 @@
-// Protects that attention over tensor memory compiles with NVRTC without spills for any scale as well, in the registers that its roles are given. The
-// kernels of usual scales are made by tools/warm_tensor_compile_test.cpp.
+// Protects that attention over tensor memory compiles with NVRTC without spills for any scale as well, in the registers
+// that its roles are given. The kernels of usual scales are made by tools/warm_tensor_compile_test.cpp.
 #include <doctest/doctest.h>
 
 #include <tuple>
@@ -12,5 +12,7 @@ using namespace tj;
 TEST_CASE("any scale: no spill, registers for the block's roles") {
   const auto compiler = test::nvrtc_or_skip();
   for (const auto& [dtype, causal, arch] : {std::tuple{"f16", "true", "sm_100a"}, {"bf16", "false", "sm_103a"}})
-    for (const ops::Request& request : ops::fmha_op().requests({{"general-scale", {"true"}}, {"dtype", {dtype}}, {"causal", {causal}}})) test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
+    for (const ops::Request& request :
+         ops::fmha_op().requests({{"general-scale", {"true"}}, {"dtype", {dtype}}, {"causal", {causal}}}))
+      test::check_compiles(*compiler, ops::fmha_op(), request, *arch::find(arch));
 }

@@ -1,5 +1,5 @@
-// Protects attention over tensor memory at every pair of lengths that a Hopper runs (gpu/fmha_gpu_test.cpp), with fewer heads: edges of tiles, rows
-// without keys, single rows and keys; and blocks that walk several tiles.
+// Protects attention over tensor memory at every pair of lengths that a Hopper runs (gpu/fmha_gpu_test.cpp), with fewer
+// heads: edges of tiles, rows without keys, single rows and keys; and blocks that walk several tiles.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -20,7 +20,16 @@ TEST_CASE("lengths at the edges of tiles, each with each") {
       for (const int seq_q : {1, 63, 128, 129, 193, 500})
         for (const int seq_k : {1, 127, 160, 161, 384, 700}) {
           const bool several = seq_q * seq_k < 129 * 161;
-          const FmhaShape shape{1, several ? 4 : 1, several ? 2 : 1, seq_q, seq_k, head_dim, seq_q % 2 ? DType::bf16 : DType::f16, causal, seq_k % 2 == 0, true};
+          const FmhaShape shape{1,
+                                several ? 4 : 1,
+                                several ? 2 : 1,
+                                seq_q,
+                                seq_k,
+                                head_dim,
+                                seq_q % 2 ? DType::bf16 : DType::f16,
+                                causal,
+                                seq_k % 2 == 0,
+                                true};
           CAPTURE(shape.text());
           CHECK(test::run_fmha(kTarget, shape, seed++) == "");
         }

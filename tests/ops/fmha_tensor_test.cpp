@@ -1,5 +1,6 @@
-// Protects what the schedule of attention over tensor memory is judged by: roles that are found, a matrix unit that is hardly ever idle,
-// exponentials shared between special functions and arithmetic as the arch asks for, weights over their scores.
+// Protects what the schedule of attention over tensor memory is judged by: roles that are found, a matrix unit that is
+// hardly ever idle, exponentials shared between special functions and arithmetic as the arch asks for, weights over
+// their scores.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,7 +45,9 @@ int busy(const Choice& choice, const char* unit) {
 
 std::string constant(const Choice& choice, const std::string& name) {
   for (const auto& [declaration, value] : choice.candidate.graph.config)
-    if (declaration.size() >= name.size() && declaration.compare(declaration.size() - name.size(), name.size(), name) == 0) return value;
+    if (declaration.size() >= name.size() &&
+        declaration.compare(declaration.size() - name.size(), name.size(), name) == 0)
+      return value;
   return "";
 }
 
@@ -56,7 +59,9 @@ int column(const Choice& choice, const codegen::Layout& layout, const std::strin
 
 }  // namespace
 
-TEST_CASE("five roles: copies, products, two of softmax, one that corrects and stores; in turns without a barrier that says so") {
+TEST_CASE(
+    "five roles: copies, products, two of softmax, one that corrects and stores; in turns without a barrier that says "
+    "so") {
   for (const int head_dim : {64, 128}) {
     CAPTURE(head_dim);
     const Choice choice = chosen("sm_100a", head_dim, true);
@@ -110,7 +115,8 @@ TEST_CASE("twice the special functions: arithmetic takes over nothing") {
   CHECK(10 * busy(choice, "TC") >= 9 * choice.schedule.ii);
 }
 
-TEST_CASE("columns: at head dim 128 weights lie in the upper half of their scores, at 64 beside them; all 512 are used") {
+TEST_CASE(
+    "columns: at head dim 128 weights lie in the upper half of their scores, at 64 beside them; all 512 are used") {
   const Choice wide = chosen("sm_100a", 128, true);
   const codegen::Layout over = codegen::make_layout(wide.candidate.graph, wide.schedule);
   CHECK(over.tensor_columns == 512);
@@ -128,7 +134,9 @@ TEST_CASE("columns: at head dim 128 weights lie in the upper half of their score
   const codegen::Layout beside = codegen::make_layout(narrow.candidate.graph, narrow.schedule);
   CHECK(beside.tensor_columns == 512);
   std::set<int> columns;
-  for (const char* value : {"scores.0", "scores.1", "output.0", "output.1", "weights_0.0", "weights_0.1", "weights_1.0", "weights_1.1"}) columns.insert(column(narrow, beside, value));
+  for (const char* value :
+       {"scores.0", "scores.1", "output.0", "output.1", "weights_0.0", "weights_0.1", "weights_1.0", "weights_1.1"})
+    columns.insert(column(narrow, beside, value));
   CHECK(columns.size() == 8);  // none over another: these are multiples of their widths that differ
 }
 

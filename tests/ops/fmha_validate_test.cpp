@@ -21,7 +21,9 @@ using tj::Tensor;
 constexpr tj::Device kGpu{tj::DeviceKind::cuda, 0};
 
 // Nothing reads through these addresses; they are far apart so that no ranges meet.
-void* place(int index) { return reinterpret_cast<void*>(std::uintptr_t{0x1000000000} * static_cast<std::uintptr_t>(index + 1)); }
+void* place(int index) {
+  return reinterpret_cast<void*>(std::uintptr_t{0x1000000000} * static_cast<std::uintptr_t>(index + 1));
+}
 
 /// B 2, H 8, Hkv 2, Sq 33, Sk 65, D 128.
 tj::FmhaArgs good() {
@@ -35,7 +37,8 @@ tj::FmhaArgs good() {
 }
 
 /// Expects a refusal whose text has every given part.
-void refused(Code code, std::initializer_list<const char*> parts, const std::function<void(tj::FmhaArgs&)>& change, bool on_model = false) {
+void refused(Code code, std::initializer_list<const char*> parts, const std::function<void(tj::FmhaArgs&)>& change,
+             bool on_model = false) {
   tj::FmhaArgs args = good();
   change(args);
   try {
@@ -44,7 +47,9 @@ void refused(Code code, std::initializer_list<const char*> parts, const std::fun
   } catch (const tj::Error& error) {
     CHECK(error.stage == tj::Stage::argument);
     CHECK_MESSAGE(error.code == code, error.message);
-    for (const char* part : parts) CHECK_MESSAGE(error.message.find(part) != std::string::npos, "'", std::string(part), "' is not in: ", error.message);
+    for (const char* part : parts)
+      CHECK_MESSAGE(error.message.find(part) != std::string::npos, "'", std::string(part),
+                    "' is not in: ", error.message);
     CHECK_MESSAGE(error.message.find("allowed") != std::string::npos, error.message);
   }
 }
@@ -86,8 +91,10 @@ TEST_CASE("outputs need only the alignment of their elements") {
 TEST_CASE("packed q, k and v may interleave, they are only read") {
   tj::FmhaArgs args = good();
   args.q = Tensor::strided(place(0), kGpu, DType::f16, {2, 8, 33, 128}, {33 * 3072, 128, 3072, 1});
-  args.k = Tensor::strided(static_cast<char*>(place(0)) + 2048, kGpu, DType::f16, {2, 8, 33, 128}, {33 * 3072, 128, 3072, 1});
-  args.v = Tensor::strided(static_cast<char*>(place(0)) + 4096, kGpu, DType::f16, {2, 8, 33, 128}, {33 * 3072, 128, 3072, 1});
+  args.k = Tensor::strided(static_cast<char*>(place(0)) + 2048, kGpu, DType::f16, {2, 8, 33, 128},
+                           {33 * 3072, 128, 3072, 1});
+  args.v = Tensor::strided(static_cast<char*>(place(0)) + 4096, kGpu, DType::f16, {2, 8, 33, 128},
+                           {33 * 3072, 128, 3072, 1});
   CHECK_NOTHROW(tj::ops::validate(args, false));
 }
 
@@ -119,7 +126,8 @@ TEST_CASE("head dim and head groups") {
   refused(Code::unsupported, {"q.shape[3] (D) is 80", "64, 128"}, [](auto& a) {
     for (Tensor* t : {&a.q, &a.k, &a.v, &a.o}) t->shape[3] = 80;
   });
-  refused(Code::invalid_argument, {"(H) is 8", "(Hkv) is 3", "multiple"}, [](auto& a) { a.k.shape[1] = a.v.shape[1] = 3; });
+  refused(Code::invalid_argument, {"(H) is 8", "(Hkv) is 3", "multiple"},
+          [](auto& a) { a.k.shape[1] = a.v.shape[1] = 3; });
   refused(Code::invalid_argument, {"multiple"}, [](auto& a) { a.k.shape[1] = a.v.shape[1] = 16; });
 }
 
@@ -134,7 +142,8 @@ TEST_CASE("shapes that disagree") {
 TEST_CASE("sizes out of range") {
   refused(Code::invalid_argument, {"q.shape[2] (Sq) is 0"}, [](auto& a) { a.q.shape[2] = 0; });
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is -5"}, [](auto& a) { a.k.shape[2] = -5; });
-  refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483648"}, [](auto& a) { a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 31; });
+  refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483648"},
+          [](auto& a) { a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 31; });
   // Rows that overlap make such a length possible in 32 GiB: the last block of keys would end beyond 31 bits.
   refused(Code::invalid_argument, {"k.shape[2] (Sk) is 2147483647", "1 to 1073741824"}, [](auto& a) {
     a.k.shape[2] = a.v.shape[2] = 2147483647;
@@ -154,17 +163,21 @@ TEST_CASE("strides") {
   refused(Code::unsupported, {"o.strides[3] (D) is 0"}, [](auto& a) { a.o.strides[3] = 0; });
   refused(Code::unsupported, {"k.strides[1] (Hkv) is 0"}, [](auto& a) { a.k.strides[1] = 0; });
   refused(Code::unsupported, {"v.strides[2] (Sk) is -128"}, [](auto& a) { a.v.strides[2] = -128; });
-  refused(Code::unsupported, {"q.strides[2] (Sq) is 132", "264 bytes", "16 bytes"}, [](auto& a) { a.q.strides[2] = 132; });
+  refused(Code::unsupported, {"q.strides[2] (Sq) is 132", "264 bytes", "16 bytes"},
+          [](auto& a) { a.q.strides[2] = 132; });
   refused(Code::unsupported, {"q.strides[2] (Sq) is 1 "}, [](auto& a) { a.q.strides[2] = 1; });
   refused(Code::unsupported, {"o.strides[1] (H) is 0"}, [](auto& a) { a.o.strides[1] = 0; });
   refused(Code::unsupported, {"lse.strides[2] (Sq) is -1"}, [](auto& a) { a.lse->strides[2] = -1; });
 }
 
 TEST_CASE("addresses") {
-  refused(Code::unsupported, {"q.data is 0x", "16 bytes"}, [](auto& a) { a.q.data = static_cast<char*>(a.q.data) + 8; });
-  refused(Code::unsupported, {"v.data is 0x", "16 bytes"}, [](auto& a) { a.v.data = static_cast<char*>(a.v.data) + 2; });
+  refused(Code::unsupported, {"q.data is 0x", "16 bytes"},
+          [](auto& a) { a.q.data = static_cast<char*>(a.q.data) + 8; });
+  refused(Code::unsupported, {"v.data is 0x", "16 bytes"},
+          [](auto& a) { a.v.data = static_cast<char*>(a.v.data) + 2; });
   refused(Code::unsupported, {"o.data is 0x", "2 bytes"}, [](auto& a) { a.o.data = static_cast<char*>(a.o.data) + 1; });
-  refused(Code::unsupported, {"lse.data is 0x", "4 bytes"}, [](auto& a) { a.lse->data = static_cast<char*>(a.lse->data) + 2; });
+  refused(Code::unsupported, {"lse.data is 0x", "4 bytes"},
+          [](auto& a) { a.lse->data = static_cast<char*>(a.lse->data) + 2; });
 }
 
 TEST_CASE("offsets that overflow") {
@@ -173,14 +186,17 @@ TEST_CASE("offsets that overflow") {
   refused(Code::unsupported, {"k.strides[2]", "2^40"}, [](auto& a) { a.k.strides[2] = std::int64_t{1} << 39; });
   refused(Code::invalid_argument, {"k ", "address space"}, [](auto& a) {
     a.k.shape[2] = a.v.shape[2] = std::int64_t{1} << 30;
-    for (Tensor* t : {&a.k, &a.v}) t->strides = {std::int64_t{1} << 38, std::int64_t{1} << 38, std::int64_t{1} << 38, 1};
+    for (Tensor* t : {&a.k, &a.v})
+      t->strides = {std::int64_t{1} << 38, std::int64_t{1} << 38, std::int64_t{1} << 38, 1};
   });
-  refused(Code::invalid_argument, {"o ", "address space"}, [](auto& a) { a.o.data = reinterpret_cast<void*>(~std::uintptr_t{0} - 15); });
+  refused(Code::invalid_argument, {"o ", "address space"},
+          [](auto& a) { a.o.data = reinterpret_cast<void*>(~std::uintptr_t{0} - 15); });
 }
 
 TEST_CASE("devices") {
   refused(Code::invalid_argument, {"v.device is cuda:1", "cuda:0"}, [](auto& a) { a.v.device.index = 1; });
-  refused(Code::invalid_argument, {"lse.device is cpu", "cuda:0"}, [](auto& a) { a.lse->device = {tj::DeviceKind::cpu, 0}; });
+  refused(Code::invalid_argument, {"lse.device is cpu", "cuda:0"},
+          [](auto& a) { a.lse->device = {tj::DeviceKind::cpu, 0}; });
   refused(Code::invalid_argument, {"q.device is cuda:0", "cpu"}, [](auto&) {}, true);
   refused(Code::invalid_argument, {"q.device is cpu", "model"}, [](auto& a) {
     for (Tensor* t : {&a.q, &a.k, &a.v, &a.o, &*a.lse}) t->device = {tj::DeviceKind::cpu, 0};
@@ -188,8 +204,10 @@ TEST_CASE("devices") {
 }
 
 TEST_CASE("scale") {
-  refused(Code::invalid_argument, {"scale is inf", "finite"}, [](auto& a) { a.scale = std::numeric_limits<float>::infinity(); });
-  refused(Code::invalid_argument, {"scale is", "finite"}, [](auto& a) { a.scale = std::numeric_limits<float>::quiet_NaN(); });
+  refused(Code::invalid_argument, {"scale is inf", "finite"},
+          [](auto& a) { a.scale = std::numeric_limits<float>::infinity(); });
+  refused(Code::invalid_argument, {"scale is", "finite"},
+          [](auto& a) { a.scale = std::numeric_limits<float>::quiet_NaN(); });
   tj::FmhaArgs args = good();
   for (float scale : {0.0f, -1.0f, 1e30f}) {
     args.scale = scale;
@@ -201,7 +219,9 @@ TEST_CASE("steps of the ladder") {
   for (const int step : {-1, 7}) {
     CAPTURE(step);
     const std::string said = "step is " + std::to_string(step);
-    refused(Code::invalid_argument, {said.c_str(), "allowed: 0 (none), 1 (basic), 2 (exp2), 3 (transposed_k), 4 (latency), 5 (occupancy), 6 (division)"},
+    refused(Code::invalid_argument,
+            {said.c_str(),
+             "allowed: 0 (none), 1 (basic), 2 (exp2), 3 (transposed_k), 4 (latency), 5 (occupancy), 6 (division)"},
             [&](auto& a) { a.step = step; });
     tj::FmhaConfig config;
     config.step = step;
@@ -218,7 +238,8 @@ TEST_CASE("outputs that share memory") {
   refused(Code::unsupported, {"o.strides[1] (H) is 4096", "at least 4224"}, [](auto& a) { a.o.strides[1] = 4096; });
   refused(Code::unsupported, {"lse.strides[1] (H) is 32", "share memory"}, [](auto& a) { a.lse->strides[1] = 32; });
   refused(Code::unsupported, {"o at", "overlaps q"}, [](auto& a) { a.o.data = a.q.data; });
-  refused(Code::unsupported, {"o at", "overlaps k"}, [](auto& a) { a.o.data = static_cast<char*>(a.k.data) + 2 * (2 * 2 * 65 * 128 - 8); });
+  refused(Code::unsupported, {"o at", "overlaps k"},
+          [](auto& a) { a.o.data = static_cast<char*>(a.k.data) + 2 * (2 * 2 * 65 * 128 - 8); });
   refused(Code::unsupported, {"o at", "overlaps v"}, [](auto& a) { a.o.data = static_cast<char*>(a.v.data) - 16; });
   refused(Code::unsupported, {"lse at", "overlaps o"}, [](auto& a) { a.lse->data = a.o.data; });
   tj::FmhaArgs args = good();  // touching is not overlapping

@@ -1,5 +1,5 @@
-// Protects that attention on matrix instructions of a warp compiles for every arch of the family with NVRTC, without spills, within the
-// registers of the blocks that share an SM.
+// Protects that attention on matrix instructions of a warp compiles for every arch of the family with NVRTC, without
+// spills, within the registers of the blocks that share an SM.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
@@ -26,5 +26,6 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_121a", {{"dtype", {"bf16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
   };
   for (const auto& [arch, flags] : sets)
-    for (const ops::Request& request : ops::fmha_op().requests(flags)) test::check_compiles(*compiler, ops::fmha_op(), request, arch::parse_arch(arch));
+    for (const ops::Request& request : ops::fmha_op().requests(flags))
+      test::check_compiles(*compiler, ops::fmha_op(), request, arch::parse_arch(arch));
 }

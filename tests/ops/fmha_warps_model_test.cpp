@@ -1,5 +1,5 @@
-// Protects attention on matrix instructions of a warp: chosen odd shapes and random ones on the CPU model, against f64, with copies by
-// threads (sm_80) and by the copy engine (sm_120a).
+// Protects attention on matrix instructions of a warp: chosen odd shapes and random ones on the CPU model, against f64,
+// with copies by threads (sm_80) and by the copy engine (sm_120a).
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -14,7 +14,8 @@ const std::vector<const char*> kTargets = {"model:sm_80", "model:sm_120a"};
 constexpr DType f16 = DType::f16, bf16 = DType::bf16;
 }  // namespace
 
-TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys, grouped heads, both kinds of copies") {
+TEST_CASE(
+    "shapes at the edges of tiles, rows without keys, single rows and keys, grouped heads, both kinds of copies") {
   for (const char* target : kTargets) {
     test::check_fmha_edges(target, {{1, 1, 1, 257, 256, 64, f16, true, false, true}});
     test::check_fmha_scales(target, {1.0f, -0.125f, 0.0f, 4.0f});
@@ -23,7 +24,8 @@ TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys
 
 TEST_CASE("blocks of 256 rows, where an SM has room for one block") {
   std::uint64_t seed = 7301;
-  for (const test::FmhaShape& shape : {test::FmhaShape{1, 2, 1, 257, 333, 128, f16, true, false, true}, test::FmhaShape{1, 1, 1, 300, 100, 128, bf16, false, true, true}}) {
+  for (const test::FmhaShape& shape : {test::FmhaShape{1, 2, 1, 257, 333, 128, f16, true, false, true},
+                                       test::FmhaShape{1, 1, 1, 300, 100, 128, bf16, false, true, true}}) {
     CAPTURE(shape.text());
     CHECK(test::run_fmha("model:sm_90+smem-sm=100K", shape, seed++) == "");
   }

@@ -1,5 +1,5 @@
-// Protects what is made ahead where no tile is named: what large products take on each arch is among it, whatever their order and type; the
-// list of an arch stays short, and begins with the tiles that are usual on every arch.
+// Protects what is made ahead where no tile is named: what large products take on each arch is among it, whatever their
+// order and type; the list of an arch stays short, and begins with the tiles that are usual on every arch.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -80,5 +80,6 @@ TEST_CASE("an arch that serves no product is no reason to fail before its tiles 
   arch::Arch small = *arch::find("sm_120a");
   small.smem_per_block_bytes = small.smem_per_sm_bytes = 1024;
   CHECK(names(ops::gemm_op().requests_for({}, small)) == names(ops::gemm_op().requests({})));
-  CHECK(ops::gemm_op().requests_for({{"dtype", {"e4m3"}}}, *arch::find("sm_100a")).size() == ops::gemm_op().requests({{"dtype", {"e4m3"}}}).size());
+  CHECK(ops::gemm_op().requests_for({{"dtype", {"e4m3"}}}, *arch::find("sm_100a")).size() ==
+        ops::gemm_op().requests({{"dtype", {"e4m3"}}}).size());
 }

@@ -1,5 +1,6 @@
-// Protects that matrix products on AMD's matrix instructions compile for every kind of arch, by the compilers at hand: every tile that is served,
-// without spills and scratch memory, within registers and LDS, with the products that the graph says.
+// Protects that matrix products on AMD's matrix instructions compile for every kind of arch, by the compilers at hand:
+// every tile that is served, without spills and scratch memory, within registers and LDS, with the products that the
+// graph says.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -15,7 +16,8 @@ namespace {
 
 int matrix_instructions(const graph::Graph& graph, const codegen::Unit& unit) {
   const auto of = [&](const char* name) { return test::constant_of(graph, name); };
-  return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 * test::calls_of(unit.text, "mma");
+  return of("kBlockM") / of("kWarpsM") / 16 * of("kBlockN") / of("kWarpsN") / 16 * of("kBlockK") / 16 *
+         test::calls_of(unit.text, "mma");
 }
 
 /// Of the tiles that the arch serves every `step`-th, each with the next of these kinds.
@@ -28,7 +30,8 @@ void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel
     if (served++ % step != 0) continue;
     ops::GemmKernel kernel = kinds[next++ % kinds.size()];
     kernel.tile = tile;
-    if (!ops::gemm_tile_fits(ops::gemm_tiles()[static_cast<std::size_t>(tile)], kernel)) kernel.left_mn = kernel.right_mn = false;
+    if (!ops::gemm_tile_fits(ops::gemm_tiles()[static_cast<std::size_t>(tile)], kernel))
+      kernel.left_mn = kernel.right_mn = false;
     const ops::Request request = ops::gemm_request(kernel);
     CAPTURE(request.name);
     test::check_amd_kernel(*compiler, ops::gemm_op(), request, *arch::find(arch), matrix_instructions);
@@ -36,7 +39,8 @@ void check(const char* arch, std::size_t step, const std::vector<ops::GemmKernel
   CHECK(next >= 4);
 }
 
-ops::GemmKernel kind(DType dtype, DType out, bool left_mn, bool right_mn, bool epilogue, Activation activation = Activation::none) {
+ops::GemmKernel kind(DType dtype, DType out, bool left_mn, bool right_mn, bool epilogue,
+                     Activation activation = Activation::none) {
   ops::GemmKernel kernel{dtype, out, left_mn, right_mn, epilogue, epilogue, activation};
   return kernel;
 }
@@ -45,12 +49,15 @@ ops::GemmKernel kind(DType dtype, DType out, bool left_mn, bool right_mn, bool e
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!testing::hip_compiler("gfx90a")) testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  if (!testing::hip_compiler("gfx90a"))
+    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
 }
 
 TEST_CASE("every tile, with operands of every order and epilogues") {
   constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
-  check("gfx1100", 1, {kind(f16, f16, false, false, false), kind(bf16, bf16, true, true, true, Activation::gelu), kind(f16, f32, false, true, true), kind(f16, f16, true, false, false)});
+  check("gfx1100", 1,
+        {kind(f16, f16, false, false, false), kind(bf16, bf16, true, true, true, Activation::gelu),
+         kind(f16, f32, false, true, true), kind(f16, f16, true, false, false)});
   check("gfx1201", 2, {kind(bf16, f32, true, true, true, Activation::silu), kind(f16, f16, false, false, false)});
   check("gfx90a", 2, {kind(f16, f16, false, true, true, Activation::relu), kind(bf16, bf16, false, false, false)});
 }

@@ -1,6 +1,7 @@
-// Protects matrix products on the matrix instructions of AMD's waves: results on the CPU model against f64, with operands held twice (gfx1100) and
-// once (gfx1201), and with waves of 64 lanes (gfx90a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin
-// anywhere; and that each barrier is missed when it is switched off.
+// Protects matrix products on the matrix instructions of AMD's waves: results on the CPU model against f64, with
+// operands held twice (gfx1100) and once (gfx1201), and with waves of 64 lanes (gfx90a); every tile, order, type and
+// epilogue, odd sizes, parts of K, operands that begin anywhere; and that each barrier is missed when it is switched
+// off.
 #include <doctest/doctest.h>
 
 #include <optional>

@@ -31,8 +31,14 @@ std::string run_gemm_on_model(const std::string& arch, const GemmShape& shape, s
 void check_gemm_edges(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 1;
-  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {65, 257, 65}, {128, 256, 128}, {127, 300, 200}, {1, 300, 500},
-                                {300, 1, 70}, {7, 513, 127}, {16, 96, 1000}}) {
+  for (const auto& [m, n, k] : {std::array{1, 1, 1},
+                                {65, 257, 65},
+                                {128, 256, 128},
+                                {127, 300, 200},
+                                {1, 300, 500},
+                                {300, 1, 70},
+                                {7, 513, 127},
+                                {16, 96, 1000}}) {
     const GemmShape shape = gemm_shape(m, n, k);
     CAPTURE(shape.text());
     CHECK(run_gemm_on_model(arch, shape, seed++) == "");
@@ -53,8 +59,9 @@ GemmShape gemm_shape_of_kind(int kind, const ops::GemmTile& tile) {
   return shape;
 }
 
-int check_gemm_tiles(const std::string& arch, const std::vector<GemmTileRun>& runs,
-                     const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of) {
+int check_gemm_tiles(
+    const std::string& arch, const std::vector<GemmTileRun>& runs,
+    const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of) {
   CAPTURE(arch);
   int served = 0;
   for (int t = 0; t < static_cast<int>(ops::gemm_tiles().size()); ++t) {
@@ -85,7 +92,8 @@ int check_gemm_tiles(const std::string& arch, const std::vector<GemmTileRun>& ru
 void check_gemm_choices(const std::string& name) {
   CAPTURE(name);
   const arch::Arch& arch = *arch::find(name);
-  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
+  for (const auto& [m, n, k] :
+       {std::array{1, 1, 1}, {64, 64, 65536}, {4096, 4096, 4096}, {1, 16384, 16384}, {100000, 70, 70}}) {
     ops::GemmKernel kernel;
     kernel.tile = ops::choose_gemm({m, n, k, 1}, kernel, arch).tile;
     CHECK(ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch) > 0);
@@ -101,7 +109,8 @@ void check_gemm_parts_and_places(const std::string& arch) {
   shape.activation = Activation::gelu;
   GemmProblem cut(shape, 31);
   ops::GemmChoice choice{gemm_tile_named("64x64x128"), 3};
-  if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)], arch::parse_arch(arch)) == 0) choice.tile = gemm_tile_named("128x64x64");
+  if (ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)], arch::parse_arch(arch)) == 0)
+    choice.tile = gemm_tile_named("128x64x64");
   CHECK(kernels.run(cut, choice, 31, 2) == "");
   for (int order = 0; order < 4; ++order) {
     shape = gemm_shape(131, 70, 65);

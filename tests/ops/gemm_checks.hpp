@@ -27,14 +27,16 @@ void check_gemm_edges(const std::string& arch);
 struct GemmTileRun {
   int rows, columns, k;
   unsigned blocks;
-  int missing_rows = 0;  ///< of the last tiles; where any are, columns and K end early too, and rows of d are further apart
+  int missing_rows =
+      0;  ///< of the last tiles; where any are, columns and K end early too, and rows of d are further apart
 };
 /// Type, order and epilogue that differ from one kind to the next: together, each of them.
 GemmShape gemm_shape_of_kind(int kind, const ops::GemmTile& tile);
-/// Every tile of 16-bit elements that the arch serves, through the runs. shape_of: of the served-th of them, whose index is t; none: left out.
-/// Returns how many are served.
-int check_gemm_tiles(const std::string& arch, const std::vector<GemmTileRun>& runs,
-                     const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of);
+/// Every tile of 16-bit elements that the arch serves, through the runs. shape_of: of the served-th of them, whose
+/// index is t; none: left out. Returns how many are served.
+int check_gemm_tiles(
+    const std::string& arch, const std::vector<GemmTileRun>& runs,
+    const std::function<std::optional<GemmShape>(int served, int t, const ops::GemmTile& tile)>& shape_of);
 
 /// Any size gets a tile that the arch serves.
 void check_gemm_choices(const std::string& arch);

@@ -1,5 +1,5 @@
-// Protects that gemm kernels compile for the real arch with NVRTC, without spills and without the compiler serialising the
-// matrix instructions: every tile, every order of the operands, every kind of output and epilogue.
+// Protects that gemm kernels compile for the real arch with NVRTC, without spills and without the compiler serialising
+// the matrix instructions: every tile, every order of the operands, every kind of output and epilogue.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
@@ -25,7 +25,8 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
   using Flags = std::map<std::string, std::vector<std::string>>;
   const Flags sets[] = {
       {{"dtype", {"f16"}}},
-      {{"dtype", {"f16"}}, {"tile", {"16x32x128", "16x64x128", "128x256x64c2x1", "128x256x64c1x2", "128x64x64c1x2", "128x64x64c2x2"}}},
+      {{"dtype", {"f16"}},
+       {"tile", {"16x32x128", "16x64x128", "128x256x64c2x1", "128x256x64c1x2", "128x64x64c1x2", "128x64x64c2x2"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x192x64c2x1"}}, {"b-major", {"n"}}},
       {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"a-major", {"m"}}},
       {{"dtype", {"f16"}},
@@ -35,13 +36,34 @@ TEST_CASE("no spill, no serialised matrix instruction, registers as the schedule
        {"add-c", {"true"}},
        {"bias", {"true"}},
        {"activation", {"gelu"}}},
-      {{"dtype", {"bf16"}}, {"tile", {"128x256x64"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}, {"out", {"f32"}}},
-      {{"dtype", {"f16"}}, {"d-aligned", {"false"}}, {"tile", {"128x256x64", "128x192x64c2x1", "128x128x64", "128x64x64", "16x64x128"}}},
-      {{"dtype", {"bf16"}}, {"d-aligned", {"false"}}, {"tile", {"128x128x64c2x1"}}, {"out", {"f16"}}, {"b-major", {"n"}}, {"activation", {"relu"}}},
-      {{"dtype", {"e4m3"}}, {"d-aligned", {"false"}}, {"out", {"bf16"}}, {"bias", {"true"}}, {"tile", {"128x192x128", "128x128x128", "128x64x256"}}},
+      {{"dtype", {"bf16"}},
+       {"tile", {"128x256x64"}},
+       {"add-c", {"true"}},
+       {"bias", {"true"}},
+       {"activation", {"silu"}},
+       {"out", {"f32"}}},
+      {{"dtype", {"f16"}},
+       {"d-aligned", {"false"}},
+       {"tile", {"128x256x64", "128x192x64c2x1", "128x128x64", "128x64x64", "16x64x128"}}},
+      {{"dtype", {"bf16"}},
+       {"d-aligned", {"false"}},
+       {"tile", {"128x128x64c2x1"}},
+       {"out", {"f16"}},
+       {"b-major", {"n"}},
+       {"activation", {"relu"}}},
+      {{"dtype", {"e4m3"}},
+       {"d-aligned", {"false"}},
+       {"out", {"bf16"}},
+       {"bias", {"true"}},
+       {"tile", {"128x192x128", "128x128x128", "128x64x256"}}},
       {{"dtype", {"e4m3"}}},
       {{"dtype", {"e4m3"}}, {"tile", {"16x32x256", "16x64x256"}}, {"out", {"f32"}}},
-      {{"dtype", {"e4m3"}}, {"tile", {"128x192x128", "128x128x128"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}, {"out", {"f16"}}},
+      {{"dtype", {"e4m3"}},
+       {"tile", {"128x192x128", "128x128x128"}},
+       {"add-c", {"true"}},
+       {"bias", {"true"}},
+       {"activation", {"gelu"}},
+       {"out", {"f16"}}},
   };
   for (const Flags& flags : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags)) check(*compiler, request);

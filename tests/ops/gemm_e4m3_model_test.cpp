@@ -1,5 +1,6 @@
-// Protects matrix products of e4m3 on the CPU model, against f64 on the rounded inputs: shapes at the edges of tiles, every tile and
-// epilogue, scales in memory, batches; that sums over a long K keep their precision; and NaNs of either sign.
+// Protects matrix products of e4m3 on the CPU model, against f64 on the rounded inputs: shapes at the edges of tiles,
+// every tile and epilogue, scales in memory, batches; that sums over a long K keep their precision; and NaNs of either
+// sign.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -41,7 +42,8 @@ std::string run_tile(const GemmShape& shape, int index, std::uint64_t seed, unsi
   test::EmittedKernel emitted(candidate.graph, options);
   ops::LaunchPlan plan;
   plan.sm_count = blocks;
-  ops::gemm_plan(problem.args, ops::GemmForm{ops::gemm_tiles()[static_cast<std::size_t>(index)], ops::gemm_store(kernel)}, plan);
+  ops::gemm_plan(problem.args,
+                 ops::GemmForm{ops::gemm_tiles()[static_cast<std::size_t>(index)], ops::gemm_store(kernel)}, plan);
   const std::string fault = emitted.launch(plan, plan.blocks, seed, {});
   return fault.empty() ? problem.problem() : fault;
 }
@@ -50,8 +52,16 @@ std::string run_tile(const GemmShape& shape, int index, std::uint64_t seed, unsi
 
 TEST_CASE("shapes at the edges of tiles and of K") {
   std::uint64_t seed = 1;
-  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 1, 128}, {64, 128, 128}, {65, 129, 129}, {128, 192, 256}, {129, 191, 127},
-                                {1, 300, 500}, {300, 1, 70}, {16, 96, 1000}, {33, 31, 257}}) {
+  for (const auto& [m, n, k] : {std::array{1, 1, 1},
+                                {1, 1, 128},
+                                {64, 128, 128},
+                                {65, 129, 129},
+                                {128, 192, 256},
+                                {129, 191, 127},
+                                {1, 300, 500},
+                                {300, 1, 70},
+                                {16, 96, 1000},
+                                {33, 31, 257}}) {
     const GemmShape shape = shape_of(m, n, k);
     CAPTURE(shape.text());
     CHECK(run(shape, seed++) == "");
@@ -133,7 +143,8 @@ TEST_CASE("random shapes, strides and scalars") {
     return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
   };
   for (int i = 0; i < 10; ++i) {
-    GemmShape shape = shape_of(between(1, 300), between(0, 1) ? between(1, 400) : between(1, 40), between(0, 1) ? between(1, 600) : between(1, 66));
+    GemmShape shape = shape_of(between(1, 300), between(0, 1) ? between(1, 400) : between(1, 40),
+                               between(0, 1) ? between(1, 600) : between(1, 66));
     shape.batch = between(0, 2);
     shape.b_shared = between(0, 1) == 1;
     shape.beta = 0.25f;  // one kernel for all: what it costs is compiling

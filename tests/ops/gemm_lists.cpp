@@ -79,7 +79,8 @@ void check_gemm_places(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 500;
   for (int order = 0; order < 4; ++order)
-    for (const auto& [m, n, k, shift] : {std::array{131, 261, 201, 0}, {5, 3, 3, 1}, {70, 11, 65, 3}, {64, 64, 64, 1}}) {
+    for (const auto& [m, n, k, shift] :
+         {std::array{131, 261, 201, 0}, {5, 3, 3, 1}, {70, 11, 65, 3}, {64, 64, 64, 1}}) {
       GemmShape shape;
       shape.dtype = kIn[order % 2];
       shape.out = order == 3 ? DType::f32 : shape.dtype;
@@ -155,7 +156,9 @@ void check_random_gemm(const std::string& arch) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   CAPTURE(seed);
   std::uint64_t next = 0;
-  const auto between = [&](int low, int high) { return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1)); };
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
+  };
   for (int i = 0; i < 16; ++i) {
     GemmShape shape;
     shape.m = between(0, 1) ? between(1, 300) : between(1, 20);

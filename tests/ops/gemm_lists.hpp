@@ -1,7 +1,8 @@
-// Problems that matrix products must solve on every arch with copies and a matrix unit that work by themselves: sizes, orders, places, batches,
-// epilogues, parts of K and the rungs of the ladder, on the CPU model, against f64.
+// Problems that matrix products must solve on every arch with copies and a matrix unit that work by themselves: sizes,
+// orders, places, batches, epilogues, parts of K and the rungs of the ladder, on the CPU model, against f64.
 //
-// Decides no arch: tests name it. Invariant: the same problems for all; a tile that an arch does not serve is left out, or another one is taken.
+// Decides no arch: tests name it. Invariant: the same problems for all; a tile that an arch does not serve is left out,
+// or another one is taken.
 #pragma once
 
 #include <string>

@@ -21,16 +21,22 @@ namespace {
 
 constexpr DType kOut[] = {DType::f16, DType::bf16, DType::f32};
 
-bool served(const std::string& arch, const char* tile) { return ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(gemm_tile_named(tile))], arch::parse_arch(arch)) > 0; }
+bool served(const std::string& arch, const char* tile) {
+  return ops::gemm_blocks_per_sm(ops::gemm_tiles()[static_cast<std::size_t>(gemm_tile_named(tile))],
+                                 arch::parse_arch(arch)) > 0;
+}
 
 /// Kernels of one arch, made once in a process, with the small tile that it serves.
 struct Small {
-  explicit Small(const std::string& arch) : kernels(arch), tile(served(arch, "64x64x128") ? "64x64x128" : "128x64x64") {}
+  explicit Small(const std::string& arch)
+      : kernels(arch), tile(served(arch, "64x64x128") ? "64x64x128" : "128x64x64") {}
   std::string run(const GemmShape& shape, int parts, std::uint64_t seed, unsigned blocks = 132) {
     GemmProblem problem(shape, seed);
     return run(problem, parts, seed, blocks);
   }
-  std::string run(GemmProblem& problem, int parts, std::uint64_t seed, unsigned blocks = 132) { return kernels.run(problem, {gemm_tile_named(tile), parts}, seed, blocks); }
+  std::string run(GemmProblem& problem, int parts, std::uint64_t seed, unsigned blocks = 132) {
+    return kernels.run(problem, {gemm_tile_named(tile), parts}, seed, blocks);
+  }
   StepKernels kernels;
   const char* tile;
 };
@@ -46,7 +52,8 @@ void check_gemm_orders(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 2000;
   for (const int order : {0, 1, 2, 3})
-    for (const auto& [m, n, k] : {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
+    for (const auto& [m, n, k] :
+         {std::array{1, 1, 1}, {1, 500, 64}, {64, 256, 63}, {65, 257, 129}, {128, 512, 200}, {300, 70, 1000}}) {
       GemmShape shape = gemm_shape(m, n, k);
       shape.a_transposed = (order & 1) != 0;
       shape.b_transposed = (order & 2) != 0;
@@ -110,8 +117,15 @@ void check_gemm_part_sizes(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 1;
   // m, n, k, parts, blocks
-  for (const auto& [m, n, k, parts, blocks] : {std::array{128, 128, 256, 2, 132}, {70, 90, 700, 3, 132}, {70, 90, 700, 4, 1}, {65, 257, 650, 5, 3}, {1, 1, 1, 2, 132},
-                                               {1, 129, 130, 7, 132}, {33, 3, 1281, 128, 2}, {130, 131, 1283, 17, 5}, {64, 66, 2200, 34, 132}}) {
+  for (const auto& [m, n, k, parts, blocks] : {std::array{128, 128, 256, 2, 132},
+                                               {70, 90, 700, 3, 132},
+                                               {70, 90, 700, 4, 1},
+                                               {65, 257, 650, 5, 3},
+                                               {1, 1, 1, 2, 132},
+                                               {1, 129, 130, 7, 132},
+                                               {33, 3, 1281, 128, 2},
+                                               {130, 131, 1283, 17, 5},
+                                               {64, 66, 2200, 34, 132}}) {
     const GemmShape shape = gemm_shape(m, n, k);
     const int cut = parts;
     CAPTURE(shape.text());
@@ -146,7 +160,8 @@ void check_gemm_part_tiles(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 200;
   int tiles = 0;
-  for (const char* tile : {"128x256x64", "256x128x64", "16x64x128", "128x128x64c2x1", "64x128x64c2x1", "128x64x64c1x2", "128x64x64c2x2"}) {
+  for (const char* tile :
+       {"128x256x64", "256x128x64", "16x64x128", "128x128x64c2x1", "64x128x64c2x1", "128x64x64c1x2", "128x64x64c2x2"}) {
     if (!served(arch, tile)) continue;
     ++tiles;
     const bool low = std::strncmp(tile, "16x", 3) == 0;
@@ -171,7 +186,9 @@ void check_gemm_part_places(const std::string& arch) {
   shape.batch = 2;
   shape.a_transposed = true;
   CHECK(small.run(shape, 3, 400) == "");
-  CHECK(small.kernels.launches == std::vector<std::string>{"copy_rows", "copy_rows", std::string("gemm_f16_f32_mk_") + small.tile + "_parts", "sum_parts_f16"});
+  CHECK(small.kernels.launches == std::vector<std::string>{"copy_rows", "copy_rows",
+                                                           std::string("gemm_f16_f32_mk_") + small.tile + "_parts",
+                                                           "sum_parts_f16"});
   shape.alpha = 0;
   shape.beta = 1.5f;
   GemmProblem problem(shape, 401);
@@ -212,7 +229,9 @@ void check_random_gemm_parts(const std::string& arch) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   CAPTURE(seed);
   std::uint64_t next = 0;
-  const auto between = [&](int low, int high) { return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1)); };
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
+  };
   for (int i = 0; i < 12; ++i) {
     GemmShape shape = gemm_shape(between(1, 140), between(1, 300), between(1, 2500));
     shape.batch = between(0, 2);
@@ -228,7 +247,8 @@ void check_random_gemm_parts(const std::string& arch) {
     const int parts = between(2, 12);
     CAPTURE(shape.text());
     CAPTURE(parts);
-    CHECK(small_of(arch).run(shape, parts, seed + static_cast<std::uint64_t>(i), static_cast<unsigned>(between(1, 9))) == "");
+    CHECK(small_of(arch).run(shape, parts, seed + static_cast<std::uint64_t>(i),
+                             static_cast<unsigned>(between(1, 9))) == "");
   }
 }
 

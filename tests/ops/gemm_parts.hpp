@@ -27,7 +27,8 @@ class StepKernels {
     std::string fault;
     ops::gemm_op().steps(&problem.args, choice.number(), scratch, [&](const ops::Op& op, const void* args) {
       op.validate(args, true);
-      const ops::Request request = &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch_);
+      const ops::Request request =
+          &op == &ops::gemm_op() ? op.tunable()->request_of(args, choice.number()) : op.request_of(args, arch_);
       launches.push_back(request.name);
       Made& made = make(op, request);
       ops::LaunchPlan plan;
@@ -37,7 +38,8 @@ class StepKernels {
     });
     if (!fault.empty()) return fault;
     for (const unsigned char* at = memory.data(); at < memory.data() + memory.size(); ++at)
-      if ((at < scratch || at >= scratch + bytes) && *at != kPoison) return "memory beside the scratch memory was written";
+      if ((at < scratch || at >= scratch + bytes) && *at != kPoison)
+        return "memory beside the scratch memory was written";
     return problem.problem();
   }
 

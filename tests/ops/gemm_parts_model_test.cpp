@@ -1,6 +1,7 @@
-// Protects matrix products in parts of K on the CPU model, against f64 with inputs between NaNs, poisoned outputs and poisoned scratch
-// memory: every kind of call, parts that K does not divide into, more parts than iterations, blocks that walk tiles of several parts;
-// that equal calls give equal bits; and that the runtime takes parts where it predicts them.
+// Protects matrix products in parts of K on the CPU model, against f64 with inputs between NaNs, poisoned outputs and
+// poisoned scratch memory: every kind of call, parts that K does not divide into, more parts than iterations, blocks
+// that walk tiles of several parts; that equal calls give equal bits; and that the runtime takes parts where it
+// predicts them.
 #include <doctest/doctest.h>
 
 #include <tilejit/tilejit.hpp>
@@ -12,10 +13,10 @@
 #include "support/model_runtime.hpp"
 
 using namespace tj;
-using test::GemmProblem;
-using test::GemmShape;
 using test::gemm_shape;
 using test::gemm_tile_named;
+using test::GemmProblem;
+using test::GemmShape;
 
 TEST_CASE("e4m3 with scales, each type of d") {
   test::StepKernels kernels;
@@ -42,15 +43,23 @@ TEST_CASE("the runtime takes parts where it predicts a gain") {
   CHECK(problem.problem() == "");
 }
 
-TEST_CASE("sizes that nothing divides: the last part shorter, parts without iterations left out, one block for all") { test::check_gemm_part_sizes("sm_90a"); }
+TEST_CASE("sizes that nothing divides: the last part shorter, parts without iterations left out, one block for all") {
+  test::check_gemm_part_sizes("sm_90a");
+}
 
-TEST_CASE("every order of the operands, type, epilogue and output, batches, shared operands, in place") { test::check_gemm_part_forms("sm_90a"); }
+TEST_CASE("every order of the operands, type, epilogue and output, batches, shared operands, in place") {
+  test::check_gemm_part_forms("sm_90a");
+}
 
 TEST_CASE("tiles of two consumers, few rows, clusters") { test::check_gemm_part_tiles("sm_90a"); }
 
-TEST_CASE("operands that begin anywhere are copied first; with alpha 0 nothing is read, and only the epilogue runs") { test::check_gemm_part_places("sm_90a"); }
+TEST_CASE("operands that begin anywhere are copied first; with alpha 0 nothing is read, and only the epilogue runs") {
+  test::check_gemm_part_places("sm_90a");
+}
 
-TEST_CASE("equal calls give equal bits, whatever the order in which blocks run") { test::check_gemm_part_bits("sm_90a"); }
+TEST_CASE("equal calls give equal bits, whatever the order in which blocks run") {
+  test::check_gemm_part_bits("sm_90a");
+}
 
 TEST_CASE("a NaN in a row of a makes that row NaN and no other") { test::check_gemm_part_nan("sm_90a"); }
 

@@ -1,5 +1,5 @@
-// Protects when products are cut along K and what that is made of: few tiles with a long K are, sizes that fill the SMs are not; the
-// kernels, their names and keys; the scratch memory; and what is refused.
+// Protects when products are cut along K and what that is made of: few tiles with a long K are, sizes that fill the SMs
+// are not; the kernels, their names and keys; the scratch memory; and what is refused.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,9 +44,22 @@ GemmArgs call(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t pitch
 
 TEST_CASE("sizes whose tiles fill the SMs, or whose K is short, are not cut") {
   for (const DType dtype : {DType::f16, DType::bf16, DType::e4m3})
-    for (const auto& [m, n, k] : {std::array{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}, {16384, 16384, 16384},
-                                  {4096, 4096, 16384}, {4096, 7168, 2048}, {64, 7168, 2048}, {128, 24576, 1536}, {16, 4096, 4096}, {1, 8192, 8192}, {1000, 1000, 1000},
-                                  {4095, 4097, 4099}, {64, 64, 1024}, {1, 1, 1}}) {
+    for (const auto& [m, n, k] : {std::array{512, 512, 512},
+                                  {1024, 1024, 1024},
+                                  {2048, 2048, 2048},
+                                  {4096, 4096, 4096},
+                                  {8192, 8192, 8192},
+                                  {16384, 16384, 16384},
+                                  {4096, 4096, 16384},
+                                  {4096, 7168, 2048},
+                                  {64, 7168, 2048},
+                                  {128, 24576, 1536},
+                                  {16, 4096, 4096},
+                                  {1, 8192, 8192},
+                                  {1000, 1000, 1000},
+                                  {4095, 4097, 4099},
+                                  {64, 64, 1024},
+                                  {1, 1, 1}}) {
       const ops::GemmSizes sizes{m, n, k, 1};
       CAPTURE(sizes.m);
       CAPTURE(sizes.k);
@@ -61,9 +74,15 @@ TEST_CASE("the largest sizes that there are have a choice") {
   CHECK(ops::choose_gemm({1, 1, kLargest, 1}, {}, hopper()).parts > 1);
 }
 
-TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once and that are predicted to gain clearly") {
+TEST_CASE(
+    "few tiles with a long K are cut, into parts that the SMs do at once and that are predicted to gain clearly") {
   for (const DType dtype : {DType::f16, DType::e4m3})
-    for (const auto& [m, n, k] : {std::array{128, 128, 65536}, {512, 512, 16384}, {16, 512, 16384}, {64, 1024, 32768}, {256, 256, 8192}, {1, 1, 1000000}}) {
+    for (const auto& [m, n, k] : {std::array{128, 128, 65536},
+                                  {512, 512, 16384},
+                                  {16, 512, 16384},
+                                  {64, 1024, 32768},
+                                  {256, 256, 8192},
+                                  {1, 1, 1000000}}) {
       const ops::GemmSizes sizes{m, n, k, 1};
       CAPTURE(sizes.m);
       CAPTURE(sizes.k);
@@ -71,9 +90,11 @@ TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once a
       CHECK(choice.parts > 1);
       CHECK(choice.parts <= ops::kMostGemmParts);
       const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(choice.tile)];
-      const std::int64_t blocks = (k + tile.block_k - 1) / tile.block_k, each = ops::gemm_part_blocks(blocks, choice.parts);
+      const std::int64_t blocks = (k + tile.block_k - 1) / tile.block_k,
+                         each = ops::gemm_part_blocks(blocks, choice.parts);
       CHECK((blocks + each - 1) / each == choice.parts);  // none without an iteration
-      CHECK(choice.parts * ((m + tile.block_m - 1) / tile.block_m) * ((n + tile.block_n - 1) / tile.block_n) <= hopper().sm_count);
+      CHECK(choice.parts * ((m + tile.block_m - 1) / tile.block_m) * ((n + tile.block_n - 1) / tile.block_n) <=
+            hopper().sm_count);
       const auto ranking = ops::rank_gemm(sizes, kind_of(dtype), hopper());
       CHECK(ranking.front().choice == choice);
       for (const ops::RankedGemm& ranked : ranking)
@@ -81,14 +102,18 @@ TEST_CASE("few tiles with a long K are cut, into parts that the SMs do at once a
     }
 }
 
-TEST_CASE("what each part writes counts, and a cut gains over the best tile, not over the one that is preferred among alike") {
-  for (const auto& [m, n, k] : {std::array{96, 3072, 7168}, {128, 3072, 7168}, {3072, 128, 7168}, {3072, 64, 8192}, {14, 2756, 56644}}) {
+TEST_CASE(
+    "what each part writes counts, and a cut gains over the best tile, not over the one that is preferred among "
+    "alike") {
+  for (const auto& [m, n, k] :
+       {std::array{96, 3072, 7168}, {128, 3072, 7168}, {3072, 128, 7168}, {3072, 64, 8192}, {14, 2756, 56644}}) {
     const ops::GemmSizes sizes{m, n, k, 1};
     CAPTURE(sizes.m);
     CAPTURE(sizes.n);
     const auto ranking = ops::rank_gemm(sizes, {}, hopper());
     for (const ops::RankedGemm& ranked : ranking)
-      if (ranking.front().choice.parts > 1 && ranked.choice.parts == 1) CHECK(ranking.front().cycles < 0.9 * ranked.cycles);
+      if (ranking.front().choice.parts > 1 && ranked.choice.parts == 1)
+        CHECK(ranking.front().cycles < 0.9 * ranked.cycles);
   }
   // 8 parts in tiles of 128 x 192 would do the products soonest, but write 9 MB of sums.
   CHECK(ops::choose_gemm({96, 3072, 7168, 1}, {}, hopper()).parts < 8);
@@ -97,7 +122,8 @@ TEST_CASE("what each part writes counts, and a cut gains over the best tile, not
 
 TEST_CASE("a batch is tiles too, and fills the SMs") {
   CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts > 1);
-  CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts < ops::choose_gemm({128, 128, 65536, 1}, {}, hopper()).parts);
+  CHECK(ops::choose_gemm({128, 128, 16384, 2}, {}, hopper()).parts <
+        ops::choose_gemm({128, 128, 65536, 1}, {}, hopper()).parts);
   CHECK(ops::choose_gemm({128, 128, 16384, 132}, {}, hopper()).parts == 1);
 }
 
@@ -133,7 +159,8 @@ TEST_CASE("one kernel of parts serves every output and epilogue, and is none of 
   plain.out = DType::f32;
   CHECK(ops::gemm_request(ops::chosen(plain, {3, 1})).name == "gemm_f16_f32_kk_64x256x64");
   CHECK(ops::gemm_small_key(ops::chosen(plain, {3, 1})) != ops::gemm_small_key(ops::chosen(plain, {3, 2})));
-  CHECK(ops::gemm_problem_key({1, 2, 3, 1}, ops::of_parts(plain)) == ops::gemm_problem_key({1, 2, 3, 1}, ops::chosen(plain, {3, 1})));
+  CHECK(ops::gemm_problem_key({1, 2, 3, 1}, ops::of_parts(plain)) ==
+        ops::gemm_problem_key({1, 2, 3, 1}, ops::chosen(plain, {3, 1})));
 }
 
 TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
@@ -159,7 +186,9 @@ TEST_CASE("what is made ahead is what a call launches; a rung is never cut") {
 }
 
 TEST_CASE("scratch memory holds the sums of parts that have iterations, behind copies of operands") {
-  const auto bytes = [](const GemmArgs& args, int tile, int parts) { return ops::gemm_op().scratch_bytes(&args, ops::GemmChoice{tile, parts}.number()); };
+  const auto bytes = [](const GemmArgs& args, int tile, int parts) {
+    return ops::gemm_op().scratch_bytes(&args, ops::GemmChoice{tile, parts}.number());
+  };
   constexpr int kTile = 6;  // 64x64x128
   REQUIRE(ops::gemm_choice_name({kTile, 1}) == "64x64x128");
   CHECK(bytes(call(101, 66, 1024), kTile, 1) == 0);
@@ -187,19 +216,28 @@ TEST_CASE("sums that are not laid out as they are read are refused; flags are na
   CHECK(has(said(good, 2), "for 2 parts; allowed: f32 [parts x batch, M, N]"));
   CHECK_FALSE(said(Tensor::strided(place, args.d.device, DType::f32, {3, 10, 20}, {210, 21, 1}), 3).empty());
   CHECK_FALSE(said(Tensor::strided(place, args.d.device, DType::f16, {3, 10, 20}, {200, 20, 1}), 3).empty());
-  CHECK_FALSE(said(Tensor::strided(static_cast<char*>(place) + 4, args.d.device, DType::f32, {3, 10, 20}, {200, 20, 1}), 3).empty());
-  const auto flags = [](const ops::Op& op, const Flags& given) { return error_of([&] { op.requests(given); }).message; };
+  CHECK_FALSE(
+      said(Tensor::strided(static_cast<char*>(place) + 4, args.d.device, DType::f32, {3, 10, 20}, {200, 20, 1}), 3)
+          .empty());
+  const auto flags = [](const ops::Op& op, const Flags& given) {
+    return error_of([&] { op.requests(given); }).message;
+  };
   CHECK(has(flags(ops::sum_parts_op(), {{"out", {"e4m3"}}}), "--out is 'e4m3'; allowed are f16, bf16, f32"));
   CHECK(has(flags(ops::sum_parts_op(), {{"tile", {"1"}}}), "--tile means nothing to sum_parts; allowed are --out"));
-  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"f16"}}, {"rung", {"v4"}}, {"parts", {"true"}}}), "--parts is 'true' with --rung v4"));
-  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"e4m3"}}, {"a-major", {"m"}}, {"parts", {"true"}}}), "--a-major is 'm'; allowed with --dtype e4m3: k"));
-  CHECK(has(error_of([] { ops::gemm_tunable().problems({{"sizes", {"64"}}, {"parts", {"true"}}}); }).message, "--parts is given; whether K is cut is what is measured"));
+  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"f16"}}, {"rung", {"v4"}}, {"parts", {"true"}}}),
+            "--parts is 'true' with --rung v4"));
+  CHECK(has(flags(ops::gemm_op(), {{"dtype", {"e4m3"}}, {"a-major", {"m"}}, {"parts", {"true"}}}),
+            "--a-major is 'm'; allowed with --dtype e4m3: k"));
+  CHECK(has(error_of([] { ops::gemm_tunable().problems({{"sizes", {"64"}}, {"parts", {"true"}}}); }).message,
+            "--parts is given; whether K is cut is what is measured"));
 }
 
 TEST_CASE("measuring has every tile whole, and in parts where its tiles leave SMs idle") {
   const auto names = [](const std::string& size) {
     std::vector<std::string> list;
-    for (const ops::Variant& variant : ops::gemm_tunable().variants(ops::gemm_tunable().problems({{"sizes", {size}}, {"dtype", {"f16"}}}).front(), hopper())) list.push_back(variant.name);
+    for (const ops::Variant& variant : ops::gemm_tunable().variants(
+             ops::gemm_tunable().problems({{"sizes", {size}}, {"dtype", {"f16"}}}).front(), hopper()))
+      list.push_back(variant.name);
     return list;
   };
   const auto parts_of = [](const std::string& name) { return has(name, "k"); };

@@ -30,7 +30,8 @@ double from_e4m3(std::uint8_t bits) {
 std::uint8_t to_e4m3(double value) {
   const double size = std::fabs(value);
   const int exponent = std::max(-6, size > 0 ? std::ilogb(size) : -6);
-  const int eighths = static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));  // 8 to 16, below 8 at the lowest exponent
+  const int eighths =
+      static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));  // 8 to 16, below 8 at the lowest exponent
   return static_cast<std::uint8_t>((std::signbit(value) ? 0x80 : 0) | (eighths + (exponent + 6) * 8));
 }
 
@@ -61,8 +62,9 @@ double activated(double x, Activation activation) {
   }
 }
 
-/// ||d - reference|| / ||reference|| that a result of these types may have. Of e4m3 the matrix unit returns sums of 128 products
-/// with 13 bits of fraction, each product cut at the largest one's 13th: 1.3e-4 of normal data, however many are added in f32.
+/// ||d - reference|| / ||reference|| that a result of these types may have. Of e4m3 the matrix unit returns sums of 128
+/// products with 13 bits of fraction, each product cut at the largest one's 13th: 1.3e-4 of normal data, however many
+/// are added in f32.
 double limit(DType in, DType out) {
   if (out == DType::f32) return in == DType::e4m3 ? 3e-4 : 1e-5;
   return out == DType::f16 ? 5e-4 : 4e-3;
@@ -81,12 +83,15 @@ GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
 }
 
 std::string GemmShape::text() const {
-  return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out), a_transposed ? " a^T" : "",
-                      b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta, bias ? " bias" : "", in_place ? " in place" : "",
-                      b_shared ? " one b" : "", " activation ", static_cast<int>(activation), scales ? " scales" : "", " padding ", padding, any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
+  return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
+                      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
+                      bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
+                      static_cast<int>(activation), scales ? " scales" : "", " padding ", padding,
+                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
 }
 
-Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed, int padding) const {
+Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
+                          int padding) const {
   const std::size_t rank = shape.size(), size = static_cast<std::size_t>(size_of(dtype));
   Tensor& t = memory.tensor;
   t.device = kCpu;
@@ -101,7 +106,8 @@ Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t>
     t.strides[axis] = step;
     step *= shape[axis] + (i == 0 && rank > 1 ? padding : 0);
   }
-  memory.bytes.assign((static_cast<std::size_t>(step) + static_cast<std::size_t>(shape_.shift)) * size + 2 * kGuardBytes + 16, kPoison);
+  memory.bytes.assign(
+      (static_cast<std::size_t>(step) + static_cast<std::size_t>(shape_.shift)) * size + 2 * kGuardBytes + 16, kPoison);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.bytes.data() + kGuardBytes);
   t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16 + static_cast<std::size_t>(shape_.shift) * size);
   return t;
@@ -123,7 +129,8 @@ void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
     if (t.dtype == DType::f32)
       static_cast<float*>(t.data)[place] = samples::to_float(values[i], DType::f16) / 3.0f;
     else if (t.dtype == DType::e4m3)
-      static_cast<std::uint8_t*>(t.data)[place] = to_e4m3(static_cast<double>(samples::to_float(values[i], DType::f16)));
+      static_cast<std::uint8_t*>(t.data)[place] =
+          to_e4m3(static_cast<double>(samples::to_float(values[i], DType::f16)));
     else
       static_cast<std::uint16_t*>(t.data)[place] = values[i];
   }
@@ -135,7 +142,9 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
     return inner;
   };
   const int wide = 16 / size_of(shape.dtype);  // rows of a and b begin at multiples of 16 bytes
-  const auto to_wide = [&](int size) { return shape.any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding; };
+  const auto to_wide = [&](int size) {
+    return shape.any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding;
+  };
   const bool batched = shape.batch > 0;
   args.a = place(a_, shape.dtype, sizes(batched, {shape.m, shape.k}), shape.a_transposed,
                  to_wide(shape.a_transposed ? shape.m : shape.k));
@@ -170,7 +179,8 @@ GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(sh
   c_values_.clear();
   for (std::int64_t z = 0; z < std::max(1, shape.batch); ++z)
     for (std::int64_t i = 0; i < shape.m; ++i)
-      for (std::int64_t j = 0; j < shape.n; ++j) c_values_.push_back(shape.beta != 0 ? element(*args.c, offset(*args.c, z, i, j)) : 0.0);
+      for (std::int64_t j = 0; j < shape.n; ++j)
+        c_values_.push_back(shape.beta != 0 ? element(*args.c, offset(*args.c, z, i, j)) : 0.0);
 }
 
 void GemmProblem::run(Runtime& runtime, Device device) {
@@ -209,10 +219,12 @@ std::vector<double> GemmProblem::reference() const {
   for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z) {
     std::vector<double> b(static_cast<std::size_t>(shape_.n) * static_cast<std::size_t>(shape_.k));
     for (std::int64_t j = 0; j < shape_.n; ++j)
-      for (std::int64_t k = 0; k < shape_.k; ++k) b[static_cast<std::size_t>(j * shape_.k + k)] = element(args.b, offset(args.b, z, j, k));
+      for (std::int64_t k = 0; k < shape_.k; ++k)
+        b[static_cast<std::size_t>(j * shape_.k + k)] = element(args.b, offset(args.b, z, j, k));
     std::vector<double> row(static_cast<std::size_t>(shape_.k));
     for (std::int64_t i = 0; i < shape_.m; ++i) {
-      for (std::int64_t k = 0; k < shape_.k; ++k) row[static_cast<std::size_t>(k)] = element(args.a, offset(args.a, z, i, k));
+      for (std::int64_t k = 0; k < shape_.k; ++k)
+        row[static_cast<std::size_t>(k)] = element(args.a, offset(args.a, z, i, k));
       for (std::int64_t j = 0; j < shape_.n; ++j) {
         double sum = 0;
         if (shape_.alpha != 0)
@@ -238,7 +250,9 @@ std::string GemmProblem::problem() const {
       for (std::int64_t j = 0; j < shape_.n; ++j, ++index) {
         const std::int64_t place = offset(args.d, z, i, j);
         const double got = element(args.d, place);
-        if (std::isnan(got)) return support::cat("d[", z, ", ", i, ", ", j, "] was not written, or is NaN; ", wanted[index], " was wanted");
+        if (std::isnan(got))
+          return support::cat("d[", z, ", ", i, ", ", j, "] was not written, or is NaN; ", wanted[index],
+                              " was wanted");
         difference += (got - wanted[index]) * (got - wanted[index]);
         norm += wanted[index] * wanted[index];
         std::memset(rest.data() + begin + static_cast<std::size_t>(place) * size, kPoison, size);

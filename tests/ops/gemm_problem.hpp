@@ -17,8 +17,8 @@ struct GemmShape {
   bool bias = false, in_place = false;  ///< in_place: c is d
   bool b_shared = false;                ///< one b for the whole batch
   Activation activation = Activation::none;
-  bool scales = false;  ///< of e4m3: both
-  int padding = 0;  ///< elements between the rows of d (and c); of a and b as many times 16 bytes
+  bool scales = false;      ///< of e4m3: both
+  int padding = 0;          ///< elements between the rows of d (and c); of a and b as many times 16 bytes
   bool any_stride = false;  ///< rows of a and b are not rounded up to 16 bytes, but as far apart as those of d
   int shift = 0;            ///< elements from a multiple of 16 bytes to where each matrix begins
   std::string text() const;

@@ -1,5 +1,6 @@
-// Protects that every rung of the ladder compiles for the real arch with NVRTC, without spills and without the compiler serialising
-// the matrix instructions, and that a block which is to have its SM to itself asks for more than half of the shared memory.
+// Protects that every rung of the ladder compiles for the real arch with NVRTC, without spills and without the compiler
+// serialising the matrix instructions, and that a block which is to have its SM to itself asks for more than half of
+// the shared memory.
 #include <doctest/doctest.h>
 
 #include "arch/arch.hpp"
@@ -15,7 +16,8 @@ TEST_CASE("each rung in tensor memory: no spill, its SM to itself") {
     if (std::string_view(rung.name) == "none") continue;
     const ops::Request request = ops::gemm_op().requests_for({{"dtype", {"f16"}}, {"rung", {rung.name}}}, arch).front();
     const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
-    if (ops::gemm_rung(ops::gemm_kernel(request)).tile_a_block) CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);
+    if (ops::gemm_rung(ops::gemm_kernel(request)).tile_a_block)
+      CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);
   }
 }
 
@@ -28,7 +30,12 @@ TEST_CASE("each rung: no spill, no serialised matrix instruction") {
     for (const bool plain : {true, false}) {
       if (!plain && !odd) continue;
       std::map<std::string, std::vector<std::string>> flags = {{"dtype", {"f16"}}, {"rung", {rung.name}}};
-      if (!plain) flags.insert({{"a-major", {"m"}}, {"b-major", {"n"}}, {"bias", {"true"}}, {"add-c", {"true"}}, {"activation", {"gelu"}}});
+      if (!plain)
+        flags.insert({{"a-major", {"m"}},
+                      {"b-major", {"n"}},
+                      {"bias", {"true"}},
+                      {"add-c", {"true"}},
+                      {"activation", {"gelu"}}});
       const ops::Request request = ops::gemm_op().requests(flags).front();
       const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::gemm_op(), request);
       if (rung.tile_a_block) CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);

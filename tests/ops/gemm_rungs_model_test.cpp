@@ -1,5 +1,5 @@
-// Protects the ladder of matrix products: every rung computes what the op computes, odd sizes and orders included; each leaves the
-// scheduler what it says, and no more; sizes that a rung does not serve are refused by name.
+// Protects the ladder of matrix products: every rung computes what the op computes, odd sizes and orders included; each
+// leaves the scheduler what it says, and no more; sizes that a rung does not serve are refused by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,20 +34,24 @@ std::string run(const GemmShape& shape, int rung, std::uint64_t seed) {
 }
 
 Choice choice_of(int rung) {
-  const auto requests = ops::gemm_op().requests({{"rung", {ops::gemm_rungs()[static_cast<std::size_t>(rung)].name}}, {"dtype", {"f16"}}});
+  const auto requests =
+      ops::gemm_op().requests({{"rung", {ops::gemm_rungs()[static_cast<std::size_t>(rung)].name}}, {"dtype", {"f16"}}});
   REQUIRE(requests.size() == 1);
   return choose(ops::gemm_op(), requests.front(), *arch::find("sm_90a"));
 }
 
 int stages(const Choice& choice) {
   int most = 0;
-  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i) most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
+  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i)
+    most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
   return most;
 }
 
 }  // namespace
 
-TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no iteration") { test::check_gemm_rungs("sm_90a"); }
+TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no iteration") {
+  test::check_gemm_rungs("sm_90a");
+}
 
 TEST_CASE("a rung constrains the schedule as it says, and each gives at least the freedom of the one before") {
   int before = 1 << 30;
@@ -59,13 +63,17 @@ TEST_CASE("a rung constrains the schedule as it says, and each gives at least th
     CHECK(sched::verify(choice.candidate.graph, choice.schedule).empty());
     CHECK((choice.schedule.roles.size() == 1) == limits.one_role);
     for (const sched::Ring& ring : choice.schedule.rings)
-      if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].scope == graph::Scope::iteration && limits.max_slots > 0) CHECK(ring.slots == limits.max_slots);
+      if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].scope == graph::Scope::iteration &&
+          limits.max_slots > 0)
+        CHECK(ring.slots == limits.max_slots);
     CHECK((limits.max_stages == 0 || stages(choice) <= limits.max_stages));
-    const bool engine = std::any_of(choice.candidate.graph.nodes.begin(), choice.candidate.graph.nodes.end(), [](const graph::Node& n) { return n.async == graph::Async::copy; });
+    const bool engine = std::any_of(choice.candidate.graph.nodes.begin(), choice.candidate.graph.nodes.end(),
+                                    [](const graph::Node& n) { return n.async == graph::Async::copy; });
     CHECK(engine != limits.thread_copies);
     CHECK(choice.candidate.graph.cluster == limits.cluster);
     CHECK(choice.schedule.proven_ii);
-    const double slower = limits.cluster > 1 ? arch::find("sm_90a")->fact("multicast_copy_factor") : 1;  // of what blocks share
+    const double slower =
+        limits.cluster > 1 ? arch::find("sm_90a")->fact("multicast_copy_factor") : 1;  // of what blocks share
     CHECK(choice.schedule.ii <= before * slower);
     before = choice.schedule.ii;
     CHECK(std::find(names.begin(), names.end(), choice.candidate.graph.name) == names.end());

@@ -1,5 +1,6 @@
-// Protects which tile a product in tensor memory takes: the end of a tile costs nothing where the next one's sums have columns of their own and its
-// loop is long enough, all of it where they have none, and the rest where the loop is short.
+// Protects which tile a product in tensor memory takes: the end of a tile costs nothing where the next one's sums have
+// columns of their own and its loop is long enough, all of it where they have none, and the rest where the loop is
+// short.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,21 +26,28 @@ double predicted(const ops::GemmSizes& sizes, const std::string& tile) {
 }
 
 /// So many tiles of the shape for each SM, K long.
-ops::GemmSizes waves(int rows, int columns, int count, int k) { return {static_cast<std::int64_t>(rows) * kArch.sm_count, static_cast<std::int64_t>(columns) * count, k, 1}; }
+ops::GemmSizes waves(int rows, int columns, int count, int k) {
+  return {static_cast<std::int64_t>(rows) * kArch.sm_count, static_cast<std::int64_t>(columns) * count, k, 1};
+}
 
 /// What one tile more for each SM costs.
-double step(int rows, int columns, int k, const std::string& tile) { return (predicted(waves(rows, columns, 9, k), tile) - predicted(waves(rows, columns, 8, k), tile)); }
+double step(int rows, int columns, int k, const std::string& tile) {
+  return (predicted(waves(rows, columns, 9, k), tile) - predicted(waves(rows, columns, 8, k), tile));
+}
 
 }  // namespace
 
-TEST_CASE("a tile more costs its loop where its sums are stored under the next one's, and its end as well where they are not") {
+TEST_CASE(
+    "a tile more costs its loop where its sums are stored under the next one's, and its end as well where they are "
+    "not") {
   constexpr int kLong = 8192;
   const double loop = kLong / 64 * 512.0;
   CHECK(step(256, 128, kLong, "256x128x64") == doctest::Approx(loop).epsilon(0.001));
   CHECK(step(128, 256, kLong, "128x256x64") == doctest::Approx(loop).epsilon(0.001));
   const ops::GemmTileCycles ends = ops::gemm_tile_cycles({256, 256, 64}, 2, kArch);
   CHECK(ends.end > 0);
-  CHECK(step(256, 256, kLong, "256x256x64") == doctest::Approx(2 * loop + static_cast<double>(ends.end)).epsilon(0.001));
+  CHECK(step(256, 256, kLong, "256x256x64") ==
+        doctest::Approx(2 * loop + static_cast<double>(ends.end)).epsilon(0.001));
 }
 
 TEST_CASE("a loop shorter than a tile's end waits for it") {
@@ -49,9 +57,12 @@ TEST_CASE("a loop shorter than a tile's end waits for it") {
 }
 
 TEST_CASE("a thread stores as many sums as its product has rows for it") {
-  const auto end = [](const ops::GemmTile& tile) { return static_cast<double>(ops::gemm_tile_cycles(tile, 2, kArch).end) - kArch.fact("tile_turn_cycles"); };
+  const auto end = [](const ops::GemmTile& tile) {
+    return static_cast<double>(ops::gemm_tile_cycles(tile, 2, kArch).end) - kArch.fact("tile_turn_cycles");
+  };
   CHECK(end({128, 256, 64}) == doctest::Approx(256 * kArch.fact("fragment_store_cycles")).epsilon(0.001));
-  CHECK(end({256, 256, 64}) == doctest::Approx(256 * kArch.fact("fragment_store_cycles")).epsilon(0.001));  // products side by side
+  CHECK(end({256, 256, 64}) ==
+        doctest::Approx(256 * kArch.fact("fragment_store_cycles")).epsilon(0.001));  // products side by side
   CHECK(end({64, 256, 64}) == doctest::Approx(128 * kArch.fact("fragment_store_cycles")).epsilon(0.001));
 }
 
@@ -62,7 +73,9 @@ TEST_CASE("so do predictions of a schedule") {
     kernel.rung = rung;
     return ops::gemm_candidate(kernel, kArch).graph.overhead_cycles;
   };
-  const auto end = [](const ops::GemmTile& tile) { return static_cast<double>(ops::gemm_tile_cycles(tile, 2, kArch).end); };
+  const auto end = [](const ops::GemmTile& tile) {
+    return static_cast<double>(ops::gemm_tile_cycles(tile, 2, kArch).end);
+  };
   CHECK(overhead({256, 128, 64}, 0) == 0);
   CHECK(overhead({256, 256, 64}, 0) == end({256, 256, 64}));
   CHECK(overhead({64, 256, 64}, 6) == end({64, 256, 64}));  // one role: it stores before it goes on
@@ -75,7 +88,10 @@ TEST_CASE("large products take pairs of blocks, two sets of sums and the copy en
     kernel.tile = ops::choose_gemm({size, size, size, 1}, kernel, kArch).tile;
     const Choice choice = choose(ops::gemm_op(), ops::gemm_request(kernel), kArch);
     const graph::Graph& graph = choice.candidate.graph;
-    const auto count = [&](const char* body) { return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& node) { return node.body == body; }); };
+    const auto count = [&](const char* body) {
+      return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                           [&](const graph::Node& node) { return node.body == body; });
+    };
     CHECK(graph.pairs);
     CHECK(count("mma") == (size > 4096 ? 2 : 1));  // whose rows have a role each
     CHECK(count("put_box") == count("mma"));

@@ -1,6 +1,6 @@
-// Protects matrix products in tensor memory: results on the CPU model against f64; every tile, order, type and epilogue, sums that are stored under
-// the next tile; that what such archs do not serve is refused by what they do. Sizes, places, parts of K, rungs: gemm_tensor_shapes_model_test.cpp and
-// gemm_tensor_rungs_model_test.cpp.
+// Protects matrix products in tensor memory: results on the CPU model against f64; every tile, order, type and
+// epilogue, sums that are stored under the next tile; that what such archs do not serve is refused by what they do.
+// Sizes, places, parts of K, rungs: gemm_tensor_shapes_model_test.cpp and gemm_tensor_rungs_model_test.cpp.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -28,12 +28,17 @@ constexpr const char* kArch = "sm_100a";
 }  // namespace
 
 TEST_CASE("every tile, in every order of the operands, with each type and epilogue; one block for many tiles") {
-  // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1 and 2 blocks.
-  const auto shape_of = [](int served, int, const ops::GemmTile& tile) { return test::gemm_shape_of_kind(served, tile); };
+  // Whole tiles; ragged ones, of which each block stores several sets of sums; fewer iterations than slots and more; 1
+  // and 2 blocks.
+  const auto shape_of = [](int served, int, const ops::GemmTile& tile) {
+    return test::gemm_shape_of_kind(served, tile);
+  };
   CHECK(test::check_gemm_tiles(kArch, {{1, 2, 2, 1}, {3, 1, 1, 2, 11}, {2, 2, 5, 1, 11}}, shape_of) >= 6);
 }
 
-TEST_CASE("one role of several warps: only the thread that asks for products waits for their operands, as the unit alone hands these back") {
+TEST_CASE(
+    "one role of several warps: only the thread that asks for products waits for their operands, as the unit alone "
+    "hands these back") {
   ops::GemmKernel kernel;
   const arch::Arch& arch = *arch::find(kArch);
   ops::set_gemm_rung(kernel, 4, &arch);
@@ -81,7 +86,8 @@ TEST_CASE("roles are found: copies, products, and warps that store one set of su
   CHECK(schedule.roles[2].name == "compute0");
   CHECK(schedule.roles[3].name == "compute1");  // each product's rows have a role of their own
   for (const sched::Ring& ring : schedule.rings)
-    if (candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor) CHECK(ring.slots == 2);
+    if (candidate.graph.values[static_cast<std::size_t>(ring.value)].space == graph::Space::tensor)
+      CHECK(ring.slots == 2);
   CHECK(schedule.proven_ii);
   CHECK(schedule.ii == 512);  // 2 x 256 x 128 x 64 flop at 8192 a cycle: the unit never waits
   CHECK(has(schedule.certificate, "unit TC"));

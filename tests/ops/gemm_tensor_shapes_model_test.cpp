@@ -1,5 +1,6 @@
-// Protects that matrix products in tensor memory bring what they bring on warpgroups' instructions: every list of problems of those tests, whose
-// sizes they share (gemm_lists.hpp); on sm_103a, which is served by the same texts, that they are the same.
+// Protects that matrix products in tensor memory bring what they bring on warpgroups' instructions: every list of
+// problems of those tests, whose sizes they share (gemm_lists.hpp); on sm_103a, which is served by the same texts, that
+// they are the same.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -20,7 +21,8 @@ std::string text_for(const ops::Request& request, const char* arch_name) {
   const arch::Arch& arch = *arch::find(arch_name);
   const Choice choice = choose(ops::gemm_op(), request, arch);
   std::string text = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).text;
-  for (std::size_t at = text.find(arch_name); at != std::string::npos; at = text.find(arch_name)) text.replace(at, std::string(arch_name).size(), "the arch");
+  for (std::size_t at = text.find(arch_name); at != std::string::npos; at = text.find(arch_name))
+    text.replace(at, std::string(arch_name).size(), "the arch");
   return text;
 }
 
@@ -32,7 +34,9 @@ TEST_CASE("those in every order of the operands and both types") { test::check_g
 
 TEST_CASE("every type of d with every activation, in batches and in place") { test::check_gemm_epilogues(kArch); }
 
-TEST_CASE("operands that begin anywhere, in every order: their rows are copied first") { test::check_gemm_places(kArch); }
+TEST_CASE("operands that begin anywhere, in every order: their rows are copied first") {
+  test::check_gemm_places(kArch);
+}
 
 TEST_CASE("batches: strided, with one b for all, in place") { test::check_gemm_strides(kArch); }
 
@@ -42,7 +46,9 @@ TEST_CASE("a NaN in a row of a makes that row NaN and no other") { test::check_g
 
 TEST_CASE("random sizes, strides and scalars") { test::check_random_gemm(kArch); }
 
-TEST_CASE("clusters of two blocks, pairs among them: odd numbers of tiles, batches, no iteration") { test::check_gemm_clusters(kArch); }
+TEST_CASE("clusters of two blocks, pairs among them: odd numbers of tiles, batches, no iteration") {
+  test::check_gemm_clusters(kArch);
+}
 
 TEST_CASE("parts of K: sizes, forms, tiles, places, bits, NaN, random problems") {
   test::check_gemm_part_sizes(kArch);
@@ -55,7 +61,8 @@ TEST_CASE("parts of K: sizes, forms, tiles, places, bits, NaN, random problems")
 }
 
 TEST_CASE("twice the special functions change no text of a product") {
-  for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x256x64", "128x128x64", "256x128x64", "64x64x128"}}})) {
+  for (const ops::Request& request : ops::gemm_op().requests(
+           {{"dtype", {"f16"}}, {"tile", {"128x256x64", "128x128x64", "256x128x64", "64x64x128"}}})) {
     CAPTURE(request.name);
     CHECK(text_for(request, "sm_103a") == text_for(request, kArch));
   }

@@ -1,5 +1,6 @@
-// Protects what choosing a product's tile by measurement rests on: problems of a command line, that a problem survives being
-// written down, that its key is that of a call with its tensors, and that the ranking begins with what is taken unmeasured.
+// Protects what choosing a product's tile by measurement rests on: problems of a command line, that a problem survives
+// being written down, that its key is that of a call with its tensors, and that the ranking begins with what is taken
+// unmeasured.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,18 +23,26 @@ std::string refusal(const Flags& flags) {
   return error_of([&] { problems(flags); }).message;
 }
 
-const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3", "33x35x37"}}, {"dtype", {"f16", "bf16", "e4m3"}}, {"out", {"f16", "bf16", "f32"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
-                           {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}};
+const Flags kEverything = {{"sizes", {"100x200x72", "512", "16x64x40x3", "33x35x37"}},
+                           {"dtype", {"f16", "bf16", "e4m3"}},
+                           {"out", {"f16", "bf16", "f32"}},
+                           {"a-major", {"k", "m"}},
+                           {"b-major", {"k", "n"}},
+                           {"bias", {"both"}},
+                           {"add-c", {"both"}},
+                           {"activation", {"none", "gelu"}}};
 
 }  // namespace
 
 TEST_CASE("every combination of sizes and kinds is a problem") {
-  const auto list = problems({{"m", {"1", "4096"}}, {"n", {"4096"}}, {"k", {"512", "1024"}}, {"dtype", {"f16"}}, {"bias", {"both"}}});
+  const auto list =
+      problems({{"m", {"1", "4096"}}, {"n", {"4096"}}, {"k", {"512", "1024"}}, {"dtype", {"f16"}}, {"bias", {"both"}}});
   REQUIRE(list.size() == 8);
   CHECK(list.front().name == "gemm_f16_kk 1x4096x512");
   CHECK(list.back().name == "gemm_f16_kk_bias 4096x4096x1024");
   CHECK(list.front().flops == 2.0 * 4096 * 512);
-  CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name == "gemm_bf16_kk_rows 4x5x6x7");
+  CHECK(problems({{"sizes", {"64", "1x2x3", "4x5x6x7"}}, {"dtype", {"bf16"}}}).back().name ==
+        "gemm_bf16_kk_rows 4x5x6x7");
   const auto narrow = problems({{"sizes", {"64"}}, {"dtype", {"f16", "e4m3"}}, {"out", {"f32"}}});
   REQUIRE(narrow.size() == 2);
   CHECK(narrow.back().name == "gemm_e4m3_f32_kk 64x64x64");
@@ -43,7 +52,8 @@ TEST_CASE("what is no problem is refused by its flag") {
   CHECK(has(refusal({{"n", {"1"}}, {"k", {"1"}}}), "--m is missing"));
   CHECK(has(refusal({{"m", {"1"}}, {"n", {"one"}}, {"k", {"1"}}}), "--n is 'one'; allowed: a number"));
   CHECK(has(refusal({{"m", {"0"}}, {"n", {"1"}}, {"k", {"1"}}}), "m is 0; allowed: 1 to"));
-  for (const char* bad : {"1x2", "1x2x3x4x5", "x", "1x2x", "-1"}) CHECK_MESSAGE(!refusal({{"sizes", {bad}}}).empty(), bad);
+  for (const char* bad : {"1x2", "1x2x3x4x5", "x", "1x2x", "-1"})
+    CHECK_MESSAGE(!refusal({{"sizes", {bad}}}).empty(), bad);
   CHECK(has(refusal({{"sizes", {"1x2"}}}), "--sizes is '1x2'; allowed: S, MxNxK"));
   CHECK(has(refusal({{"sizes", {"1"}}, {"m", {"1"}}}), "--sizes and --m are both given"));
   CHECK(has(refusal({{"sizes", {"1"}}, {"tile", {"128x256x64"}}}), "--tile is given; it is what is measured"));
@@ -69,7 +79,9 @@ TEST_CASE("a problem survives its fields; a field that was changed is noticed or
 }
 
 TEST_CASE("a choice that was made before is made again, whatever came between") {
-  const auto problem = [](std::int64_t i) { return ops::GemmSizes{1 + i * 37 % 5000, 64 + i * 211 % 9000, 16 + i * 101 % 3000, 1 + i % 3}; };
+  const auto problem = [](std::int64_t i) {
+    return ops::GemmSizes{1 + i * 37 % 5000, 64 + i * 211 % 9000, 16 + i * 101 % 3000, 1 + i % 3};
+  };
   const auto choice = [&](std::int64_t i) { return ops::choose_gemm(problem(i), {}, hopper()); };
   std::vector<ops::GemmChoice> first;
   for (std::int64_t i = 0; i < 600; ++i) {
@@ -85,20 +97,24 @@ TEST_CASE("tensors of a problem are a call that gemm takes, with the problem's k
   for (const ops::Problem& problem : problems(kEverything)) {
     CAPTURE(problem.name);
     std::vector<void*> places;
-    for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+    for (std::size_t i = 0; i < tunable.operands(problem).size(); ++i)
+      places.push_back(reinterpret_cast<void*>((i + 1) << 40));
     const auto variants = tunable.variants(problem, hopper());
     REQUIRE(!variants.empty());
     tunable.with_args(problem, {DeviceKind::cuda, 0}, places, [&](const void* args) {
       CHECK_NOTHROW(ops::gemm_op().validate(args, false));
       CHECK(tunable.key_of(args) == tunable.key_of(problem));
-      CHECK(static_cast<const GemmArgs*>(args)->d.strides[static_cast<std::size_t>(static_cast<const GemmArgs*>(args)->d.rank - 2)] == ops::gemm_sizes(*static_cast<const GemmArgs*>(args)).n);
+      CHECK(static_cast<const GemmArgs*>(args)
+                ->d.strides[static_cast<std::size_t>(static_cast<const GemmArgs*>(args)->d.rank - 2)] ==
+            ops::gemm_sizes(*static_cast<const GemmArgs*>(args)).n);
       CHECK(ops::gemm_op().small_key(args, hopper()) == variants.front().small_key);
       CHECK(ops::gemm_op().request_of(args, hopper()).name == variants.front().request.name);
       for (const ops::Variant& variant : variants) {
         CHECK(tunable.small_key(args, variant.choice) == variant.small_key);
         CHECK(tunable.request_of(args, variant.choice).name == variant.request.name);
       }
-      CHECK(std::is_sorted(variants.begin() + 1, variants.end(), [](const auto& x, const auto& y) { return x.predicted_cycles < y.predicted_cycles; }));
+      CHECK(std::is_sorted(variants.begin() + 1, variants.end(),
+                           [](const auto& x, const auto& y) { return x.predicted_cycles < y.predicted_cycles; }));
     });
   }
 }

@@ -1,5 +1,6 @@
-// Protects gemm's checks and choices without running a kernel: what is refused and in which words, what is accepted, which
-// order an operand is taken in, which tile a problem gets, and that a request survives the command line and the key.
+// Protects gemm's checks and choices without running a kernel: what is refused and in which words, what is accepted,
+// which order an operand is taken in, which tile a problem gets, and that a request survives the command line and the
+// key.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -56,7 +57,8 @@ std::string tile_for(std::int64_t m, std::int64_t n, std::int64_t k, bool right_
   kernel.dtype = dtype;
   kernel.right_mn = right_mn;
   const auto& tile = ops::gemm_tiles()[static_cast<std::size_t>(ops::choose_gemm({m, n, k, 1}, kernel, hopper()).tile)];
-  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) + (tile.blocks() > 1 ? "c" + std::to_string(tile.cluster_m) + "x" + std::to_string(tile.cluster_n) : "");
+  return std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) +
+         (tile.blocks() > 1 ? "c" + std::to_string(tile.cluster_m) + "x" + std::to_string(tile.cluster_n) : "");
 }
 
 }  // namespace
@@ -78,9 +80,12 @@ TEST_CASE("what gemm does not take is named with its value and what is allowed")
   refused([](GemmArgs& g) { g.a.shape[0] = 25; }, bad, {"a.shape[0] (M) is 25", "24, as d's M"});
   refused([](GemmArgs& g) { g.b.shape[1] = 33; }, bad, {"b.shape[1] (K) is 33", "32"});
   refused([](GemmArgs& g) { g.bias->shape[0] = 41; }, bad, {"bias.shape[0] (N) is 41", "40"});
-  refused([](GemmArgs& g) { g.b.strides = {64, 2}; }, unsupported, {"b.strides of N and K are 64 and 2", "1 for one of them"});
-  refused([](GemmArgs& g) { g.b.data = reinterpret_cast<char*>(memory_b) + 1; }, unsupported, {"b.data is", "multiples of 2 bytes"});
-  refused([](GemmArgs& g) { g.d.strides = {1, 24}; }, unsupported, {"d.strides[1] (N) is 24", "contiguous last dimension"});
+  refused([](GemmArgs& g) { g.b.strides = {64, 2}; }, unsupported,
+          {"b.strides of N and K are 64 and 2", "1 for one of them"});
+  refused([](GemmArgs& g) { g.b.data = reinterpret_cast<char*>(memory_b) + 1; }, unsupported,
+          {"b.data is", "multiples of 2 bytes"});
+  refused([](GemmArgs& g) { g.d.strides = {1, 24}; }, unsupported,
+          {"d.strides[1] (N) is 24", "contiguous last dimension"});
   refused([](GemmArgs& g) { g.d.strides[0] = 39; }, unsupported, {"d.strides[0] (M) is 39", "no two elements"});
   refused([](GemmArgs& g) { g.d.data = memory_a; }, unsupported, {"d at", "overlaps a"});
   refused([](GemmArgs& g) { g.c->data = memory_d + 1; }, unsupported, {"d at", "overlaps c"});
@@ -107,14 +112,16 @@ TEST_CASE("of e4m3 what the matrix unit does not take, and scales that are none,
     g.a = Tensor::strided(memory_a, kCpu, DType::e4m3, {24, 1}, {16, 1});
     g.b = Tensor::strided(memory_b, kCpu, DType::e4m3, {40, 1}, {16, 7});
   }));
-  refused(narrow([](GemmArgs& g) { g.a.strides = {1, 32}; }), unsupported, {"a.strides[1] (K) is 32", "e4m3", "K contiguous"});
+  refused(narrow([](GemmArgs& g) { g.a.strides = {1, 32}; }), unsupported,
+          {"a.strides[1] (K) is 32", "e4m3", "K contiguous"});
   refused(narrow([](GemmArgs& g) { g.b.strides = {1, 48}; }), unsupported, {"b.strides[1] (K) is 48", "e4m3"});
   refused(narrow([](GemmArgs& g) { g.b.dtype = DType::f16; }), bad, {"b.dtype is f16", "e4m3, as a.dtype"});
   refused(narrow([](GemmArgs& g) { g.scale_a->dtype = DType::f16; }), bad, {"scale_a.dtype is f16", "f32"});
   refused(narrow([](GemmArgs& g) { g.scale_a->shape[0] = 24; }), bad, {"scale_a.shape[0] (1) is 24", "allowed: 1"});
   refused(narrow([](GemmArgs& g) { g.scale_b->rank = 2; }), bad, {"scale_b.rank is 2", "[1], or rank 0"});
   refused(narrow([](GemmArgs& g) { g.scale_b->data = nullptr; }), bad, {"scale_b.data is null"});
-  refused(narrow([](GemmArgs& g) { g.scale_b->device = {DeviceKind::cuda, 0}; }), bad, {"scale_b.device is cuda:0", "b.device is cpu"});
+  refused(narrow([](GemmArgs& g) { g.scale_b->device = {DeviceKind::cuda, 0}; }), bad,
+          {"scale_b.device is cuda:0", "b.device is cpu"});
   refused(narrow([](GemmArgs& g) { g.scale_b->data = memory_d + 7; }), unsupported, {"d at", "overlaps scale_b"});
   refused([](GemmArgs& g) { g.scale_a = Tensor::contiguous(memory_scale, kCpu, DType::f32, {1}); }, bad,
           {"scale_a is given with a.dtype f16", "allowed with e4m3"});
@@ -161,16 +168,18 @@ TEST_CASE("the order of an operand follows its strides, and its sizes where both
 TEST_CASE("large products get the large tile, few rows a low one, small products one that reaches all SMs") {
   CHECK(tile_for(4096, 4096, 4096) == "128x256c1x2");
   CHECK(tile_for(4096, 4096, 16384) == "128x256c1x2");
-  CHECK(tile_for(8192, 8192, 8192) == "128x256c1x2");     // fewer iterations of half the size are no gain: each has its own group
+  CHECK(tile_for(8192, 8192, 8192) ==
+        "128x256c1x2");  // fewer iterations of half the size are no gain: each has its own group
   CHECK(tile_for(16384, 16384, 16384) == "128x256c1x2");
   CHECK(tile_for(2048, 2048, 2048) == "128x256");
   CHECK(tile_for(1024, 1024, 1024) == "128x64");
-  CHECK(tile_for(1000, 1000, 1000) == "128x64c1x2");  // rows off their lines: what all SMs copy together counts, and blocks may share it
+  CHECK(tile_for(1000, 1000, 1000) ==
+        "128x64c1x2");  // rows off their lines: what all SMs copy together counts, and blocks may share it
   CHECK(tile_for(4104, 4104, 4104) == "128x256c2x1");
-  CHECK(tile_for(128, 24576, 1536) == "128x64");      // memory bounds it: the shortest end
+  CHECK(tile_for(128, 24576, 1536) == "128x64");  // memory bounds it: the shortest end
   CHECK(tile_for(64, 7168, 2048) == "64x64");
   CHECK(tile_for(16, 4096, 4096) == "16x32");  // rows outside a would cost more than those inside
-  CHECK(tile_for(1, 8192, 8192) == "16x64");  // memory bounds both: predicted alike, and the larger has fewer ends
+  CHECK(tile_for(1, 8192, 8192) == "16x64");   // memory bounds both: predicted alike, and the larger has fewer ends
   CHECK(tile_for(17, 4096, 4096).substr(0, 3) == "64x");
   CHECK(tile_for(16, 4096, 4096, true) == "16x64");  // b's columns lie in blocks of 64
   CHECK(tile_for(512, 512, 512) == "64x32");
@@ -191,9 +200,11 @@ TEST_CASE("products of e4m3 get tiles of their own") {
   arch::Arch without = hopper();
   without.facts.erase("matrix_flops_per_cycle_8bit");
   ops::GemmKernel kernel;
-  CHECK(ops::choose_gemm({512, 512, 512, 1}, kernel, without) == ops::choose_gemm({512, 512, 512, 1}, kernel, hopper()));
+  CHECK(ops::choose_gemm({512, 512, 512, 1}, kernel, without) ==
+        ops::choose_gemm({512, 512, 512, 1}, kernel, hopper()));
   kernel.dtype = DType::e4m3;
-  CHECK(has(error_of([&] { ops::choose_gemm({512, 512, 512, 1}, kernel, without); }).message, "fact 'matrix_flops_per_cycle_8bit'"));
+  CHECK(has(error_of([&] { ops::choose_gemm({512, 512, 512, 1}, kernel, without); }).message,
+            "fact 'matrix_flops_per_cycle_8bit'"));
 }
 
 TEST_CASE("an arch that lacks a fact is refused by its name, one that nobody knows gets the same tiles") {
@@ -215,7 +226,8 @@ TEST_CASE("an arch without clusters gets none, and one that is asked for by name
   const ops::Request request = ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {"128x128x64c2x1"}}}).front();
   CHECK(request.name == "gemm_f16_kk_128x128x64c2x1");
   const graph::Graph graph = ops::gemm_op().candidates(request, without).front().graph;
-  CHECK(has(error_of([&] { graph::check(graph); }).message, "runs in clusters of 2 blocks; allowed on machine 'sm_90a' are 1 to 1"));
+  CHECK(has(error_of([&] { graph::check(graph); }).message,
+            "runs in clusters of 2 blocks; allowed on machine 'sm_90a' are 1 to 1"));
 }
 
 TEST_CASE("requests survive their fields, and no two kernels share a key or a name") {
@@ -235,7 +247,9 @@ TEST_CASE("requests survive their fields, and no two kernels share a key or a na
   for (int tile = 0; tile < static_cast<int>(ops::gemm_tiles().size()); ++tile)
     for (const DType out : {DType::f16, DType::bf16, DType::f32})
       for (int bits = 0; bits < 64; ++bits) {
-        kernel = {ops::gemm_tiles()[static_cast<std::size_t>(tile)].element_bytes == 1 && (bits & 1) != 0 ? DType::e4m3 : bits & 1 ? DType::bf16 : DType::f16,
+        kernel = {ops::gemm_tiles()[static_cast<std::size_t>(tile)].element_bytes == 1 && (bits & 1) != 0 ? DType::e4m3
+                  : bits & 1                                                                              ? DType::bf16
+                                                                                                          : DType::f16,
                   out,
                   (bits & 2) != 0,
                   (bits & 4) != 0,
@@ -255,11 +269,13 @@ TEST_CASE("flags that mean nothing are named") {
   CHECK(has(said({{"causal", {"true"}}}), "--causal means nothing to gemm; allowed are --dtype"));
   CHECK(has(said({{"tile", {"1x1"}}}), "--tile is '1x1'; allowed are 128x256x64"));
   CHECK(has(said({{"dtype", {"f8"}}}), "--dtype is 'f8'; allowed are f16, bf16, e4m3"));
-  CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "--tile is '16x32x128'; allowed with --dtype f16, --a-major m: 128x256x64, 128x192x64"));
+  CHECK(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}),
+            "--tile is '16x32x128'; allowed with --dtype f16, --a-major m: 128x256x64, 128x192x64"));
   CHECK_FALSE(has(said({{"tile", {"16x32x128"}}, {"a-major", {"m"}}}), "16x64x128"));
   CHECK(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), "allowed with --dtype f16, --b-major n: "));
   CHECK_FALSE(has(said({{"tile", {"64x32x128"}}, {"b-major", {"n"}}}), ", 64x32x128"));
-  CHECK(has(said({{"dtype", {"e4m3"}}, {"tile", {"128x256x64"}}}), "--tile is '128x256x64'; allowed with --dtype e4m3: 128x192x128, "));
+  CHECK(has(said({{"dtype", {"e4m3"}}, {"tile", {"128x256x64"}}}),
+            "--tile is '128x256x64'; allowed with --dtype e4m3: 128x192x128, "));
   CHECK(has(said({{"dtype", {"e4m3"}}, {"rung", {"v4"}}}), "--rung is 'v4'; allowed with --dtype e4m3: leave it out"));
   CHECK(has(said({{"dtype", {"e4m3"}}, {"rung", {"v10"}}}), "--rung is 'v10'; allowed with --dtype e4m3"));
   CHECK(has(said({{"dtype", {"e4m3"}}, {"b-major", {"n"}}}), "--b-major is 'n'; allowed with --dtype e4m3: k"));

@@ -1,6 +1,6 @@
-// Protects that matrix products on products of warps compile for every arch of the family with NVRTC, without spills, within the registers
-// of the blocks that share an SM: every tile, order, kind of output and epilogue on one arch or another; so do
-// the ops beside them that are alike on every family.
+// Protects that matrix products on products of warps compile for every arch of the family with NVRTC, without spills,
+// within the registers of the blocks that share an SM: every tile, order, kind of output and epilogue on one arch or
+// another; so do the ops beside them that are alike on every family.
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
@@ -19,12 +19,36 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
     Flags flags;
   } sets[] = {
       {"sm_80", {{"dtype", {"f16"}}, {"tile", {"128x256x64", "64x128x64"}}}},
-      {"sm_80", {{"dtype", {"bf16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
-      {"sm_86", {{"dtype", {"f16"}}, {"tile", {"128x128x64", "128x128x32"}}, {"b-major", {"n"}}, {"out", {"f32"}}, {"d-aligned", {"false"}}}},
+      {"sm_80",
+       {{"dtype", {"bf16"}},
+        {"tile", {"128x128x64"}},
+        {"a-major", {"m"}},
+        {"add-c", {"true"}},
+        {"bias", {"true"}},
+        {"activation", {"gelu"}}}},
+      {"sm_86",
+       {{"dtype", {"f16"}},
+        {"tile", {"128x128x64", "128x128x32"}},
+        {"b-major", {"n"}},
+        {"out", {"f32"}},
+        {"d-aligned", {"false"}}}},
       {"sm_89", {{"dtype", {"f16"}}, {"tile", {"64x64x128"}}, {"a-major", {"m"}}, {"b-major", {"n"}}}},
       {"sm_90", {{"dtype", {"bf16"}}, {"tile", {"128x192x64", "64x256x64"}}}},
-      {"sm_90", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"a-major", {"m"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"silu"}}}},
-      {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x256x64"}}, {"b-major", {"n"}}, {"add-c", {"true"}}, {"bias", {"true"}}, {"activation", {"gelu"}}}},
+      {"sm_90",
+       {{"dtype", {"f16"}},
+        {"tile", {"128x128x64"}},
+        {"a-major", {"m"}},
+        {"b-major", {"n"}},
+        {"add-c", {"true"}},
+        {"bias", {"true"}},
+        {"activation", {"silu"}}}},
+      {"sm_120a",
+       {{"dtype", {"f16"}},
+        {"tile", {"128x256x64"}},
+        {"b-major", {"n"}},
+        {"add-c", {"true"}},
+        {"bias", {"true"}},
+        {"activation", {"gelu"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"64x32x128", "16x64x128"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"tile", {"128x64x64"}}, {"parts", {"true"}}}},
       {"sm_120a", {{"dtype", {"f16"}}, {"tile", {"128x128x32"}}}},
@@ -33,8 +57,11 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_120a", {{"dtype", {"bf16"}}, {"tile", {"256x192x32"}}, {"bias", {"true"}}}},
   };
   for (const auto& [arch, flags] : sets)
-    for (const ops::Request& request : ops::gemm_op().requests(flags)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
+    for (const ops::Request& request : ops::gemm_op().requests(flags))
+      test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
   test::check_compiles(*compiler, ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), *arch::find("sm_86"));
-  test::check_compiles(*compiler, ops::chunk_indices_op(), ops::chunk_indices_op().requests({}).front(), *arch::find("sm_89"));
-  test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests({}).front(), *arch::find("sm_120a"));
+  test::check_compiles(*compiler, ops::chunk_indices_op(), ops::chunk_indices_op().requests({}).front(),
+                       *arch::find("sm_89"));
+  test::check_compiles(*compiler, ops::sum_parts_op(), ops::sum_parts_op().requests({}).front(),
+                       *arch::find("sm_120a"));
 }

@@ -1,6 +1,6 @@
-// Protects matrix products on products of warps: results on the CPU model against f64, with copies by threads (sm_80) and by the copy
-// engine (sm_120a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin anywhere; that what such archs do not
-// serve is refused by what they do.
+// Protects matrix products on products of warps: results on the CPU model against f64, with copies by threads (sm_80)
+// and by the copy engine (sm_120a); every tile, order, type and epilogue, odd sizes, parts of K, operands that begin
+// anywhere; that what such archs do not serve is refused by what they do.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -38,9 +38,11 @@ TEST_CASE("every tile, in every order of the operands, with each type and epilog
   for (const char* name : kArchs) {
     const bool by_engine = arch::find(name)->has_unit("TMA");
     const auto shape_of = [&](int served, int, const ops::GemmTile& tile) -> std::optional<GemmShape> {
-      if (served % 2 == (by_engine ? 1 : 0) && tile.block_m * tile.block_n < 128 * 128) return std::nullopt;  // each with one kind of copies, the usual with both
+      if (served % 2 == (by_engine ? 1 : 0) && tile.block_m * tile.block_n < 128 * 128)
+        return std::nullopt;  // each with one kind of copies, the usual with both
       GemmShape shape = test::gemm_shape_of_kind(served, tile);
-      if (!ops::gemm_warps_fit(tile, plain_kernel_with_addend())) {  // pieces that leave no registers for more than a plain end
+      if (!ops::gemm_warps_fit(
+              tile, plain_kernel_with_addend())) {  // pieces that leave no registers for more than a plain end
         shape.a_transposed = shape.b_transposed = false;
         shape.beta = 0.0f;
         shape.activation = Activation::none;
@@ -70,8 +72,10 @@ TEST_CASE("what archs of this family do not serve is refused by what they do") {
   kernel.dtype = DType::f16;
   kernel.tile = test::gemm_tile_named("128x256x64c2x1");
   CHECK_MESSAGE(has(message(), "tile is 128x256x64c2x1; allowed on sm_86: 128x256x64"), message());
-  const std::string small = testing::error_of([&] { ops::choose_gemm({}, {}, arch::parse_arch("sm_86+smem=16K")); }).message;
-  CHECK_MESSAGE(has(small, "gemm does not run on 'sm_86+smem=16K', whose blocks have 16384 bytes of shared memory"), small);
+  const std::string small =
+      testing::error_of([&] { ops::choose_gemm({}, {}, arch::parse_arch("sm_86+smem=16K")); }).message;
+  CHECK_MESSAGE(has(small, "gemm does not run on 'sm_86+smem=16K', whose blocks have 16384 bytes of shared memory"),
+                small);
   ops::set_gemm_rung(kernel, 3, nullptr);
   CHECK_MESSAGE(has(message(), "rung is v3; allowed on sm_86: 0 (none), 10 (v10)"), message());
 }

@@ -1,5 +1,5 @@
-// Protects the numbers in what ops allow: of each limit the last value that passes and the first that does not, on both sides. One table an op;
-// what the words of a refusal are is for <op>_validate_test.cpp.
+// Protects the numbers in what ops allow: of each limit the last value that passes and the first that does not, on both
+// sides. One table an op; what the words of a refusal are is for <op>_validate_test.cpp.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -15,67 +15,14 @@
 #include "ops/copy_rows.hpp"
 #include "ops/fmha.hpp"
 #include "ops/fmha_validate.hpp"
-#include "ops/gemm.hpp"
+#include "ops/limits.hpp"
 #include "ops/op.hpp"
 #include "ops/sum_parts.hpp"
 #include "ops/trial.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
-using testing::has;
-
-namespace {
-
-constexpr Device kGpu{DeviceKind::cuda, 0};
-constexpr std::int64_t kMost = std::int64_t{1} << 30;
-constexpr std::int64_t kMostStride = std::int64_t{1} << 40;  // bytes, exclusive
-
-/// Addresses so far apart that no two tensors of any legal size meet; nothing reads there.
-void* place(int index, std::uint64_t offset = 0) { return reinterpret_cast<void*>((std::uint64_t{1} << 50) * static_cast<std::uint64_t>(index + 1) + offset); }
-
-/// One limit: values that pass, values that do not, and the name that the refusal begins with.
-template <class Args>
-struct Limit {
-  const char* name;
-  std::vector<std::int64_t> passes, refused;
-  std::function<void(Args&, std::int64_t)> set;
-};
-
-template <class Args>
-void check_limits(const Args& good, const std::function<void(const Args&)>& validate, const std::vector<Limit<Args>>& limits) {
-  CHECK_NOTHROW(validate(good));
-  for (const Limit<Args>& limit : limits) {
-    CAPTURE(limit.name);
-    for (const bool passes : {true, false})
-      for (const std::int64_t value : passes ? limit.passes : limit.refused) {
-        CAPTURE(value);
-        Args args = good;
-        limit.set(args, value);
-        if (passes) {
-          CHECK_NOTHROW(validate(args));
-          continue;
-        }
-        const Error error = testing::error_of([&] { validate(args); });
-        CHECK(error.stage == Stage::argument);
-        CHECK_MESSAGE(has(error.message, limit.name), error.message);
-      }
-  }
-}
-
-Tensor dense(int index, DType dtype, std::initializer_list<std::int64_t> shape) { return Tensor::contiguous(place(index), kGpu, dtype, shape); }
-
-/// With a size changed, and the strides of a dense tensor.
-void resize(Tensor& tensor, int axis, std::int64_t size) {
-  tensor.shape[static_cast<std::size_t>(axis)] = size;
-  std::int64_t stride = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    tensor.strides[static_cast<std::size_t>(i)] = stride;
-    stride *= tensor.shape[static_cast<std::size_t>(i)];
-  }
-}
-void move(Tensor& tensor, std::int64_t bytes) { tensor.data = static_cast<char*>(tensor.data) + bytes; }
-
-}  // namespace
+using namespace tj::testing;
 
 TEST_CASE("attention") {
   FmhaArgs good;
@@ -91,100 +38,118 @@ TEST_CASE("attention") {
     for (Tensor* each : {&args.k, &args.v}) resize(*each, axis, size);
   };
   const std::int64_t rows = 2 * 3 * 64 * 2;  // bytes of o
-  check_limits<FmhaArgs>(good, [](const FmhaArgs& args) { ops::validate(args, false); }, {
-      {"(Sk)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { keys(a, 2, value); }},
-      {"(Sq)", {1, 64, 65}, {0, -1}, [&](auto& a, auto value) { queries(a, 2, value); }},
-      {"(H)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { queries(a, 1, value); }},
-      {"(B)", {1, kMost / 2}, {0, kMost + 1}, [&](auto& a, auto value) { queries(a, 0, value); keys(a, 0, value); }},
-      {"B * H * ceil(Sq / 64)", {kMost / 2}, {kMost / 2 + 1}, [&](auto& a, auto value) { queries(a, 0, value); keys(a, 0, value); }},
-      {"B * H * ceil(Sq / 64)", {64}, {65}, [&](auto& a, auto value) { queries(a, 1, kMost); queries(a, 2, value); }},
-      {"q.strides[2]", {64, 72, (kMostStride - 16) / 2}, {-64, 0, 65, 68, 71, kMostStride / 2}, [](auto& a, auto value) { a.q.strides[1] = 8; a.q.strides[2] = value; }},
-      {"v.strides[1]", {8, (kMostStride - 16) / 2}, {0, 4, kMostStride / 2}, [&](auto& a, auto value) { queries(a, 1, 2); keys(a, 1, 2); a.v.strides[1] = value; }},
-      {"o.strides[2]", {64, 65, (kMostStride - 2) / 2}, {63, kMostStride / 2}, [](auto& a, auto value) { a.o.strides[1] = 1 << 10; if (value > 1000) a.o.strides[1] = 64; a.o.strides[2] = value; }},
-      {"o.strides[1]", {192, 193}, {191, 129}, [](auto& a, auto value) { a.o.strides[1] = value; }},
-      {"lse.strides[1]", {3, 4, kMostStride / 4 - 1}, {2, 0, kMostStride / 4}, [](auto& a, auto value) { a.lse->strides[1] = value; }},
-      {"q.data", {0, 16, -16, 32}, {1, 2, 8, 15, 17, 24}, [](auto& a, auto value) { move(a.q, value); }},
-      {"k.data", {16}, {8}, [](auto& a, auto value) { move(a.k, value); }},
-      {"v.data", {16}, {8}, [](auto& a, auto value) { move(a.v, value); }},
-      {"o.data", {2, 6, 16}, {1, 3}, [](auto& a, auto value) { move(a.o, value); }},
-      {"lse.data", {4, 8}, {1, 2, 3, 6}, [](auto& a, auto value) { move(*a.lse, value); }},
-      {"o at", {rows, -rows, rows + 2}, {rows - 2, 2 - rows, 0}, [](auto& a, auto value) { a.o.data = a.q.data; move(a.o, value); }},
-      {"lse at", {24, -24}, {20, -20, 0}, [](auto& a, auto value) { a.o.data = place(6); a.lse->data = a.k.data; move(*a.lse, value < 0 ? value : value + 5 * 64 * 2 - 24); }},
-      {"address space", {rows + 2, rows + 4}, {rows, rows - 2, 2}, [](auto& a, auto value) { a.o.data = reinterpret_cast<void*>(~std::uint64_t{0} - static_cast<std::uint64_t>(value) + 1); }},
-      {"step is", {0, 1, 6}, {-1, 7}, [](auto& a, auto value) { a.step = static_cast<int>(value); }},
-  });
-  check_limits<FmhaConfig>({}, [](const FmhaConfig& config) { ops::validate(config); }, {
-      {"head_dim is", {64, 128}, {0, 32, 63, 65, 80, 127, 129, 192, 256}, [](auto& c, auto value) { c.head_dim = static_cast<int>(value); }},
-      {"dtype is", {0, 1}, {2, 3, 4}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
-  });
+  check_limits<FmhaArgs>(
+      good, [](const FmhaArgs& args) { ops::validate(args, false); },
+      {
+          {"(Sk)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { keys(a, 2, value); }},
+          {"(Sq)", {1, 64, 65}, {0, -1}, [&](auto& a, auto value) { queries(a, 2, value); }},
+          {"(H)", {1, kMost}, {0, kMost + 1}, [&](auto& a, auto value) { queries(a, 1, value); }},
+          {"(B)",
+           {1, kMost / 2},
+           {0, kMost + 1},
+           [&](auto& a, auto value) {
+             queries(a, 0, value);
+             keys(a, 0, value);
+           }},
+          {"B * H * ceil(Sq / 64)",
+           {kMost / 2},
+           {kMost / 2 + 1},
+           [&](auto& a, auto value) {
+             queries(a, 0, value);
+             keys(a, 0, value);
+           }},
+          {"B * H * ceil(Sq / 64)",
+           {64},
+           {65},
+           [&](auto& a, auto value) {
+             queries(a, 1, kMost);
+             queries(a, 2, value);
+           }},
+          {"q.strides[2]",
+           {64, 72, (kMostStride - 16) / 2},
+           {-64, 0, 65, 68, 71, kMostStride / 2},
+           [](auto& a, auto value) {
+             a.q.strides[1] = 8;
+             a.q.strides[2] = value;
+           }},
+          {"v.strides[1]",
+           {8, (kMostStride - 16) / 2},
+           {0, 4, kMostStride / 2},
+           [&](auto& a, auto value) {
+             queries(a, 1, 2);
+             keys(a, 1, 2);
+             a.v.strides[1] = value;
+           }},
+          {"o.strides[2]",
+           {64, 65, (kMostStride - 2) / 2},
+           {63, kMostStride / 2},
+           [](auto& a, auto value) {
+             a.o.strides[1] = 1 << 10;
+             if (value > 1000) a.o.strides[1] = 64;
+             a.o.strides[2] = value;
+           }},
+          {"o.strides[1]", {192, 193}, {191, 129}, [](auto& a, auto value) { a.o.strides[1] = value; }},
+          {"lse.strides[1]",
+           {3, 4, kMostStride / 4 - 1},
+           {2, 0, kMostStride / 4},
+           [](auto& a, auto value) { a.lse->strides[1] = value; }},
+          {"q.data", {0, 16, -16, 32}, {1, 2, 8, 15, 17, 24}, [](auto& a, auto value) { move(a.q, value); }},
+          {"k.data", {16}, {8}, [](auto& a, auto value) { move(a.k, value); }},
+          {"v.data", {16}, {8}, [](auto& a, auto value) { move(a.v, value); }},
+          {"o.data", {2, 6, 16}, {1, 3}, [](auto& a, auto value) { move(a.o, value); }},
+          {"lse.data", {4, 8}, {1, 2, 3, 6}, [](auto& a, auto value) { move(*a.lse, value); }},
+          {"o at",
+           {rows, -rows, rows + 2},
+           {rows - 2, 2 - rows, 0},
+           [](auto& a, auto value) {
+             a.o.data = a.q.data;
+             move(a.o, value);
+           }},
+          {"lse at",
+           {24, -24},
+           {20, -20, 0},
+           [](auto& a, auto value) {
+             a.o.data = place(6);
+             a.lse->data = a.k.data;
+             move(*a.lse, value < 0 ? value : value + 5 * 64 * 2 - 24);
+           }},
+          {"address space",
+           {rows + 2, rows + 4},
+           {rows, rows - 2, 2},
+           [](auto& a, auto value) {
+             a.o.data = reinterpret_cast<void*>(~std::uint64_t{0} - static_cast<std::uint64_t>(value) + 1);
+           }},
+          {"step is", {0, 1, 6}, {-1, 7}, [](auto& a, auto value) { a.step = static_cast<int>(value); }},
+      });
+  check_limits<FmhaConfig>(
+      {}, [](const FmhaConfig& config) { ops::validate(config); },
+      {
+          {"head_dim is",
+           {64, 128},
+           {0, 32, 63, 65, 80, 127, 129, 192, 256},
+           [](auto& c, auto value) { c.head_dim = static_cast<int>(value); }},
+          {"dtype is", {0, 1}, {2, 3, 4}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
+      });
   // What the fast form of a scale is for, and of which form a call is.
-  for (const auto& [value, general] : {std::pair{1e-6f, false}, {1.0f, false}, {0.5f, false}, {9.9e-7f, true}, {1.0000001f, true}, {0.0f, true}, {-1.0f, true}, {1e-7f, true}}) {
+  for (const auto& [value, general] : {std::pair{1e-6f, false},
+                                       {1.0f, false},
+                                       {0.5f, false},
+                                       {9.9e-7f, true},
+                                       {1.0000001f, true},
+                                       {0.0f, true},
+                                       {-1.0f, true},
+                                       {1e-7f, true}}) {
     const float scale = value;  // clang 14 captures no binding
     CAPTURE(scale);
     CHECK(ops::fmha_needs_general_scale(scale) == general);
   }
 }
 
-TEST_CASE("products") {
-  check_limits<GemmConfig>({}, [](const GemmConfig& config) { ops::validate(config); }, {
-      {"m is", {1, 64}, {0, -1, kMost + 1}, [](auto& c, auto value) { c.m = value; }},
-      {"n is", {1, 64}, {0, -1, kMost + 1}, [](auto& c, auto value) { c.n = value; }},
-      {"k is", {1, kMost}, {0, -1, kMost + 1}, [](auto& c, auto value) { c.k = value; }},
-      {"batch is", {1, 64}, {0, -1, kMost + 1}, [](auto& c, auto value) { c.batch = value; }},
-      {"B * ceil(M / 64) * ceil(N / 32)", {2048}, {2049}, [](auto& c, auto value) { c.m = kMost; c.n = value; }},
-      {"B * ceil(M / 64) * ceil(N / 32)", {4096}, {4097}, [](auto& c, auto value) { c.n = kMost / 2; c.m = value; }},
-      {"B * ceil(M / 64) * ceil(N / 32)", {kMost}, {kMost + 1}, [](auto& c, auto value) { c.m = 64; c.n = 32; c.batch = value; if (value > kMost) c.batch = kMost, c.m = 65; }},
-      {"rung is", {0, 3, 10}, {-1, 11}, [](auto& c, auto value) { c.rung = static_cast<int>(value); }},
-      {"rung is v1 and M", {1, 64}, {65, 128}, [](auto& c, auto value) { c = {value, 256, 64}; c.rung = 1; }},
-      {"rung is v1 and N", {1, 256}, {257}, [](auto& c, auto value) { c = {64, value, 64}; c.rung = 1; }},
-      {"rung is v1 and K", {1, 64}, {65}, [](auto& c, auto value) { c = {64, 256, value}; c.rung = 1; }},
-      {"rung is v1 and the batch", {1}, {2}, [](auto& c, auto value) { c = {64, 256, 64, value}; c.rung = 1; }},
-      {"rung is v2 and M", {64}, {65}, [](auto& c, auto value) { c = {value, 256, 4096}; c.rung = 2; }},
-      {"rung is v2 and N", {256}, {257}, [](auto& c, auto value) { c = {64, value, 4096}; c.rung = 2; }},
-      {"rung is v2 and the batch", {1}, {2}, [](auto& c, auto value) { c = {64, 256, 4096, value}; c.rung = 2; }},
-      {"dtype is", {0, 1, 4}, {2, 3}, [](auto& c, auto value) { c.dtype = static_cast<DType>(value); }},
-      {"out is", {0, 1, 2}, {3, 4}, [](auto& c, auto value) { c.out = static_cast<DType>(value); }},
-      {"activation is", {0, 3}, {-1, 4}, [](auto& c, auto value) { c.activation = static_cast<Activation>(value); }},
-      {"and a.dtype is e4m3", {0, 10}, {1, 9}, [](auto& c, auto value) { c.dtype = DType::e4m3; c.rung = static_cast<int>(value); c.m = c.n = c.k = 64; }},
-  });
-  GemmArgs good;
-  good.a = dense(0, DType::f16, {24, 32});
-  good.b = dense(1, DType::f16, {40, 32});
-  good.d = dense(2, DType::f32, {24, 40});
-  good.c = dense(3, DType::f32, {24, 40});
-  good.bias = dense(4, DType::f32, {40});
-  good.beta = 1;
-  const std::int64_t rows = 24 * 40 * 4, operand = 24 * 32 * 2;
-  check_limits<GemmArgs>(good, [](const GemmArgs& args) { ops::validate(args, false); }, {
-      {"(K)", {1, kMost}, {0, kMost + 1}, [](auto& a, auto value) { resize(a.a, 1, value); resize(a.b, 1, value); }},
-      {"a.strides[0]", {32, 33, 1, kMostStride / 2 - 1}, {0, -32, kMostStride / 2}, [](auto& a, auto value) { a.a.strides[0] = value; }},
-      {"a.data", {2, 4}, {1, 3}, [](auto& a, auto value) { move(a.a, value); }},
-      {"b.data", {2}, {1}, [](auto& a, auto value) { move(a.b, value); }},
-      {"d.data", {4}, {1, 2}, [](auto& a, auto value) { move(a.d, value); }},
-      {"c.data", {4}, {2}, [](auto& a, auto value) { move(*a.c, value); }},
-      {"bias.data", {4}, {2}, [](auto& a, auto value) { move(*a.bias, value); }},
-      {"d.strides[0]", {40, 41, kMostStride / 4 - 1}, {39, kMostStride / 4}, [](auto& a, auto value) { a.d.strides[0] = value; }},
-      {"c.strides[0]", {1, 40, kMostStride / 4 - 1}, {0, kMostStride / 4}, [](auto& a, auto value) { a.c->strides[0] = value; }},
-      {"d at", {operand, -rows}, {operand - 4, 4 - rows, 0}, [](auto& a, auto value) { a.d.data = a.a.data; move(a.d, value); }},
-      {"d at", {40 * 32 * 2, -rows}, {40 * 32 * 2 - 4, 4 - rows}, [](auto& a, auto value) { a.d.data = a.b.data; move(a.d, value); }},
-      {"d at", {rows, -rows, 0}, {rows - 4, 4 - rows}, [](auto& a, auto value) { a.d.data = a.c->data; move(a.d, value); }},
-      {"d at", {160, -rows}, {156, 4 - rows}, [](auto& a, auto value) { a.d.data = a.bias->data; move(a.d, value); }},
-      {"d at", {1}, {2, 41}, [](auto& a, auto value) {  // the view of c is d's where every stride is
-         a.c = a.d;
-         if (value > 1) a.c->strides[0] = 40 + value / 2;
-       }},
-  });
-  // Each clause of what "the same view" asks: another rank, another place, another stride where there is more than one.
-  GemmArgs view = good;
-  resize(view.d, 0, 1), resize(view.a, 0, 1);
-  view.c = view.d;
-  view.c->strides[0] = 7;
-  CHECK_NOTHROW(ops::validate(view, false));
-}
-
 TEST_CASE("chunk output and the list of chunks") {
   check_limits<ChunkOConfig>({}, [](const ChunkOConfig& config) { ops::validate(config); },
-                             {{"v_heads_per_head is", {1, kMost}, {0, -1, kMost + 1}, [](auto& c, auto value) { c.v_heads_per_head = static_cast<int>(value); }}});
+                             {{"v_heads_per_head is", {1, kMost}, {0, -1, kMost + 1}, [](auto& c, auto value) {
+                                 c.v_heads_per_head = static_cast<int>(value);
+                               }}});
   ChunkOArgs good;
   good.q = dense(0, DType::bf16, {192, 1, 128});
   good.k = dense(1, DType::bf16, {192, 1, 128});
@@ -193,81 +158,184 @@ TEST_CASE("chunk output and the list of chunks") {
   good.o = dense(4, DType::bf16, {192, 2, 128});
   good.g_cu = dense(5, DType::f32, {192, 2});
   good.seq_length = 96;  // two sequences of two chunks
-  check_limits<ChunkOArgs>(good, [](const ChunkOArgs& args) { ops::validate(args, false); }, {
-      {"seq_length is", {192, 96, 64}, {0, -96, 193, 95, 97, 384}, [](auto& a, auto value) { a.seq_length = value; }},
-      {"h.shape[0]", {4, 5}, {3, 1}, [](auto& a, auto value) { resize(a.h, 0, value); }},
-      {"v_new.shape[0]", {256, 257}, {255, 192, 64, 63}, [](auto& a, auto value) { resize(a.v_new, 0, value); }},
-      {"v_new.shape[0]", {64}, {63, 1}, [](auto& a, auto value) { a.seq_length = 64; for (Tensor* each : {&a.q, &a.k, &a.o, &*a.g_cu}) resize(*each, 0, 64); resize(a.v_new, 0, value); }},
-      {"R / 64 * Hv", {64}, {65}, [](auto& a, auto value) { for (Tensor* each : {&a.o, &a.v_new, &a.h, &*a.g_cu}) resize(*each, 1, value); resize(a.v_new, 0, kMost); }},
-      {"v_new.strides[0]", {256, kMostStride / 128 - 8}, {kMostStride / 128, 128 * 2 + 4, 0}, [](auto& a, auto value) { a.v_new.strides[0] = value; }},
-      {"q.strides[0]", {128, 136, kMostStride / 2 - 8}, {132, 0, kMostStride / 2}, [](auto& a, auto value) { a.q.strides[0] = value; }},
-      {"g_cu.strides[0]", {2, 3, kMostStride / 4 - 1}, {0, kMostStride / 4}, [](auto& a, auto value) { a.g_cu->strides[0] = value; }},
-      {"g_cu.data", {4}, {2, 1}, [](auto& a, auto value) { move(*a.g_cu, value); }},
-      {"(Hv)", {2, 4}, {1, 3, 5}, [](auto& a, auto value) { for (Tensor* each : {&a.q, &a.k}) resize(*each, 1, 2); resize(a.o, 1, value); resize(a.v_new, 1, value); resize(a.h, 1, value); resize(*a.g_cu, 1, value); }},
-      {"overlaps", {192 * 2 * 128 * 2, -192 * 2 * 4}, {192 * 2 * 128 * 2 - 16, 4 - 192 * 2 * 4}, [](auto& a, auto value) { a.g_cu->data = a.o.data; move(*a.g_cu, value); }},
-  });
+  check_limits<ChunkOArgs>(
+      good, [](const ChunkOArgs& args) { ops::validate(args, false); },
+      {
+          {"seq_length is",
+           {192, 96, 64},
+           {0, -96, 193, 95, 97, 384},
+           [](auto& a, auto value) { a.seq_length = value; }},
+          {"h.shape[0]", {4, 5}, {3, 1}, [](auto& a, auto value) { resize(a.h, 0, value); }},
+          {"v_new.shape[0]", {256, 257}, {255, 192, 64, 63}, [](auto& a, auto value) { resize(a.v_new, 0, value); }},
+          {"v_new.shape[0]",
+           {64},
+           {63, 1},
+           [](auto& a, auto value) {
+             a.seq_length = 64;
+             for (Tensor* each : {&a.q, &a.k, &a.o, &*a.g_cu}) resize(*each, 0, 64);
+             resize(a.v_new, 0, value);
+           }},
+          {"R / 64 * Hv",
+           {64},
+           {65},
+           [](auto& a, auto value) {
+             for (Tensor* each : {&a.o, &a.v_new, &a.h, &*a.g_cu}) resize(*each, 1, value);
+             resize(a.v_new, 0, kMost);
+           }},
+          {"v_new.strides[0]",
+           {256, kMostStride / 128 - 8},
+           {kMostStride / 128, 128 * 2 + 4, 0},
+           [](auto& a, auto value) { a.v_new.strides[0] = value; }},
+          {"q.strides[0]",
+           {128, 136, kMostStride / 2 - 8},
+           {132, 0, kMostStride / 2},
+           [](auto& a, auto value) { a.q.strides[0] = value; }},
+          {"g_cu.strides[0]",
+           {2, 3, kMostStride / 4 - 1},
+           {0, kMostStride / 4},
+           [](auto& a, auto value) { a.g_cu->strides[0] = value; }},
+          {"g_cu.data", {4}, {2, 1}, [](auto& a, auto value) { move(*a.g_cu, value); }},
+          {"(Hv)",
+           {2, 4},
+           {1, 3, 5},
+           [](auto& a, auto value) {
+             for (Tensor* each : {&a.q, &a.k}) resize(*each, 1, 2);
+             resize(a.o, 1, value);
+             resize(a.v_new, 1, value);
+             resize(a.h, 1, value);
+             resize(*a.g_cu, 1, value);
+           }},
+          {"overlaps",
+           {192 * 2 * 128 * 2, -192 * 2 * 4},
+           {192 * 2 * 128 * 2 - 16, 4 - 192 * 2 * 4},
+           [](auto& a, auto value) {
+             a.g_cu->data = a.o.data;
+             move(*a.g_cu, value);
+           }},
+      });
   ChunkIndicesArgs lists;
   lists.cu_seqlens = dense(0, DType::i32, {4});
   lists.chunk_indices = dense(1, DType::i32, {8, 2});
   lists.total_chunks = dense(2, DType::i32, {1});
-  check_limits<ChunkIndicesArgs>(lists, [](const ChunkIndicesArgs& args) { ops::find("chunk_indices")->validate(&args, false); }, {
-      {"cu_seqlens.shape[0]", {1, kMost}, {0, kMost + 1}, [](auto& a, auto value) { resize(a.cu_seqlens, 0, value); }},
-      {"chunk_indices.shape[0]", {1, kMost}, {0, kMost + 1}, [](auto& a, auto value) { resize(a.chunk_indices, 0, value); }},
-      {"chunk_indices.shape[1]", {2}, {1, 3}, [](auto& a, auto value) { resize(a.chunk_indices, 1, value); }},
-      {"total_chunks.shape[0]", {1}, {0, 2}, [](auto& a, auto value) { resize(a.total_chunks, 0, value); }},
-      {"chunk_indices.strides[0]", {2, 4, kMostStride / 4 - 2}, {0, 1, 3, kMostStride / 4}, [](auto& a, auto value) { a.chunk_indices.strides[0] = value; }},
-      {"chunk_indices.data", {8, 16}, {4, 2}, [](auto& a, auto value) { move(a.chunk_indices, value); }},
-      {"cu_seqlens.data", {4}, {2}, [](auto& a, auto value) { move(a.cu_seqlens, value); }},
-      {"total_chunks.data", {4}, {2}, [](auto& a, auto value) { move(a.total_chunks, value); }},
-      {"overlaps", {16, -64}, {8, -56}, [](auto& a, auto value) { a.chunk_indices.data = a.cu_seqlens.data; move(a.chunk_indices, value); }},
-      {"overlaps", {64, -4}, {60, 0}, [](auto& a, auto value) { a.total_chunks.data = a.chunk_indices.data; move(a.total_chunks, value); }},
-      {"overlaps", {16, -4}, {12, 0}, [](auto& a, auto value) { a.total_chunks.data = a.cu_seqlens.data; move(a.total_chunks, value); }},
-  });
+  check_limits<ChunkIndicesArgs>(
+      lists, [](const ChunkIndicesArgs& args) { ops::find("chunk_indices")->validate(&args, false); },
+      {
+          {"cu_seqlens.shape[0]",
+           {1, kMost},
+           {0, kMost + 1},
+           [](auto& a, auto value) { resize(a.cu_seqlens, 0, value); }},
+          {"chunk_indices.shape[0]",
+           {1, kMost},
+           {0, kMost + 1},
+           [](auto& a, auto value) { resize(a.chunk_indices, 0, value); }},
+          {"chunk_indices.shape[1]", {2}, {1, 3}, [](auto& a, auto value) { resize(a.chunk_indices, 1, value); }},
+          {"total_chunks.shape[0]", {1}, {0, 2}, [](auto& a, auto value) { resize(a.total_chunks, 0, value); }},
+          {"chunk_indices.strides[0]",
+           {2, 4, kMostStride / 4 - 2},
+           {0, 1, 3, kMostStride / 4},
+           [](auto& a, auto value) { a.chunk_indices.strides[0] = value; }},
+          {"chunk_indices.data", {8, 16}, {4, 2}, [](auto& a, auto value) { move(a.chunk_indices, value); }},
+          {"cu_seqlens.data", {4}, {2}, [](auto& a, auto value) { move(a.cu_seqlens, value); }},
+          {"total_chunks.data", {4}, {2}, [](auto& a, auto value) { move(a.total_chunks, value); }},
+          {"overlaps",
+           {16, -64},
+           {8, -56},
+           [](auto& a, auto value) {
+             a.chunk_indices.data = a.cu_seqlens.data;
+             move(a.chunk_indices, value);
+           }},
+          {"overlaps",
+           {64, -4},
+           {60, 0},
+           [](auto& a, auto value) {
+             a.total_chunks.data = a.chunk_indices.data;
+             move(a.total_chunks, value);
+           }},
+          {"overlaps",
+           {16, -4},
+           {12, 0},
+           [](auto& a, auto value) {
+             a.total_chunks.data = a.cu_seqlens.data;
+             move(a.total_chunks, value);
+           }},
+      });
 }
 
 TEST_CASE("what serves products: copies of rows and sums of parts") {
   ops::CopyRowsArgs rows{dense(0, DType::f16, {3, 40}), dense(1, DType::f16, {3, 40})};
   rows.source.strides[0] = 41;
-  const auto both = [](ops::CopyRowsArgs& args, int axis, std::int64_t size) { resize(args.source, axis, size), resize(args.destination, axis, size); };
-  check_limits<ops::CopyRowsArgs>(rows, [](const ops::CopyRowsArgs& args) { ops::find("copy_rows")->validate(&args, false); }, {
-      {"copy_rows", {1, kMost}, {0, -1, kMost + 1}, [&](auto& a, auto value) { both(a, 0, value); }},
-      {"copy_rows", {8, kMost}, {0, kMost + 8}, [&](auto& a, auto value) { both(a, 1, value); }},
-      {"copy_rows", {kMost / 2}, {kMost / 2 + 1, kMost}, [](auto& a, auto value) { a.source = dense(0, DType::f16, {2, value, 8}); a.destination = dense(1, DType::f16, {2, value, 8}); }},
-      {"ranks", {2, 3}, {1, 4}, [](auto& a, auto value) { for (Tensor* each : {&a.source, &a.destination}) each->rank = static_cast<int>(value), each->shape = {1, 1, 8, 8, 1}, each->strides = {64, 64, 8, 1, 1}, each->shape[static_cast<std::size_t>(value - 1)] = 8, each->strides[static_cast<std::size_t>(value - 1)] = 1; }},
-      {"copy_rows", {1}, {2, 40}, [](auto& a, auto value) { a.source.strides[1] = value; }},
-      {"16 bytes", {40, 48}, {41, 44, 36}, [](auto& a, auto value) { a.destination.strides[0] = value; }},
-      {"16 bytes", {16}, {8, 2}, [](auto& a, auto value) { move(a.destination, value); }},
-      {"copy_rows", {0, 2, 8}, {}, [](auto& a, auto value) { move(a.source, value); }},
-      {"equal shapes", {0}, {1, 2, 3}, [](auto& a, auto value) {
-         if (value == 1) a.source.dtype = DType::bf16;
-         if (value == 2) a.source.device.index = 1;
-         if (value == 3) a.source.shape[0] = 2;
-       }},
-      {"copy_rows", {0}, {1, 2}, [](auto& a, auto value) { if (value > 0) (value == 1 ? a.source : a.destination).data = nullptr; }},
-  });
+  const auto both = [](ops::CopyRowsArgs& args, int axis, std::int64_t size) {
+    resize(args.source, axis, size), resize(args.destination, axis, size);
+  };
+  check_limits<ops::CopyRowsArgs>(
+      rows, [](const ops::CopyRowsArgs& args) { ops::find("copy_rows")->validate(&args, false); },
+      {
+          {"copy_rows", {1, kMost}, {0, -1, kMost + 1}, [&](auto& a, auto value) { both(a, 0, value); }},
+          {"copy_rows", {8, kMost}, {0, kMost + 8}, [&](auto& a, auto value) { both(a, 1, value); }},
+          {"copy_rows",
+           {kMost / 2},
+           {kMost / 2 + 1, kMost},
+           [](auto& a, auto value) {
+             a.source = dense(0, DType::f16, {2, value, 8});
+             a.destination = dense(1, DType::f16, {2, value, 8});
+           }},
+          {"ranks",
+           {2, 3},
+           {1, 4},
+           [](auto& a, auto value) {
+             for (Tensor* each : {&a.source, &a.destination})
+               each->rank = static_cast<int>(value), each->shape = {1, 1, 8, 8, 1}, each->strides = {64, 64, 8, 1, 1},
+               each->shape[static_cast<std::size_t>(value - 1)] = 8,
+               each->strides[static_cast<std::size_t>(value - 1)] = 1;
+           }},
+          {"copy_rows", {1}, {2, 40}, [](auto& a, auto value) { a.source.strides[1] = value; }},
+          {"16 bytes", {40, 48}, {41, 44, 36}, [](auto& a, auto value) { a.destination.strides[0] = value; }},
+          {"16 bytes", {16}, {8, 2}, [](auto& a, auto value) { move(a.destination, value); }},
+          {"copy_rows", {0, 2, 8}, {}, [](auto& a, auto value) { move(a.source, value); }},
+          {"equal shapes",
+           {0},
+           {1, 2, 3},
+           [](auto& a, auto value) {
+             if (value == 1) a.source.dtype = DType::bf16;
+             if (value == 2) a.source.device.index = 1;
+             if (value == 3) a.source.shape[0] = 2;
+           }},
+          {"copy_rows",
+           {0},
+           {1, 2},
+           [](auto& a, auto value) {
+             if (value > 0) (value == 1 ? a.source : a.destination).data = nullptr;
+           }},
+      });
   GemmArgs call;
   call.d = dense(2, DType::f16, {5, 7});
   ops::SumPartsArgs sums{call, dense(3, DType::f32, {4, 5, 8}), 4};
   sums.sums.shape[2] = 7;
-  check_limits<ops::SumPartsArgs>(sums, [](const ops::SumPartsArgs& args) { ops::find("sum_parts")->validate(&args, false); }, {
-      {"parts", {4}, {3, 5, -4, 0}, [](auto& a, auto value) { a.parts = static_cast<int>(value); }},
-      {"sums are", {5}, {4, 6}, [](auto& a, auto value) { a.sums.shape[1] = value; }},
-      {"sums are", {7}, {6, 8}, [](auto& a, auto value) { a.sums.shape[2] = value; }},
-      {"sums are", {8, 12, 16}, {7, 9, 10}, [](auto& a, auto value) { a.sums.strides = {5 * value, value, 1}; }},
-      {"sums are", {40}, {39, 41, 44}, [](auto& a, auto value) { a.sums.strides[0] = value; }},
-      {"sums are", {1}, {2}, [](auto& a, auto value) { a.sums.strides[2] = value; }},
-      {"sums are", {16}, {8, 4}, [](auto& a, auto value) { move(a.sums, value); }},
-      {"sums are", {3}, {2}, [](auto& a, auto value) { a.sums.rank = static_cast<int>(value); }},
-      {"sums are", {0}, {1, 2}, [](auto& a, auto value) {
-         if (value == 1) a.sums.dtype = DType::f16;
-         if (value == 2) a.sums.device.index = 1;
-       }},
-  });
+  check_limits<ops::SumPartsArgs>(
+      sums, [](const ops::SumPartsArgs& args) { ops::find("sum_parts")->validate(&args, false); },
+      {
+          {"parts", {4}, {3, 5, -4, 0}, [](auto& a, auto value) { a.parts = static_cast<int>(value); }},
+          {"sums are", {5}, {4, 6}, [](auto& a, auto value) { a.sums.shape[1] = value; }},
+          {"sums are", {7}, {6, 8}, [](auto& a, auto value) { a.sums.shape[2] = value; }},
+          {"sums are", {8, 12, 16}, {7, 9, 10}, [](auto& a, auto value) { a.sums.strides = {5 * value, value, 1}; }},
+          {"sums are", {40}, {39, 41, 44}, [](auto& a, auto value) { a.sums.strides[0] = value; }},
+          {"sums are", {1}, {2}, [](auto& a, auto value) { a.sums.strides[2] = value; }},
+          {"sums are", {16}, {8, 4}, [](auto& a, auto value) { move(a.sums, value); }},
+          {"sums are", {3}, {2}, [](auto& a, auto value) { a.sums.rank = static_cast<int>(value); }},
+          {"sums are",
+           {0},
+           {1, 2},
+           [](auto& a, auto value) {
+             if (value == 1) a.sums.dtype = DType::f16;
+             if (value == 2) a.sums.device.index = 1;
+           }},
+      });
 }
 
 TEST_CASE("sizes on a command line, which the model runs") {
   const arch::Arch& arch = *arch::find("sm_90a");
-  for (const auto& [op_name, flag, least] : {std::tuple{"copy_rows", "rows", 1}, {"sum_parts", "n", 1}, {"chunk_indices", "lengths", 0}}) {
+  for (const auto& [op_name, flag, least] :
+       {std::tuple{"copy_rows", "rows", 1}, {"sum_parts", "n", 1}, {"chunk_indices", "lengths", 0}}) {
     const char* op = op_name;
     CAPTURE(op);
     const auto said = [&, name = op, key = flag](std::int64_t value) {

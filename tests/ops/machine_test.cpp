@@ -37,7 +37,7 @@ TEST_CASE("blocks side by side share an SM's memory and registers, and each is h
   CHECK(two.memory_bytes.at("SMEM") == 49 * 1024);  // half of 100 KB less the system's 1 KB
   CHECK(two.registers == 32768);
   CHECK(two.units.size() == arch.units.size());
-  CHECK(three.memory_bytes.at("SMEM") == 33024);    // 100 KB / 3 - 1 KB, in steps of 128 bytes
+  CHECK(three.memory_bytes.at("SMEM") == 33024);  // 100 KB / 3 - 1 KB, in steps of 128 bytes
   for (const arch::Arch* each : arch::all()) {
     CAPTURE(each->name);
     for (const int blocks : {1, 2, 3, 8, 32}) {

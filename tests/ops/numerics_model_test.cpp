@@ -1,6 +1,7 @@
-// Protects what src/ops/README.md says under "Numerics" of numbers that are none: where NaN, infinities, overflow and zeros of either sign in the
-// operands come out, on every family of matrix instructions; and that equal calls give equal bits, whatever the order of events. What sizes are
-// refused is for limits_test.cpp, how far finite results are from f64 for the ops' own tests.
+// Protects what src/ops/README.md says under "Numerics" of numbers that are none: where NaN, infinities, overflow and
+// zeros of either sign in the operands come out, on every family of matrix instructions; and that equal calls give
+// equal bits, whatever the order of events. What sizes are refused is for limits_test.cpp, how far finite results are
+// from f64 for the ops' own tests.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -46,11 +47,15 @@ struct Found {
     rows.insert(row);
     columns.insert(column);
   }
-  std::string text(const char* what) const { return rows.empty() ? std::string() : std::string(what) + " rows " + ranges(rows) + " columns " + ranges(columns) + "; "; }
+  std::string text(const char* what) const {
+    return rows.empty() ? std::string()
+                        : std::string(what) + " rows " + ranges(rows) + " columns " + ranges(columns) + "; ";
+  }
 };
 
 std::uint16_t& at(const Tensor& tensor, std::int64_t row, std::int64_t column) {
-  return static_cast<std::uint16_t*>(tensor.data)[row * tensor.strides[static_cast<std::size_t>(tensor.rank - 2)] + column];
+  return static_cast<std::uint16_t*>(
+      tensor.data)[row * tensor.strides[static_cast<std::size_t>(tensor.rank - 2)] + column];
 }
 
 /// What is no ordinary number in o and lse of 70 queries of 64 elements.
@@ -70,7 +75,8 @@ std::string attention(const std::string& target, bool causal, int keys, const st
     if (std::isnan(lse)) nan_lse.insert(row);
     if (std::isinf(lse)) infinite_lse.insert(row);
   }
-  return nan.text("NaN") + infinite.text("infinite") + (nan_lse.empty() ? "" : "NaN lse " + ranges(nan_lse) + "; ") + (infinite_lse.empty() ? "" : "infinite lse " + ranges(infinite_lse) + "; ");
+  return nan.text("NaN") + infinite.text("infinite") + (nan_lse.empty() ? "" : "NaN lse " + ranges(nan_lse) + "; ") +
+         (infinite_lse.empty() ? "" : "infinite lse " + ranges(infinite_lse) + "; ");
 }
 
 std::string text_of(float value) {
@@ -92,20 +98,25 @@ TEST_CASE("attention: where what is no number comes out, on every family") {
   };
   // Causal, 70 queries: row r sees keys up to r + keys - 70. Key 30 is seen from row 30 on.
   const Case cases[] = {
-      {"a query's NaN: its row", 70, [](FmhaArgs& a) { at(a.q, 30, 7) = kNan; }, "NaN rows 30 columns 0-63; NaN lse 30; "},
-      {"a query's infinity: likewise, as scores of either sign are infinite", 70, [](FmhaArgs& a) { at(a.q, 30, 7) = kInfinity; }, "NaN rows 30 columns 0-63; NaN lse 30; "},
-      {"a key's NaN: the rows that see it, and no other", 70, [](FmhaArgs& a) { at(a.k, 30, 7) = kNan; }, "NaN rows 30-69 columns 0-63; NaN lse 30-69; "},
-      {"a value's NaN: its column, also of rows of the same tile that do not see it: 0 times NaN", 70, [](FmhaArgs& a) { at(a.v, 30, 3) = kNan; }, "NaN rows 0-69 columns 3; "},
-      {"a value's infinity: its column, NaN where it is not seen", 70, [](FmhaArgs& a) { at(a.v, 30, 3) = kInfinity; }, "NaN rows 0-29 columns 3; infinite rows 30-69 columns 3; "},
-      {"the largest values: no overflow, as weights add up to 1",
-       70,
+      {"a query's NaN: its row", 70, [](FmhaArgs& a) { at(a.q, 30, 7) = kNan; },
+       "NaN rows 30 columns 0-63; NaN lse 30; "},
+      {"a query's infinity: likewise, as scores of either sign are infinite", 70,
+       [](FmhaArgs& a) { at(a.q, 30, 7) = kInfinity; }, "NaN rows 30 columns 0-63; NaN lse 30; "},
+      {"a key's NaN: the rows that see it, and no other", 70, [](FmhaArgs& a) { at(a.k, 30, 7) = kNan; },
+       "NaN rows 30-69 columns 0-63; NaN lse 30-69; "},
+      {"a value's NaN: its column, also of rows of the same tile that do not see it: 0 times NaN", 70,
+       [](FmhaArgs& a) { at(a.v, 30, 3) = kNan; }, "NaN rows 0-69 columns 3; "},
+      {"a value's infinity: its column, NaN where it is not seen", 70, [](FmhaArgs& a) { at(a.v, 30, 3) = kInfinity; },
+       "NaN rows 0-29 columns 3; infinite rows 30-69 columns 3; "},
+      {"the largest values: no overflow, as weights add up to 1", 70,
        [](FmhaArgs& a) {
          for (int row = 0; row < 70; ++row)
            for (int column = 0; column < 64; ++column) at(a.v, row, column) = kLargest;
        },
        ""},
       {"rows without a key: o 0, lse -infinity", 40, [](FmhaArgs&) {}, "infinite lse 0-29; "},
-      {"rows without a key stay 0 beside a NaN", 40, [](FmhaArgs& a) { at(a.v, 0, 3) = kNan; }, "NaN rows 30-69 columns 3; infinite lse 0-29; "},
+      {"rows without a key stay 0 beside a NaN", 40, [](FmhaArgs& a) { at(a.v, 0, 3) = kNan; },
+       "NaN rows 30-69 columns 3; infinite lse 0-29; "},
   };
   for (const char* target : kFamilies)
     for (const Case& each : cases) {
@@ -115,7 +126,9 @@ TEST_CASE("attention: where what is no number comes out, on every family") {
     }
 }
 
-TEST_CASE("attention: a key's infinity makes a row NaN where its score is +infinity, and does nothing where it is -infinity") {
+TEST_CASE(
+    "attention: a key's infinity makes a row NaN where its score is +infinity, and does nothing where it is "
+    "-infinity") {
   const test::FmhaProblem known({1, 1, 1, 70, 70, 64, DType::f16, true, false, true}, 9300);
   std::set<int> wanted;
   for (int row = 30; row < 70; ++row)
@@ -123,11 +136,14 @@ TEST_CASE("attention: a key's infinity makes a row NaN where its score is +infin
   const std::string rows = ranges(wanted);
   for (const char* target : kFamilies) {
     CAPTURE(target);
-    CHECK(attention(target, true, 70, [](FmhaArgs& a) { at(a.k, 30, 7) = kInfinity; }) == "NaN rows " + rows + " columns 0-63; NaN lse " + rows + "; ");
+    CHECK(attention(target, true, 70, [](FmhaArgs& a) { at(a.k, 30, 7) = kInfinity; }) ==
+          "NaN rows " + rows + " columns 0-63; NaN lse " + rows + "; ");
   }
 }
 
-TEST_CASE("products: NaN, infinity, overflow, zeros and subnormals, as IEEE 754 has them, on every family; then the activation") {
+TEST_CASE(
+    "products: NaN, infinity, overflow, zeros and subnormals, as IEEE 754 has them, on every family; then the "
+    "activation") {
   // Rows of a, all of one number; column 0 of d is their sum over 64, column 1 their product with zeros.
   struct Row {
     std::uint16_t value;
@@ -150,7 +166,9 @@ TEST_CASE("products: NaN, infinity, overflow, zeros and subnormals, as IEEE 754 
       shape.activation = static_cast<Activation>(activation);
       test::GemmProblem problem(shape, 5);
       for (int row = 0; row < 70; ++row)
-        for (int k = 0; k < 64; ++k) at(problem.args.a, row, k) = rows[std::min<std::size_t>(static_cast<std::size_t>(row), std::size(rows) - 1)].value;
+        for (int k = 0; k < 64; ++k)
+          at(problem.args.a, row, k) =
+              rows[std::min<std::size_t>(static_cast<std::size_t>(row), std::size(rows) - 1)].value;
       for (int column = 0; column < 64; ++column)
         for (int k = 0; k < 64; ++k) at(problem.args.b, column, k) = column == 1 ? 0 : 0x3c00;
       problem.run(testing::model_runtime(target), kCpu);
@@ -170,17 +188,30 @@ TEST_CASE("chunk output: where a NaN or an infinity of token 20 comes out") {
     std::function<void(ChunkOArgs&)> change;
     const char* out[2];  ///< of each value head
   };
-  const auto put = [](const Tensor& tensor, std::int64_t first, std::int64_t second, std::int64_t column, std::uint16_t value) {
+  const auto put = [](const Tensor& tensor, std::int64_t first, std::int64_t second, std::int64_t column,
+                      std::uint16_t value) {
     static_cast<std::uint16_t*>(tensor.data)[first * tensor.strides[0] + second * tensor.strides[1] + column] = value;
   };
   constexpr std::uint16_t nan = 0x7fc0, infinity = 0x7f80;
   const Case cases[] = {
-      {"a query's: its token, in every head that shares it", [&](ChunkOArgs& a) { put(a.q, 20, 0, 3, nan); }, {"NaN rows 20 columns 0-127; ", "NaN rows 20 columns 0-127; "}},
-      {"a key's: the tokens of the chunk from it on", [&](ChunkOArgs& a) { put(a.k, 20, 0, 3, nan); }, {"NaN rows 20-63 columns 0-127; ", "NaN rows 20-63 columns 0-127; "}},
-      {"a value's: its column of the whole chunk: 0 times NaN before it", [&](ChunkOArgs& a) { put(a.v_new, 20, 1, 3, nan); }, {"", "NaN rows 0-63 columns 3; "}},
-      {"a value's infinity: NaN before it", [&](ChunkOArgs& a) { put(a.v_new, 20, 1, 3, infinity); }, {"", "NaN rows 0-19 columns 3; infinite rows 20-63 columns 3; "}},
-      {"the state's: the column of its row, of the chunk", [&](ChunkOArgs& a) { put(a.h, 0, 1, 5 * 128 + 9, nan); }, {"", "NaN rows 0-63 columns 5; "}},
-      {"a gate's: the tokens from it on", [&](ChunkOArgs& a) { static_cast<float*>(a.g_cu->data)[20 * a.g_cu->strides[0] + 1] = std::nanf(""); }, {"", "NaN rows 20-63 columns 0-127; "}},
+      {"a query's: its token, in every head that shares it",
+       [&](ChunkOArgs& a) { put(a.q, 20, 0, 3, nan); },
+       {"NaN rows 20 columns 0-127; ", "NaN rows 20 columns 0-127; "}},
+      {"a key's: the tokens of the chunk from it on",
+       [&](ChunkOArgs& a) { put(a.k, 20, 0, 3, nan); },
+       {"NaN rows 20-63 columns 0-127; ", "NaN rows 20-63 columns 0-127; "}},
+      {"a value's: its column of the whole chunk: 0 times NaN before it",
+       [&](ChunkOArgs& a) { put(a.v_new, 20, 1, 3, nan); },
+       {"", "NaN rows 0-63 columns 3; "}},
+      {"a value's infinity: NaN before it",
+       [&](ChunkOArgs& a) { put(a.v_new, 20, 1, 3, infinity); },
+       {"", "NaN rows 0-19 columns 3; infinite rows 20-63 columns 3; "}},
+      {"the state's: the column of its row, of the chunk",
+       [&](ChunkOArgs& a) { put(a.h, 0, 1, 5 * 128 + 9, nan); },
+       {"", "NaN rows 0-63 columns 5; "}},
+      {"a gate's: the tokens from it on",
+       [&](ChunkOArgs& a) { static_cast<float*>(a.g_cu->data)[20 * a.g_cu->strides[0] + 1] = std::nanf(""); },
+       {"", "NaN rows 20-63 columns 0-127; "}},
   };
   for (const char* target : {"model:sm_90a", "model:sm_100a"})
     for (const Case& each : cases) {
@@ -196,7 +227,10 @@ TEST_CASE("chunk output: where a NaN or an infinity of token 20 comes out") {
         Found not_numbers, infinite;
         for (int row = 0; row < 94; ++row)
           for (int column = 0; column < 128; ++column) {
-            const int size = static_cast<std::uint16_t*>(problem.args.o.data)[row * problem.args.o.strides[0] + head * problem.args.o.strides[1] + column] & 0x7fff;
+            const int size =
+                static_cast<std::uint16_t*>(
+                    problem.args.o.data)[row * problem.args.o.strides[0] + head * problem.args.o.strides[1] + column] &
+                0x7fff;
             if (size > infinity) not_numbers.add(row, column);
             if (size == infinity) infinite.add(row, column);
           }

@@ -1,5 +1,5 @@
-// Protects what is served on sm_103a, whose special functions are twice as fast and whose schedules may differ for it: attention, products and
-// chunk output on its model, against f64.
+// Protects what is served on sm_103a, whose special functions are twice as fast and whose schedules may differ for it:
+// attention, products and chunk output on its model, against f64.
 #include <doctest/doctest.h>
 
 #include <tilejit/tilejit.hpp>
@@ -17,9 +17,12 @@ constexpr const char* kTarget = "model:sm_103a";
 
 TEST_CASE("attention: both head dims and types, masks, layouts, grouped heads, edges of tiles, without log-sum-exp") {
   std::uint64_t seed = 8101;
-  for (const test::FmhaShape& shape : {test::FmhaShape{1, 1, 1, 1, 1, 64, DType::f16, false, false, true}, {1, 2, 1, 129, 127, 128, DType::f16, true, true, true},
-                                       {1, 1, 1, 200, 50, 64, DType::f16, true, false, false}, {2, 1, 1, 65, 300, 64, DType::bf16, false, true, true},
-                                       {1, 4, 1, 63, 64, 128, DType::bf16, true, true, true}, {1, 1, 1, 300, 700, 128, DType::f16, false, false, true}}) {
+  for (const test::FmhaShape& shape : {test::FmhaShape{1, 1, 1, 1, 1, 64, DType::f16, false, false, true},
+                                       {1, 2, 1, 129, 127, 128, DType::f16, true, true, true},
+                                       {1, 1, 1, 200, 50, 64, DType::f16, true, false, false},
+                                       {2, 1, 1, 65, 300, 64, DType::bf16, false, true, true},
+                                       {1, 4, 1, 63, 64, 128, DType::bf16, true, true, true},
+                                       {1, 1, 1, 300, 700, 128, DType::f16, false, false, true}}) {
     CAPTURE(shape.text());
     CHECK(test::run_fmha(kTarget, shape, seed++) == "");
   }

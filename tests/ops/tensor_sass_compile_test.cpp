@@ -1,6 +1,7 @@
-// Protects what the device's assembler makes of products in tensor memory: its own instructions for products, bulk copies, loads and stores
-// of tensor memory and registers that move, and no access to local memory. Skips itself without NVRTC or nvdisasm, which comes with CUDA's
-// toolkit or, as NVRTC does, in a wheel of its own (nvidia-cuda-nvdisasm).
+// Protects what the device's assembler makes of products in tensor memory: its own instructions for products, bulk
+// copies, loads and stores of tensor memory and registers that move, and no access to local memory. Skips itself
+// without NVRTC or nvdisasm, which comes with CUDA's toolkit or, as NVRTC does, in a wheel of its own
+// (nvidia-cuda-nvdisasm).
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -27,10 +28,13 @@ namespace {
 
 std::string disassembler() {
   std::vector<std::string> folders = compile::split_path(support::environment_variable("PATH").value_or(""));
-  for (const std::string& libraries : compile::split_path(support::environment_variable("LD_LIBRARY_PATH").value_or(""))) folders.push_back(libraries + "/../bin");
+  for (const std::string& libraries :
+       compile::split_path(support::environment_variable("LD_LIBRARY_PATH").value_or("")))
+    folders.push_back(libraries + "/../bin");
   for (const char* toolkit : {"/usr/local/cuda/bin", "/opt/cuda/bin"}) folders.emplace_back(toolkit);
   for (const std::string& folder : folders)
-    if (std::error_code failed; std::filesystem::is_regular_file(folder + "/nvdisasm", failed)) return folder + "/nvdisasm";
+    if (std::error_code failed; std::filesystem::is_regular_file(folder + "/nvdisasm", failed))
+      return folder + "/nvdisasm";
   return "";
 }
 
@@ -52,9 +56,11 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-void check_sass(compile::Compiler& compiler, const std::string& tool, const ops::Op& op, const ops::Request& request, const std::vector<const char*>& expected) {
+void check_sass(compile::Compiler& compiler, const std::string& tool, const ops::Op& op, const ops::Request& request,
+                const std::vector<const char*>& expected) {
   CAPTURE(request.name);
-  const std::string sass = disassembled(tool, test::check_compiles(compiler, op, request, *arch::find("sm_100a")).binary.bytes);
+  const std::string sass =
+      disassembled(tool, test::check_compiles(compiler, op, request, *arch::find("sm_100a")).binary.bytes);
   for (const char* instruction : expected) {
     CAPTURE(std::string(instruction));
     CHECK(count(sass, std::string(" ") + instruction) > 0);
@@ -73,7 +79,9 @@ TEST_CASE("attention, products and chunk output for sm_100a: UTCHMMA, UTMALDG, L
     std::exit(77);
   }
   for (const ops::Request& request : ops::fmha_op().requests({{"dtype", {"f16"}}, {"causal", {"both"}}}))
-    check_sass(*compiler, tool, ops::fmha_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM", "STTM", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2", "FFMA.SAT", "FMNMX3"});
+    check_sass(*compiler, tool, ops::fmha_op(), request,
+               {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM", "STTM", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2", "FFMA.SAT",
+                "FMNMX3"});
   const auto product = [&](const char* tile, const std::vector<const char*>& more) {
     for (const ops::Request& request : ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {tile}}})) {
       std::vector<const char*> expected = {"UTCHMMA", "UTMALDG.4D", "UTCBAR", "LDTM.16dp256bit", "UTCATOMSWS"};
@@ -82,9 +90,13 @@ TEST_CASE("attention, products and chunk output for sm_100a: UTCHMMA, UTMALDG, L
     }
   };
   product("256x128x64", {"USETMAXREG"});
-  product("128x128x64", {"UTMASTG.4D"});                                         // d through shared memory, by the copy engine
-  product("128x128x64c1x2", {"UTMALDG.4D.MULTICAST", "UTCBAR.MULTICAST", "UTMASTG.4D"});  // a copy for two blocks, which both hand back
-  product("128x256x64c2x1", {"UTCHMMA.2CTA", "UTMALDG.4D.2CTA", "UTCBAR.2CTA.MULTICAST", "UTMASTG.4D", "UTCATOMSWS.2CTA"});  // by pairs of blocks
+  product("128x128x64", {"UTMASTG.4D"});  // d through shared memory, by the copy engine
+  product("128x128x64c1x2",
+          {"UTMALDG.4D.MULTICAST", "UTCBAR.MULTICAST", "UTMASTG.4D"});  // a copy for two blocks, which both hand back
+  product("128x256x64c2x1", {"UTCHMMA.2CTA", "UTMALDG.4D.2CTA", "UTCBAR.2CTA.MULTICAST", "UTMASTG.4D",
+                             "UTCATOMSWS.2CTA"});  // by pairs of blocks
   for (const ops::Request& request : ops::chunk_o_op().requests({{"head-ratio", {"1", "2"}}}))
-    check_sass(*compiler, tool, ops::chunk_o_op(), request, {"UTCHMMA", "UTMALDG.4D", "UTMASTG.4D", "UTCBAR", "LDTM.16dp256bit", "STTM.16dp128bit", "UTCATOMSWS", "USETMAXREG", "MUFU.EX2"});
+    check_sass(*compiler, tool, ops::chunk_o_op(), request,
+               {"UTCHMMA", "UTMALDG.4D", "UTMASTG.4D", "UTCBAR", "LDTM.16dp256bit", "STTM.16dp128bit", "UTCATOMSWS",
+                "USETMAXREG", "MUFU.EX2"});
 }

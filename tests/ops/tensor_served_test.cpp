@@ -1,5 +1,5 @@
-// Protects that tensor memory serves what warpgroups' instructions do: every form of every kernel, but for those that are named here, which say what
-// is allowed.
+// Protects that tensor memory serves what warpgroups' instructions do: every form of every kernel, but for those that
+// are named here, which say what is allowed.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -29,7 +29,8 @@ std::string refusal(const ops::Op& op, const ops::Request& request, const char* 
   }
 }
 
-/// Of forms that sm_90a takes, what sm_100a and sm_103a say of those that they refuse, up to the list of what is allowed.
+/// Of forms that sm_90a takes, what sm_100a and sm_103a say of those that they refuse, up to the list of what is
+/// allowed.
 std::set<std::string> refused(const char* name, const Flags& flags) {
   const ops::Op& op = *ops::find(name);
   std::set<std::string> reasons;
@@ -53,11 +54,16 @@ using Reasons = std::set<std::string>;
 }  // namespace
 
 TEST_CASE("attention: every type, head dim, mask and scale") {
-  CHECK(refused("fmha", {{"dtype", {"f16", "bf16"}}, {"head-dim", {"64", "128"}}, {"causal", {"both"}}, {"general-scale", {"both"}}}).empty());
+  CHECK(
+      refused(
+          "fmha",
+          {{"dtype", {"f16", "bf16"}}, {"head-dim", {"64", "128"}}, {"causal", {"both"}}, {"general-scale", {"both"}}})
+          .empty());
 }
 
 TEST_CASE("chunk output: every ratio and form; items of three heads, which nobody has to ask for, are Hopper's") {
-  const Flags forms = {{"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"both"}}, {"head-ratio", {"1", "2", "3", "6"}}};
+  const Flags forms = {
+      {"gated", {"both"}}, {"variable", {"both"}}, {"h-transposed", {"both"}}, {"head-ratio", {"1", "2", "3", "6"}}};
   CHECK(refused("chunk_o", forms).empty());
   Flags items = forms;
   items["item-heads"] = {"1", "2", "3"};
@@ -65,12 +71,22 @@ TEST_CASE("chunk output: every ratio and form; items of three heads, which nobod
 }
 
 TEST_CASE("products: every rung, order, output and end of rows, by every tile but those of 16 rows; e4m3 is Hopper's") {
-  CHECK(refused("gemm", {{"dtype", {"f16", "bf16"}}, {"rung", {"v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}}}).empty());
-  Flags tiles = {{"dtype", {"f16"}}, {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}}, {"out", {"f16", "f32"}}, {"d-aligned", {"both"}}, {"parts", {"both"}}};
+  CHECK(refused("gemm", {{"dtype", {"f16", "bf16"}},
+                         {"rung", {"v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10"}},
+                         {"a-major", {"k", "m"}},
+                         {"b-major", {"k", "n"}}})
+            .empty());
+  Flags tiles = {{"dtype", {"f16"}},      {"a-major", {"k", "m"}}, {"b-major", {"k", "n"}},
+                 {"out", {"f16", "f32"}}, {"d-aligned", {"both"}}, {"parts", {"both"}}};
   for (const ops::GemmTile& tile : ops::gemm_tiles())
     if (tile.element_bytes == 2) tiles["tile"].push_back(ops::gemm_tile_name(tile));
   CHECK(refused("gemm", tiles) == Reasons{"gemm: tile is 16x32x128", "gemm: tile is 16x64x128"});
-  CHECK(refused("gemm", {{"dtype", {"bf16"}}, {"tile", {"128x128x64"}}, {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "relu", "gelu", "silu"}}}).empty());
+  CHECK(refused("gemm", {{"dtype", {"bf16"}},
+                         {"tile", {"128x128x64"}},
+                         {"bias", {"both"}},
+                         {"add-c", {"both"}},
+                         {"activation", {"none", "relu", "gelu", "silu"}}})
+            .empty());
   CHECK(refused("gemm", {{"dtype", {"e4m3"}}, {"tile", {"128x128x128"}}}) == Reasons{"gemm: a.dtype is e4m3"});
 }
 

@@ -1,4 +1,5 @@
-// Protects the problems that ops bring for being checked: they are legal, their flags name them again, and bad sizes are refused by name.
+// Protects the problems that ops bring for being checked: they are legal, their flags name them again, and bad sizes
+// are refused by name.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -50,7 +51,8 @@ void check_legal(const ops::Op& op, const ops::Trial& trial) {
   CAPTURE(trial.flags);
   std::vector<void*> places;  // made up: nothing looks there
   for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
-  CHECK(std::any_of(trial.tensors.begin(), trial.tensors.end(), [](const ops::TrialTensor& tensor) { return tensor.written; }));
+  CHECK(std::any_of(trial.tensors.begin(), trial.tensors.end(),
+                    [](const ops::TrialTensor& tensor) { return tensor.written; }));
   trial.with_args({DeviceKind::cpu, 0}, places, [&](const void* args) { CHECK_NOTHROW(op.validate(args, true)); });
 }
 
@@ -59,7 +61,8 @@ void check_legal(const ops::Op& op, const ops::Trial& trial) {
 TEST_CASE("every op brings problems that it takes, and whose flags name them again") {
   for (const ops::Op* op : ops::all())
     for (const char* arch : {"sm_90a", "sm_80", "sm_100a", "gfx1100"}) {
-      if (op->name() == "chunk_o" && (std::string(arch) == "sm_80" || std::string(arch) == "gfx1100")) continue;  // has no kernel there
+      if (op->name() == "chunk_o" && (std::string(arch) == "sm_80" || std::string(arch) == "gfx1100"))
+        continue;  // has no kernel there
       const std::vector<ops::Trial> trials = op->trials({}, *arch::find(arch));
       REQUIRE(!trials.empty());
       for (const ops::Trial& trial : trials) {
@@ -85,21 +88,25 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(count("gemm", "--tile 128x128x64,64x32x128 --parts both") == 12);
   CHECK(count("gemm", "--rung v1,v2,v3,v9") == 11);
   CHECK(count("gemm", "--rung v1,v2,v3,v9", "sm_100a") == 11);  // whose rungs have larger tiles and the same limits
-  CHECK(count("gemm", "--tile 16x64x128") == 3);  // no higher than what the last tile may lack
+  CHECK(count("gemm", "--tile 16x64x128") == 3);                // no higher than what the last tile may lack
   CHECK(count("gemm", "--dtype e4m3 --out f32 --batch 2") == 3);
   CHECK(count("gemm", "--d-aligned false --add-c true --activation gelu") == 3);
   CHECK(count("gemm", "--m 100 --n 70 --k 321") == 1);
-  CHECK(count("chunk_o", "--head-ratio 1,2,3 --gated both --variable both --h-transposed both --heads 2 --lengths 64,1") == 24);
+  CHECK(count("chunk_o",
+              "--head-ratio 1,2,3 --gated both --variable both --h-transposed both --heads 2 --lengths 64,1") == 24);
   CHECK(count("sum_parts", "--out f32 --m 1 --n 1 --parts 1") == 1);
   const std::string name = ops::find("gemm")->trials(flags_of("--m 100 --n 70 --k 321"), arch).front().name;
   CHECK(name == "M 100 N 70 K 321");
 }
 
 TEST_CASE("a product's tile is that of its sizes where all are given, else that of usual ones") {
-  const auto tile = [&](const char* flags) { return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice; };
+  const auto tile = [&](const char* flags) {
+    return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice;
+  };
   const int usual = tile("");
   CHECK(tile("--m 16 --n 4096 --k 4096") != usual);
-  for (const char* some : {"--m 16", "--n 64", "--k 128", "--m 16 --n 64", "--m 16 --k 4096", "--n 16 --k 4096", "--batch 2"}) {
+  for (const char* some :
+       {"--m 16", "--n 64", "--k 128", "--m 16 --n 64", "--m 16 --k 4096", "--n 16 --k 4096", "--batch 2"}) {
     CAPTURE(some);
     CHECK(tile(some) == usual);
   }
@@ -107,7 +114,9 @@ TEST_CASE("a product's tile is that of its sizes where all are given, else that 
 
 TEST_CASE("what is no size or no kernel is refused by name, value and what is allowed") {
   const auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  const std::string zero = refusal(*ops::find("fmha"), {{"seq-q", {"0"}}}), word = refusal(*ops::find("gemm"), {{"m", {"many"}}}), two = refusal(*ops::find("fmha"), {{"heads", {"1", "2"}}});
+  const std::string zero = refusal(*ops::find("fmha"), {{"seq-q", {"0"}}}),
+                    word = refusal(*ops::find("gemm"), {{"m", {"many"}}}),
+                    two = refusal(*ops::find("fmha"), {{"heads", {"1", "2"}}});
   CHECK(contains(zero, "--seq-q is '0'; allowed: 1 to "));
   CHECK(contains(word, "--m is 'many'; allowed: 1 to "));
   CHECK(contains(two, "--heads is '1, 2'"));
@@ -126,7 +135,9 @@ TEST_CASE("an op without problems says so") {
     Device device_of(const void*) const override { return {}; }
     ops::Request request_of(const void*, const arch::Arch&) const override { return {}; }
     std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
-    std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {}; }
+    std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override {
+      return {};
+    }
     void plan(const void*, const std::vector<std::int64_t>&, ops::LaunchPlan&) const override {}
   };
   CHECK(refusal(Bare(), {}).find("op 'bare' brings no problems to check it by") != std::string::npos);

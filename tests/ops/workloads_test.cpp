@@ -1,5 +1,6 @@
-// Protects the problems that ops are timed by: work that is asked for, tensors as calls have them, tiles that add up to the problem, and that
-// a tile which does not serve the sizes is refused. And what is predicted of them from a schedule.
+// Protects the problems that ops are timed by: work that is asked for, tensors as calls have them, tiles that add up to
+// the problem, and that a tile which does not serve the sizes is refused. And what is predicted of them from a
+// schedule.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,14 +29,16 @@ void with_args(const Trial& trial, const std::function<void(const void*)>& use) 
   trial.with_args(kGpu, places, use);
 }
 
-std::vector<TileCount> tiles_of_workload(const Op& op, const Trial& trial, const std::vector<std::int64_t>& geometry, unsigned blocks) {
+std::vector<TileCount> tiles_of_workload(const Op& op, const Trial& trial, const std::vector<std::int64_t>& geometry,
+                                         unsigned blocks) {
   std::vector<TileCount> tiles;
   with_args(trial, [&](const void* args) { tiles = tiles_of(op, args, geometry, blocks); });
   return tiles;
 }
 
 TEST_CASE("attention is timed as most calls have it: no lse, the usual scale, as many heads and keys as queries have") {
-  const auto list = workloads(fmha_op(), {{"heads", {"8"}}, {"seq-q", {"300"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}, hopper());
+  const auto list = workloads(
+      fmha_op(), {{"heads", {"8"}}, {"seq-q", {"300"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}, hopper());
   REQUIRE(list.size() == 1);
   CHECK(list[0].flops == 4.0 * 4 * 8 * 128 * 300 * 300);
   CHECK(list[0].trial.tensors.size() == 4);
@@ -63,7 +66,14 @@ TEST_CASE("causal attention counts the keys that each query sees, aligned at the
     double seen = 0;
     for (int row = 0; row < queries; ++row)
       for (int key = 0; key < keys; ++key) seen += key <= row + keys - queries ? 1 : 0;
-    const auto list = workloads(fmha_op(), {{"batch", {"2"}}, {"heads", {"3"}}, {"seq-q", {std::to_string(queries)}}, {"seq-k", {std::to_string(keys)}}, {"head-dim", {"64"}}, {"causal", {"true"}}}, hopper());
+    const auto list = workloads(fmha_op(),
+                                {{"batch", {"2"}},
+                                 {"heads", {"3"}},
+                                 {"seq-q", {std::to_string(queries)}},
+                                 {"seq-k", {std::to_string(keys)}},
+                                 {"head-dim", {"64"}},
+                                 {"causal", {"true"}}},
+                                hopper());
     CHECK(list.front().flops == 4 * 2 * 3 * 64 * seen);
   }
 }
@@ -71,7 +81,14 @@ TEST_CASE("causal attention counts the keys that each query sees, aligned at the
 TEST_CASE("tiles of attention cover its queries, each with the blocks of keys that its rows see") {
   const std::vector<std::int64_t> geometry = {80, 128, 1, 1};  // keys and rows of a block
   const auto tiles = [&](const char* causal) {
-    const auto list = workloads(fmha_op(), {{"batch", {"2"}}, {"heads", {"3"}}, {"seq-q", {"300"}}, {"seq-k", {"200"}}, {"head-dim", {"64"}}, {"causal", {causal}}}, hopper());
+    const auto list = workloads(fmha_op(),
+                                {{"batch", {"2"}},
+                                 {"heads", {"3"}},
+                                 {"seq-q", {"300"}},
+                                 {"seq-k", {"200"}},
+                                 {"head-dim", {"64"}},
+                                 {"causal", {causal}}},
+                                hopper());
     return tiles_of_workload(fmha_op(), list.front().trial, geometry, 132);
   };
   const auto full = tiles("false"), causal = tiles("true");
@@ -88,18 +105,26 @@ TEST_CASE("tiles of attention cover its queries, each with the blocks of keys th
 }
 
 TEST_CASE("products are timed by the library's choice unless a tile is named, which has to serve the sizes") {
-  const auto free = workloads(gemm_op(), {{"m", {"512"}}, {"n", {"256"}}, {"k", {"128"}}, {"batch", {"3"}}, {"dtype", {"bf16"}}}, hopper());
+  const auto free = workloads(
+      gemm_op(), {{"m", {"512"}}, {"n", {"256"}}, {"k", {"128"}}, {"batch", {"3"}}, {"dtype", {"bf16"}}}, hopper());
   REQUIRE(free.size() == 1);
   CHECK(free[0].trial.choice == kNoChoice);
   CHECK(free[0].flops == 2.0 * 512 * 256 * 128 * 3);
   CHECK(choice_text(gemm_op(), kNoChoice).empty());
-  const auto named = workloads(gemm_op(), {{"m", {"512"}}, {"n", {"256"}}, {"k", {"128"}}, {"dtype", {"bf16"}}, {"tile", {"64x128x64"}}}, hopper());
+  const auto named = workloads(
+      gemm_op(), {{"m", {"512"}}, {"n", {"256"}}, {"k", {"128"}}, {"dtype", {"bf16"}}, {"tile", {"64x128x64"}}},
+      hopper());
   REQUIRE(named.size() == 1);
   CHECK(choice_text(gemm_op(), named[0].trial.choice) == "64x128x64");
-  const tj::Error refused = error_of([] { workloads(gemm_op(), {{"m", {"17"}}, {"n", {"64"}}, {"k", {"64"}}, {"tile", {"16x32x128"}}, {"dtype", {"f16"}}}, hopper()); });
+  const tj::Error refused = error_of([] {
+    workloads(gemm_op(), {{"m", {"17"}}, {"n", {"64"}}, {"k", {"64"}}, {"tile", {"16x32x128"}}, {"dtype", {"f16"}}},
+              hopper());
+  });
   CHECK(refused.code == tj::Code::invalid_argument);
-  CHECK_MESSAGE(has(refused.message, "--tile is '16x32x128', which does not serve 17x64x64 on sm_90a; allowed there: "), refused.message);
-  CHECK_MESSAGE(has(error_of([] { workloads(gemm_op(), {{"m", {"0"}}}, hopper()); }).message, "--m is '0'"), "names the size");
+  CHECK_MESSAGE(has(refused.message, "--tile is '16x32x128', which does not serve 17x64x64 on sm_90a; allowed there: "),
+                refused.message);
+  CHECK_MESSAGE(has(error_of([] { workloads(gemm_op(), {{"m", {"0"}}}, hopper()); }).message, "--m is '0'"),
+                "names the size");
 }
 
 TEST_CASE("a product's prediction is that of its choice, the least of all for what a call takes") {
@@ -108,7 +133,8 @@ TEST_CASE("a product's prediction is that of its choice, the least of all for wh
     const int taken = gemm_op().tunable()->predicted(args, hopper());
     const double cycles = predicted_cycles(gemm_op(), args, taken, hopper());
     CHECK(cycles > 0);
-    const RankedGemm first = rank_gemm({4096, 4096, 4096, 1}, gemm_kind(*static_cast<const tj::GemmArgs*>(args)), hopper()).front();
+    const RankedGemm first =
+        rank_gemm({4096, 4096, 4096, 1}, gemm_kind(*static_cast<const tj::GemmArgs*>(args)), hopper()).front();
     CHECK(first.choice.number() == taken);
     CHECK(first.cycles == cycles);
     CHECK(predicted_cycles(gemm_op(), args, kNoChoice, hopper()) == 0);

@@ -1,5 +1,5 @@
-// Protects the promise of the public calls: bad input is a tj::Error that names the argument, its value and what is allowed,
-// and nothing was launched, loaded or compiled for it.
+// Protects the promise of the public calls: bad input is a tj::Error that names the argument, its value and what is
+// allowed, and nothing was launched, loaded or compiled for it.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -22,7 +22,8 @@ using tj::Tensor;
 constexpr tj::Device kCpu{tj::DeviceKind::cpu, 0};
 
 void nothing_happened(Machine& machine) {
-  for (const char* call : {"cuLaunchKernelEx", "cuModuleLoadData", "cuTensorMapEncodeTiled"}) CHECK_MESSAGE(count_calls(machine.cuda, call) == 0, call);
+  for (const char* call : {"cuLaunchKernelEx", "cuModuleLoadData", "cuTensorMapEncodeTiled"})
+    CHECK_MESSAGE(count_calls(machine.cuda, call) == 0, call);
   CHECK(machine.nvrtc.compiles() == 0);
 }
 
@@ -82,7 +83,9 @@ TEST_CASE("alignment, strides, sizes, overlaps, scale") {
   Machine machine;
   Runtime runtime(machine.options());
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-  const auto moved = [](void* data, std::uintptr_t bytes) { return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) + bytes); };
+  const auto moved = [](void* data, std::uintptr_t bytes) {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) + bytes);
+  };
   refuse_all(machine, runtime,
              {{"q.data is", [&](FmhaArgs& a) { a.q.data = moved(a.q.data, 8); }},
               {"v.data is", [&](FmhaArgs& a) { a.v.data = moved(a.v.data, 2); }},
@@ -129,17 +132,25 @@ TEST_CASE("devices that are mixed, missing or of another kind") {
 TEST_CASE("a configuration, an op and a target that nobody has") {
   Machine machine;
   Runtime runtime(machine.options());
-  CHECK(has(error_of([&] { runtime.prepare({DType::f16, 80, false, false}); }).message, "head_dim is 80; allowed: 64, 128"));
+  CHECK(has(error_of([&] { runtime.prepare({DType::f16, 80, false, false}); }).message,
+            "head_dim is 80; allowed: 64, 128"));
   CHECK(has(error_of([&] { runtime.prepare({DType::f32, 64, false, false}); }).message, "dtype is f32"));
-  CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message, "cuda:-1 does not exist"));
+  CHECK(has(error_of([&] { runtime.prepare(config_of(), {tj::DeviceKind::cuda, -1}); }).message,
+            "cuda:-1 does not exist"));
   CHECK(has(error_of([&] { runtime.run_op("conv", nullptr); }).message, "op 'conv' is unknown; ops are "));
   CHECK(has(error_of([&] { runtime.run_op("fmha", nullptr); }).message, "args of 'fmha' is null"));
   struct Unknown {
     std::string target, then;
   };
-  for (const Unknown& unknown : {Unknown{"sm_42", ": compute capability 4.2 is older than 8.0"}, {"model:", "; allowed are sm_90a, sm_100"}, {"", "; allowed are "},
-                                 {"SM_90A", "; did you mean 'sm_90a'? Allowed are "}, {"sm_90a ", "; did you mean 'sm_90a'? "}, {"model:sm90a", "; did you mean 'model:sm_90a'? "},
-                                 {"gfx1030", ": 'gfx1030' has no matrix instructions"}, {"model:gfx906", ": 'gfx906' has no matrix instructions"}, {"GFX1100", "; did you mean 'gfx1100'? "}}) {
+  for (const Unknown& unknown : {Unknown{"sm_42", ": compute capability 4.2 is older than 8.0"},
+                                 {"model:", "; allowed are sm_90a, sm_100"},
+                                 {"", "; allowed are "},
+                                 {"SM_90A", "; did you mean 'sm_90a'? Allowed are "},
+                                 {"sm_90a ", "; did you mean 'sm_90a'? "},
+                                 {"model:sm90a", "; did you mean 'model:sm_90a'? "},
+                                 {"gfx1030", ": 'gfx1030' has no matrix instructions"},
+                                 {"model:gfx906", ": 'gfx906' has no matrix instructions"},
+                                 {"GFX1100", "; did you mean 'gfx1100'? "}}) {
     const Error error = error_of([&] { runtime.warm(config_of(), unknown.target); });
     CHECK(error.stage == Stage::target);
     CHECK_MESSAGE(has(error.message, "'" + unknown.target + "' is unknown" + unknown.then), error.message);

@@ -1,5 +1,6 @@
-// Protects kernels of chunk output that are asked for without memory: prepare() and warm() make the kernel that a call of that kind takes,
-// once for all numbers of heads of one ratio, and say which it is; what cannot be is refused before anything is made.
+// Protects kernels of chunk output that are asked for without memory: prepare() and warm() make the kernel that a call
+// of that kind takes, once for all numbers of heads of one ratio, and say which it is; what cannot be is refused before
+// anything is made.
 #include <doctest/doctest.h>
 
 #include <initializer_list>
@@ -19,7 +20,8 @@ using tj::Runtime;
 constexpr tj::Device kGpu{tj::DeviceKind::cuda, 0};
 
 tj::Tensor tensor(int place, DType dtype, std::initializer_list<std::int64_t> shape) {
-  return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu, dtype, shape);
+  return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu, dtype,
+                                shape);
 }
 
 /// 300 tokens, of two sequences where `variable`.
@@ -48,7 +50,9 @@ TEST_CASE("a prepared kernel is the one that calls of the same kind take") {
     ChunkOConfig config;
     const char* name;
   };
-  const Kind kinds[] = {{{}, "chunk_o_r2"}, {{1, true, true, false}, "chunk_o_r1"}, {{9, false, false, true}, "chunk_o_r3_ungated_equal_kv"}};
+  const Kind kinds[] = {{{}, "chunk_o_r2"},
+                        {{1, true, true, false}, "chunk_o_r1"},
+                        {{9, false, false, true}, "chunk_o_r3_ungated_equal_kv"}};
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_param_bytes(0);
@@ -69,7 +73,7 @@ TEST_CASE("a prepared kernel is the one that calls of the same kind take") {
   }
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 6);
   CHECK(runtime.prepare(ChunkOConfig{4, true, true, false}, kGpu).origin == KernelOrigin::memory);  // 4 is 2 items of 2
-  CHECK(runtime.prepare(ChunkOConfig{}).origin == KernelOrigin::memory);                            // on the default device
+  CHECK(runtime.prepare(ChunkOConfig{}).origin == KernelOrigin::memory);  // on the default device
   CHECK(machine.warnings.empty());
 }
 
@@ -97,7 +101,8 @@ TEST_CASE("no heads, and archs without what the kernel needs, are refused before
   Machine machine;
   Runtime runtime(machine.options());
   for (const int heads : {0, -1}) {
-    const tj::Error error = tj::testing::error_of([&] { runtime.prepare(ChunkOConfig{heads, true, true, false}, kGpu); });
+    const tj::Error error =
+        tj::testing::error_of([&] { runtime.prepare(ChunkOConfig{heads, true, true, false}, kGpu); });
     CHECK(error.code == tj::Code::invalid_argument);
     CHECK(error.message.find("v_heads_per_head is " + std::to_string(heads)) != std::string::npos);
     CHECK_THROWS_AS(runtime.warm(ChunkOConfig{heads, true, true, false}, "sm_90a"), tj::Error);

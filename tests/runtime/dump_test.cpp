@@ -1,4 +1,5 @@
-// Protects what helps people when a compile fails or is looked at: the dumped source and log, and the errors that name them.
+// Protects what helps people when a compile fails or is looked at: the dumped source and log, and the errors that name
+// them.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -84,7 +85,8 @@ TEST_CASE("a dump folder that cannot be used costs a warning, not the kernel") {
 
 TEST_CASE("a missing NVRTC is an error that lists what was searched, and does not blame the source") {
   Machine machine;
-  const auto compiler = tj::compile::make_nvrtc({"libnvrtc", {"libnvrtc.so.99"}, {{machine.scratch / "here", machine.scratch / "there"}}});
+  const auto compiler = tj::compile::make_nvrtc(
+      {"libnvrtc", {"libnvrtc.so.99"}, {{machine.scratch / "here", machine.scratch / "there"}}});
   const tj::ops::Op& op = tj::ops::fmha_op();
   const tj::arch::Target target = tj::arch::parse_target("sm_90a");
   const tj::Error error = error_of([&] {
@@ -92,7 +94,9 @@ TEST_CASE("a missing NVRTC is an error that lists what was searched, and does no
   });
   CHECK(error.stage == tj::Stage::compile);
   CHECK(error.code == tj::Code::not_found);
-  CHECK_MESSAGE(has(error.message, "libnvrtc.so.99 in " + (machine.scratch / "here") + ", " + (machine.scratch / "there")), error.message);
+  CHECK_MESSAGE(
+      has(error.message, "libnvrtc.so.99 in " + (machine.scratch / "here") + ", " + (machine.scratch / "there")),
+      error.message);
   CHECK(has(error.message, "install"));
   CHECK_FALSE(has(error.message, "TJ_DUMP_DIR"));
 }

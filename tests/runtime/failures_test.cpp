@@ -1,5 +1,5 @@
-// Protects the way back from a driver that fails: whichever call of a first or a hot tj::fmha fails, the error names it and
-// its cause, nothing is left behind, and the same runtime serves the next call.
+// Protects the way back from a driver that fails: whichever call of a first or a hot tj::fmha fails, the error names it
+// and its cause, nothing is left behind, and the same runtime serves the next call.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -20,7 +20,8 @@ constexpr int kUnknownError = 999, kOutOfMemory = 2;
 /// Opening the driver: its failure is not one of load or launch, and stays for the life of the runtime.
 const std::set<std::string> kOpening = {"cuInit", "cuDeviceGetCount"};
 /// Releases and optional calls: nobody needs to know.
-const std::set<std::string> kQuiet = {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuModuleUnload", "cuFuncGetParamInfo", "cuThreadExchangeStreamCaptureMode"};
+const std::set<std::string> kQuiet = {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuModuleUnload",
+                                      "cuFuncGetParamInfo", "cuThreadExchangeStreamCaptureMode"};
 
 void check_names(const Error& error, const std::string& call) {
   CHECK_MESSAGE(has(error.message, call + " failed"), error.message);
@@ -29,7 +30,9 @@ void check_names(const Error& error, const std::string& call) {
 
 TEST_CASE("each driver call of a first fmha fails in turn") {
   Machine machine;
-  { Runtime(machine.options()).fmha(attention()); }  // now on disk: what follows is the driver alone
+  {
+    Runtime(machine.options()).fmha(attention());
+  }  // now on disk: what follows is the driver alone
   const auto calls = uses_of(machine.cuda.log());
   REQUIRE(calls.size() > 25);
   int failures = 0;

@@ -1,5 +1,6 @@
-// Protects: the runtime on AMD devices as on any other: which device and target are taken, that a call compiles once, launches what it was
-// given, costs nothing when it is hot, and that each failure of runtime and compiler is named. All on fakes.
+// Protects: the runtime on AMD devices as on any other: which device and target are taken, that a call compiles once,
+// launches what it was given, costs nothing when it is hot, and that each failure of runtime and compiler is named. All
+// on fakes.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -28,7 +29,8 @@ using testing::has;
 
 constexpr Device kGpu{DeviceKind::hip, 0};
 
-/// An AMD GPU, its runtime and its compiler that are none, beside an NVIDIA driver without a device, and an empty cache.
+/// An AMD GPU, its runtime and its compiler that are none, beside an NVIDIA driver without a device, and an empty
+/// cache.
 struct Machine {
   test::FakeCuda cuda;
   test::FakeHip hip;
@@ -59,11 +61,13 @@ int count_of(const std::string& log, const std::string& call) {
   return count;
 }
 
-TEST_CASE("the default device is the AMD GPU where there is no other, and a target of either vendor looks for its own") {
+TEST_CASE(
+    "the default device is the AMD GPU where there is no other, and a target of either vendor looks for its own") {
   Machine machine;
   CHECK(Runtime(machine.options()).default_device() == kGpu);
   CHECK(Runtime(machine.options()).target_of(kGpu) == "gfx1100");
-  CHECK(Runtime(machine.options("sm_90a")).default_device() == Device{DeviceKind::cuda, 0});  // whose use says why it is not there
+  CHECK(Runtime(machine.options("sm_90a")).default_device() ==
+        Device{DeviceKind::cuda, 0});  // whose use says why it is not there
   CHECK(Runtime(machine.options("model:gfx1100")).default_device().kind == DeviceKind::cpu);
   machine.cuda.set_devices(1);
   CHECK(Runtime(machine.options()).default_device().kind == DeviceKind::cuda);
@@ -90,7 +94,8 @@ TEST_CASE("a ROCM_PATH that nothing is taken from is said once, where another ru
   }
   ::unsetenv("ROCM_PATH");
   REQUIRE(machine.warnings.size() == 1);
-  CHECK_MESSAGE(has(machine.warnings.front(), "ROCM_PATH is '/does/not/exist', which does not exist; "), machine.warnings.front());
+  CHECK_MESSAGE(has(machine.warnings.front(), "ROCM_PATH is '/does/not/exist', which does not exist; "),
+                machine.warnings.front());
   CHECK_MESSAGE(has(machine.warnings.front(), "libamdhip64.so.6 is used instead"), machine.warnings.front());
   CHECK(Runtime(machine.options()).default_device() == kGpu);
   CHECK(machine.warnings.size() == 1);
@@ -114,18 +119,23 @@ TEST_CASE("a processor's own graphics are passed over for the card that is serve
 
 TEST_CASE("a device is known by its name without features; one that is not served is refused with those that are") {
   Machine machine;
-  for (const auto& [name, target] : {std::pair{"gfx90a:sramecc+:xnack-", "gfx90a"}, {"gfx942:sramecc+:xnack-", "gfx942"}, {"gfx1151", "gfx1151"}, {"gfx1201", "gfx1201"}}) {
+  for (const auto& [name, target] : {std::pair{"gfx90a:sramecc+:xnack-", "gfx90a"},
+                                     {"gfx942:sramecc+:xnack-", "gfx942"},
+                                     {"gfx1151", "gfx1151"},
+                                     {"gfx1201", "gfx1201"}}) {
     machine.hip.set_processor(name);
     CHECK(Runtime(machine.options()).target_of(kGpu) == target);
   }
   machine.hip.set_processor("gfx906:sramecc+:xnack-");
   const Error unserved = error_of([&] { Runtime(machine.options()).target_of(kGpu); });
   CHECK(unserved.code == Code::unsupported);
-  for (const char* words : {"hip:0 (Fake Radeon)", "gfx906", "gfx1100"}) CHECK_MESSAGE(has(unserved.message, words), unserved.message);
+  for (const char* words : {"hip:0 (Fake Radeon)", "gfx906", "gfx1100"})
+    CHECK_MESSAGE(has(unserved.message, words), unserved.message);
   machine.hip.set_processor("gfx90a:sramecc+:xnack-");
   const Error another = error_of([&] { Runtime(machine.options("gfx1100")).target_of(kGpu); });
   CHECK_MESSAGE(has(another.message, "target 'gfx1100' does not run on hip:0 (gfx90a)"), another.message);
-  CHECK(has(error_of([&] { Runtime(machine.options()).target_of({DeviceKind::hip, 1}); }).message, "hip:1 does not exist"));
+  CHECK(has(error_of([&] { Runtime(machine.options()).target_of({DeviceKind::hip, 1}); }).message,
+            "hip:1 does not exist"));
 }
 
 TEST_CASE("a kernel is compiled once, for the device's arch, by hiprtc; later runtimes find it on disk") {
@@ -145,7 +155,8 @@ TEST_CASE("a kernel is compiled once, for the device's arch, by hiprtc; later ru
     kernel.launch(kGpu, params, 4);
   }
   CHECK(machine.hiprtc.compiles() == 1);
-  CHECK(std::string(machine.hiprtc.options()) == "--offload-arch=gfx1100\n-std=c++17\n-O3\n-ffp-contract=fast\n-mcumode\n");
+  CHECK(std::string(machine.hiprtc.options()) ==
+        "--offload-arch=gfx1100\n-std=c++17\n-O3\n-ffp-contract=fast\n-mcumode\n");
   CHECK(count_of(machine.hip.log(), "hipModuleLaunchKernel grid 4x1x1 threads 64 smem 0\n") == 4);
   test::AmdKernel::Params arrived{};
   CHECK(machine.hip.last_params(&arrived, sizeof(arrived)) == sizeof(arrived));
@@ -174,7 +185,8 @@ TEST_CASE("a hot launch is two calls of the runtime and allocates nothing") {
   kernel.launch(kGpu, params, 4);
   const std::string before = machine.hip.log();
   kernel.launch(kGpu, params, 5);
-  CHECK(std::string(machine.hip.log()).substr(before.size()) == "hipGetDevice\nhipModuleLaunchKernel grid 5x1x1 threads 64 smem 0\n");
+  CHECK(std::string(machine.hip.log()).substr(before.size()) ==
+        "hipGetDevice\nhipModuleLaunchKernel grid 5x1x1 threads 64 smem 0\n");
   machine.hip.record(0);
   const long allocated = testing::allocations();
   kernel.launch(kGpu, params, 6);
@@ -196,12 +208,14 @@ FmhaArgs attention(std::int64_t heads, std::int64_t queries, std::int64_t keys, 
   return args;
 }
 
-TEST_CASE("attention: one call of the runtime does all, hot calls allocate nothing and launch once, whatever the sizes") {
+TEST_CASE(
+    "attention: one call of the runtime does all, hot calls allocate nothing and launch once, whatever the sizes") {
   Machine machine;
   Runtime runtime(machine.options());
   runtime.fmha(attention(4, 1, 1, false));
   CHECK(machine.hiprtc.compiles() == 1);
-  for (const auto& args : {attention(4, 300, 500, false), attention(32, 4097, 16384, false), attention(2, 1, 1, false)}) {
+  for (const auto& args :
+       {attention(4, 300, 500, false), attention(32, 4097, 16384, false), attention(2, 1, 1, false)}) {
     const std::string before = machine.hip.log();
     runtime.fmha(args);
     const std::string added = std::string(machine.hip.log()).substr(before.size());
@@ -220,11 +234,13 @@ TEST_CASE("attention: one call of the runtime does all, hot calls allocate nothi
   CHECK(machine.warnings.empty());
 }
 
-TEST_CASE("matrix products: hot calls allocate nothing; sums over parts of K take scratch memory in the stream's order") {
+TEST_CASE(
+    "matrix products: hot calls allocate nothing; sums over parts of K take scratch memory in the stream's order") {
   Machine machine;
   Runtime runtime(machine.options());
   const auto matrix = [](std::uintptr_t place, std::int64_t rows, std::int64_t columns) {
-    return Tensor::contiguous(reinterpret_cast<void*>(0x100000000000 + place * 0x10000000000), kGpu, DType::f16, {rows, columns});
+    return Tensor::contiguous(reinterpret_cast<void*>(0x100000000000 + place * 0x10000000000), kGpu, DType::f16,
+                              {rows, columns});
   };
   const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     GemmArgs args;
@@ -282,7 +298,8 @@ TEST_CASE("nothing is made inside a capture") {
   CHECK(machine.hiprtc.compiles() == 1);
 }
 
-TEST_CASE("each call that a first launch makes fails in turn: the error names it, nothing leaks, and the next try works") {
+TEST_CASE(
+    "each call that a first launch makes fails in turn: the error names it, nothing leaks, and the next try works") {
   Machine machine;
   const test::AmdKernel source("gfx1100");
   const auto run = [&] {
@@ -293,7 +310,8 @@ TEST_CASE("each call that a first launch makes fails in turn: the error names it
   };
   run();
   const std::string log = machine.hip.log();
-  for (const char* call : {"hipGetDevicePropertiesR0600", "hipStreamIsCapturing", "hipModuleLoadData", "hipModuleGetFunction", "hipModuleLaunchKernel", "hipGetDevice"}) {
+  for (const char* call : {"hipGetDevicePropertiesR0600", "hipStreamIsCapturing", "hipModuleLoadData",
+                           "hipModuleGetFunction", "hipModuleLaunchKernel", "hipGetDevice"}) {
     CAPTURE(call);
     REQUIRE(has(log, call));
     machine.hip.reset();
@@ -330,7 +348,8 @@ TEST_CASE("what the compiler refuses is an error with its log") {
   const Error e = error_of([&] { custom::Kernel(runtime, source.description).prepare(kGpu); });
   CHECK(e.stage == Stage::compile);
   CHECK(e.code == Code::compile_failed);
-  for (const char* words : {"hiprtc 6.4 refused doubled.cu for gfx1100", "nothing is right", "TJ_DUMP_DIR"}) CHECK_MESSAGE(has(e.message, words), e.message);
+  for (const char* words : {"hiprtc 6.4 refused doubled.cu for gfx1100", "nothing is right", "TJ_DUMP_DIR"})
+    CHECK_MESSAGE(has(e.message, words), e.message);
   CHECK(has(e.log, "nothing is right"));
 }
 
@@ -346,7 +365,8 @@ TEST_CASE("memory, copies and times of the device, in C++ and in C") {
     CHECK(std::memcmp(text, back, 16) == 0);
     CHECK(runtime.time_ms(kGpu, [] {}) == 1.5);
     runtime.synchronize(kGpu);
-    CHECK(has(error_of([&] { runtime.copy(memory.get(), kGpu, memory.get(), {DeviceKind::cuda, 0}, 16); }).message, "copy from cuda:0 to hip:0"));
+    CHECK(has(error_of([&] { runtime.copy(memory.get(), kGpu, memory.get(), {DeviceKind::cuda, 0}, 16); }).message,
+              "copy from cuda:0 to hip:0"));
 
     tj_options options;
     tj_options_init(&options);

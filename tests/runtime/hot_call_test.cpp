@@ -1,5 +1,5 @@
-// Protects the hot call: no allocation and no driver call beyond three tensor maps, one look at the current context and the
-// launch. And the table behind it when memory runs out.
+// Protects the hot call: no allocation and no driver call beyond three tensor maps, one look at the current context and
+// the launch. And the table behind it when memory runs out.
 #include <doctest/doctest.h>
 
 #include <new>
@@ -87,7 +87,8 @@ void hot_products_allocate_nothing(const char* target) {
   machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns});
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu,
+                                  tj::DType::f16, {rows, columns});
   };
   for (const std::int64_t m : {1, 16, 128, 4096})
     for (const std::int64_t n : {64, 4096}) {
@@ -123,7 +124,8 @@ TEST_CASE("a hot matrix product with a measured tile allocates nothing and reads
   const auto problem = tj::ops::gemm_tunable().problems({{"sizes", {"1024"}}, {"dtype", {"f16"}}}).front();
   CHECK(runtime.tune_op("gemm", problem, gpu, {}).chosen > 0);
   const auto matrix = [&](int place) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {1024, 1024});
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu,
+                                  tj::DType::f16, {1024, 1024});
   };
   tj::GemmArgs args;
   args.a = matrix(0);
@@ -150,7 +152,8 @@ TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory a
   machine.cuda.set_param_bytes(0);
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
-    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns}, {pitch, 1});
+    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu,
+                               tj::DType::f16, {rows, columns}, {pitch, 1});
   };
   for (const std::int64_t pitch : {16384, 16385}) {  // rows that are copied first
     tj::GemmArgs args;
@@ -168,12 +171,14 @@ TEST_CASE("a hot matrix product in parts of K allocates for its scratch memory a
   }
 }
 
-TEST_CASE("hot chunk output and its list of chunks allocate nothing, whatever the lengths and heads of the same kernel") {
+TEST_CASE(
+    "hot chunk output and its list of chunks allocate nothing, whatever the lengths and heads of the same kernel") {
   Machine machine;
   Runtime runtime(machine.options());
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   const auto tensor = [&](int place, tj::DType dtype, std::initializer_list<std::int64_t> shape) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, dtype, shape);
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, dtype,
+                                  shape);
   };
   machine.cuda.set_param_bytes(0);  // two kernels
   for (const std::int64_t tokens : {200, 5000})
@@ -252,11 +257,13 @@ TEST_CASE("a hot call makes six driver calls, four more where the context is not
     Runtime runtime(machine.options());
     runtime.fmha(attention());
     CHECK(calls_of(machine, runtime, attention()) ==
-          "cuCtxGetCurrent\ncuCtxPushCurrent\n" + kMaps + "cuCtxPopCurrent\ncuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
+          "cuCtxGetCurrent\ncuCtxPushCurrent\n" + kMaps +
+              "cuCtxPopCurrent\ncuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
     void* context = nullptr;
     machine.cuda.retain(&context, 0);  // as the runtime API and PyTorch do
     machine.cuda.push(context);
-    CHECK(calls_of(machine, runtime, attention()) == "cuCtxGetCurrent\n" + kMaps + "cuCtxGetCurrent\ncuLaunchKernelEx\n");
+    CHECK(calls_of(machine, runtime, attention()) ==
+          "cuCtxGetCurrent\n" + kMaps + "cuCtxGetCurrent\ncuLaunchKernelEx\n");
     machine.cuda.pop(&context);
     machine.cuda.release(0);
   }

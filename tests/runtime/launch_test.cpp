@@ -1,5 +1,5 @@
-// Protects what reaches the driver: grid, threads, shared memory, the one parameter with its tensor maps for both layouts;
-// and graph captures, in which nothing is made.
+// Protects what reaches the driver: grid, threads, shared memory, the one parameter with its tensor maps for both
+// layouts; and graph captures, in which nothing is made.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -126,13 +126,15 @@ TEST_CASE("the parameter holds sizes, scale and outputs") {
   CHECK(machine.nvrtc.compiles() == 1);  // all of that is one kernel
 }
 
-TEST_CASE("a kernel in clusters is launched in whole ones, as many as run at once; the driver is asked when it is loaded") {
+TEST_CASE(
+    "a kernel in clusters is launched in whole ones, as many as run at once; the driver is asked when it is loaded") {
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_param_bytes(sizeof(tj::ops::gemm::Params));
   const auto run = [&](std::int64_t rows) {
     const auto matrix = [&](std::uint64_t place, std::int64_t m, std::int64_t n) {
-      return tj::Tensor::contiguous(address(kFirstAddress + place * kAddressStep), {tj::DeviceKind::cuda, 0}, tj::DType::f16, {m, n});
+      return tj::Tensor::contiguous(address(kFirstAddress + place * kAddressStep), {tj::DeviceKind::cuda, 0},
+                                    tj::DType::f16, {m, n});
     };
     tj::GemmArgs args;  // rows of K that are no whole lines: blocks share their copies
     args.a = matrix(0, rows, 4104);
@@ -143,7 +145,8 @@ TEST_CASE("a kernel in clusters is launched in whole ones, as many as run at onc
   };
   CHECK(has(run(4104), "grid 132x1x1"));
   CHECK(has(last_launch(machine.cuda), " cluster 2"));
-  CHECK_MESSAGE(has(run(300), "grid 102x1x1"), last_launch(machine.cuda));  // 3 x 33 tiles of 128 x 128, and 3 that lie outside
+  CHECK_MESSAGE(has(run(300), "grid 102x1x1"),
+                last_launch(machine.cuda));  // 3 x 33 tiles of 128 x 128, and 3 that lie outside
   CHECK(has(last_launch(machine.cuda), " cluster 2"));
   CHECK(count_calls(machine.cuda, "cuOccupancyMaxActiveClusters") == machine.nvrtc.compiles());
 }

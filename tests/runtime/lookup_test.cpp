@@ -1,5 +1,5 @@
-// Protects the order of look-ups: memory, disk, compiler; what a cache that is absent, damaged or unwritable changes (time,
-// never results); and what a report says of the kernel.
+// Protects the order of look-ups: memory, disk, compiler; what a cache that is absent, damaged or unwritable changes
+// (time, never results); and what a report says of the kernel.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -68,7 +68,8 @@ TEST_CASE("a report describes the kernel, wherever it came from") {
     CHECK(report.registers == 168);
     CHECK(report.source_path == "");
     const auto json = nlohmann::json::parse(report.schedule_json);
-    for (const char* key : {"ii", "length", "res_mii", "rec_mii", "solve_ms"}) CHECK_MESSAGE(json.at(key).is_number(), key);
+    for (const char* key : {"ii", "length", "res_mii", "rec_mii", "solve_ms"})
+      CHECK_MESSAGE(json.at(key).is_number(), key);
     for (const char* key : {"proven_ii", "proven_length"}) CHECK_MESSAGE(json.at(key).is_boolean(), key);
     CHECK(json.at("certificate").is_string());
     REQUIRE(json.at("rings").size() >= 2);
@@ -122,7 +123,8 @@ TEST_CASE("a kernel is compiled once for all devices, on disk or not") {
     options.use_disk_cache = disk;
     Runtime runtime(options);
     runtime.prepare(config_of(), {tj::DeviceKind::cuda, 0});
-    CHECK(runtime.prepare(config_of(), {tj::DeviceKind::cuda, 1}).origin == (disk ? KernelOrigin::disk : KernelOrigin::memory));
+    CHECK(runtime.prepare(config_of(), {tj::DeviceKind::cuda, 1}).origin ==
+          (disk ? KernelOrigin::disk : KernelOrigin::memory));
     CHECK(machine.nvrtc.compiles() == 1);
   }
 }

@@ -1,4 +1,5 @@
-// Times calls on the CPU model: attention, products and chunk output, on an arch of each family. Prints; decides nothing.
+// Times calls on the CPU model: attention, products and chunk output, on an arch of each family. Prints; decides
+// nothing.
 //
 //   taskset -c 0 build/release/tests/runtime.model_bench [calls of each [part of the rows' names]]
 #include <algorithm>
@@ -33,12 +34,29 @@ struct Row {
 };
 
 std::vector<Row> rows() {
-  const std::vector<const char*> families = {"model:sm_90a", "model:sm_80", "model:sm_120a", "model:gfx1100", "model:gfx942"};
+  const std::vector<const char*> families = {"model:sm_90a", "model:sm_80", "model:sm_120a", "model:gfx1100",
+                                             "model:gfx942"};
   std::vector<Row> list;
   for (const char* causal : {"false", "true"})
-    list.push_back({std::string("attention, D 128, S 512, ") + (*causal == 't' ? "causal" : "full"), "fmha", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {causal}}, {"batch", {"1"}}, {"heads", {"1"}}, {"seq-q", {"512"}}, {"seq-k", {"512"}}}, families});
-  for (const char* size : {"512", "1024"}) list.push_back({std::string("product, M N K ") + size, "gemm", {{"dtype", {"f16"}}, {"m", {size}}, {"n", {size}}, {"k", {size}}}, families});
-  list.push_back({"chunk output, H 1/2, lengths 512 and 100", "chunk_o", {{"heads", {"1"}}, {"lengths", {"512", "100"}}}, {"model:sm_90a"}});
+    list.push_back({std::string("attention, D 128, S 512, ") + (*causal == 't' ? "causal" : "full"),
+                    "fmha",
+                    {{"dtype", {"f16"}},
+                     {"head-dim", {"128"}},
+                     {"causal", {causal}},
+                     {"batch", {"1"}},
+                     {"heads", {"1"}},
+                     {"seq-q", {"512"}},
+                     {"seq-k", {"512"}}},
+                    families});
+  for (const char* size : {"512", "1024"})
+    list.push_back({std::string("product, M N K ") + size,
+                    "gemm",
+                    {{"dtype", {"f16"}}, {"m", {size}}, {"n", {size}}, {"k", {size}}},
+                    families});
+  list.push_back({"chunk output, H 1/2, lengths 512 and 100",
+                  "chunk_o",
+                  {{"heads", {"1"}}, {"lengths", {"512", "100"}}},
+                  {"model:sm_90a"}});
   return list;
 }
 
@@ -48,7 +66,9 @@ double processor_seconds() {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
-double wall_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Memory of a trial's tensors, with what they hold before a call.
 struct Tensors {
@@ -90,7 +110,8 @@ void measure(const Row& row, const char* target, int calls, const std::string& p
         shortest = i == 0 ? took : std::min(shortest, took);
       }
     });
-    std::printf("%-42s on %-13s %7.0f ms; the first, compiled, %5.0f ms\n", row.name.c_str(), target, shortest * 1e3, first * 1e3);
+    std::printf("%-42s on %-13s %7.0f ms; the first, compiled, %5.0f ms\n", row.name.c_str(), target, shortest * 1e3,
+                first * 1e3);
     std::fflush(stdout);
   }
 }

@@ -1,5 +1,5 @@
-// Protects the whole way from arguments to a launch with the real NVRTC: what it makes is loaded and kept, another process
-// finds it on disk, and that one never opens NVRTC. The driver is the fake one, so no GPU is needed.
+// Protects the whole way from arguments to a launch with the real NVRTC: what it makes is loaded and kept, another
+// process finds it on disk, and that one never opens NVRTC. The driver is the fake one, so no GPU is needed.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -32,7 +32,8 @@ class OwnNvrtc {
     path_ = folder_ / found.filename().string();
     fs::copy_file(fs::canonical(found), path_);
     for (const auto& file : fs::directory_iterator(found.parent_path()))
-      if (file.path().filename().string().starts_with("libnvrtc-builtins")) fs::create_symlink(fs::canonical(file), folder_ / file.path().filename().string());
+      if (file.path().filename().string().starts_with("libnvrtc-builtins"))
+        fs::create_symlink(fs::canonical(file), folder_ / file.path().filename().string());
     const char* before = std::getenv("LD_LIBRARY_PATH");
     ::setenv("LD_LIBRARY_PATH", (folder_.path() + ":" + (before != nullptr ? before : "")).c_str(), 1);
   }
@@ -40,7 +41,7 @@ class OwnNvrtc {
 
   /// Same place, size and time; no library any more.
   void spoil() const {
-    struct stat info {};
+    struct stat info{};
     REQUIRE(::stat(path_.c_str(), &info) == 0);
     const int file = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     const std::string garbage(65536, 'x');
@@ -112,7 +113,8 @@ TEST_CASE("a process compiles and launches; another hits the disk and never open
           TJ_EXPECT(!mapped("libnvrtc"));
         }) == "");
   // The proof that it could not have been opened unseen: who needs it is told so.
-  const std::string said = in_child(scratch, [&](FakeCuda&, const tj::Options& options) { Runtime(options).prepare(config_of(false)); });
+  const std::string said =
+      in_child(scratch, [&](FakeCuda&, const tj::Options& options) { Runtime(options).prepare(config_of(false)); });
   CHECK_MESSAGE(has(said, nvrtc.path() + " but does not open"), said);
 }
 

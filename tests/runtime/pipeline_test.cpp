@@ -1,5 +1,5 @@
-// Protects the pipeline's refusals where an op and an arch do not meet: no node bodies for the family, no primitives for the
-// arch. Both come before any compiler is asked.
+// Protects the pipeline's refusals where an op and an arch do not meet: no node bodies for the family, no primitives
+// for the arch. Both come before any compiler is asked.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -17,13 +17,16 @@ namespace {
 /// An op whose every candidate asks for the given file of node bodies.
 class Asking final : public ops::Op {
  public:
-  explicit Asking(std::vector<std::string> includes, int last_blocks_per_sm = 1) : includes_(std::move(includes)), last_blocks_per_sm_(last_blocks_per_sm) {}
+  explicit Asking(std::vector<std::string> includes, int last_blocks_per_sm = 1)
+      : includes_(std::move(includes)), last_blocks_per_sm_(last_blocks_per_sm) {}
   std::string_view name() const override { return "asking"; }
   void validate(const void*, bool) const override {}
   Device device_of(const void*) const override { return {}; }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
   ops::Request request_of(const void*, const arch::Arch&) const override { return {"asking", {}, "asking"}; }
-  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override { return {{"asking", {}, "asking"}}; }
+  std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override {
+    return {{"asking", {}, "asking"}};
+  }
   std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch& arch) const override {
     std::vector<ops::Candidate> list;
     for (const std::string& include : includes_) {
@@ -77,7 +80,8 @@ TEST_CASE("an op without node bodies for the arch's family is refused by name") 
 
 TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
   const Asking op({"ops/asking_sm90.cuh", "ops/fmha_sm90.cuh"});
-  CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name == "ops/fmha_sm90.cuh");
+  CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name ==
+        "ops/fmha_sm90.cuh");
 }
 
 TEST_CASE("blocks side by side count when candidates are rated, and stay known to the cache and to the launch") {

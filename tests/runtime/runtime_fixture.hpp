@@ -1,6 +1,7 @@
 // What the tests of the runtime share: a machine of fakes with a cache of its own, and attention arguments.
 //
-// Decides nothing about outcomes. Invariant: the addresses of arguments are never followed; kernels of the fake do nothing.
+// Decides nothing about outcomes. Invariant: the addresses of arguments are never followed; kernels of the fake do
+// nothing.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -56,14 +57,17 @@ struct Shape {
 inline void* address(std::uint64_t value) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(value)); }
 inline constexpr std::uint64_t kFirstAddress = 0x100000000000, kAddressStep = 0x10000000000;
 
-inline Tensor tensor_at(int place, DType dtype, Layout layout, std::int64_t batches, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
+inline Tensor tensor_at(int place, DType dtype, Layout layout, std::int64_t batches, std::int64_t heads,
+                        std::int64_t rows, std::int64_t columns) {
   void* data = address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep);
-  if (layout == Layout::bhsd) return Tensor::contiguous(data, {DeviceKind::cuda, 0}, dtype, {batches, heads, rows, columns});
+  if (layout == Layout::bhsd)
+    return Tensor::contiguous(data, {DeviceKind::cuda, 0}, dtype, {batches, heads, rows, columns});
   return Tensor::strided(data, {DeviceKind::cuda, 0}, dtype, {batches, heads, rows, columns},
                          {rows * heads * columns, columns, heads * columns, 1});
 }
 
-inline FmhaArgs attention(const Shape& s = {}, bool causal = true, Layout layout = Layout::bhsd, DType dtype = DType::f16) {
+inline FmhaArgs attention(const Shape& s = {}, bool causal = true, Layout layout = Layout::bhsd,
+                          DType dtype = DType::f16) {
   FmhaArgs args;
   args.q = tensor_at(0, dtype, layout, s.batches, s.heads, s.queries, s.head_dim);
   args.k = tensor_at(1, dtype, layout, s.batches, s.kv_heads, s.keys, s.head_dim);
@@ -74,7 +78,8 @@ inline FmhaArgs attention(const Shape& s = {}, bool causal = true, Layout layout
 }
 
 inline Tensor lse_of(const Shape& s) {
-  return Tensor::contiguous(address(kFirstAddress + 4 * kAddressStep), {DeviceKind::cuda, 0}, DType::f32, {s.batches, s.heads, s.queries});
+  return Tensor::contiguous(address(kFirstAddress + 4 * kAddressStep), {DeviceKind::cuda, 0}, DType::f32,
+                            {s.batches, s.heads, s.queries});
 }
 
 inline FmhaConfig config_of(bool causal = true, int head_dim = 128) { return {DType::f16, head_dim, causal, false}; }

@@ -1,5 +1,5 @@
-// Protects calls that need scratch memory from what stands for it while nothing is launched: a tensor may lie anywhere, also behind the
-// library's own data, and overlaps nothing that is made up.
+// Protects calls that need scratch memory from what stands for it while nothing is launched: a tensor may lie anywhere,
+// also behind the library's own data, and overlaps nothing that is made up.
 #include <doctest/doctest.h>
 
 #include <link.h>
@@ -18,7 +18,8 @@ using namespace tj;
 
 namespace {
 
-constexpr std::int64_t kRows = 40, kDepth = 1001;  // rows of a and b begin between multiples of 16 bytes: they are copied first
+constexpr std::int64_t kRows = 40,
+                       kDepth = 1001;  // rows of a and b begin between multiples of 16 bytes: they are copied first
 
 /// Where the last byte of this program's own data lies, the library's among it.
 std::uintptr_t end_of_program() {
@@ -27,7 +28,10 @@ std::uintptr_t end_of_program() {
       [](dl_phdr_info* info, std::size_t, void* to) {
         if (*info->dlpi_name != '\0') return 0;
         for (int i = 0; i < info->dlpi_phnum; ++i)
-          if (info->dlpi_phdr[i].p_type == PT_LOAD) *static_cast<std::uintptr_t*>(to) = std::max<std::uintptr_t>(*static_cast<std::uintptr_t*>(to), info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+          if (info->dlpi_phdr[i].p_type == PT_LOAD)
+            *static_cast<std::uintptr_t*>(to) =
+                std::max<std::uintptr_t>(*static_cast<std::uintptr_t*>(to),
+                                         info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
         return 1;
       },
       &end);
@@ -38,7 +42,10 @@ std::uintptr_t end_of_program() {
 void* page_behind(std::uintptr_t address) {
   constexpr std::uintptr_t kPage = 4096;
   for (std::uintptr_t at = (address + kPage - 1) / kPage * kPage; at < address + 64 * kPage; at += kPage)
-    if (void* page = mmap(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0); page != MAP_FAILED) return page;
+    if (void* page = mmap(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        page != MAP_FAILED)
+      return page;
   return nullptr;
 }
 

@@ -15,7 +15,8 @@ using tj::Runtime;
 GemmArgs product() {
   const tj::Device gpu{tj::DeviceKind::cuda, 0};
   const auto matrix = [&](int place, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
-    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu, tj::DType::f16, {rows, columns}, {pitch, 1});
+    return tj::Tensor::strided(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), gpu,
+                               tj::DType::f16, {rows, columns}, {pitch, 1});
   };
   GemmArgs args;
   args.a = matrix(0, 100, 511, 511);
@@ -32,7 +33,8 @@ TEST_CASE("an operand that begins anywhere costs one copy, in scratch memory tha
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
-    CHECK(std::string(machine.cuda.log()).find("cuMemAllocFromPoolAsync 102400\n") != std::string::npos);  // 100 rows of 512 elements
+    CHECK(std::string(machine.cuda.log()).find("cuMemAllocFromPoolAsync 102400\n") !=
+          std::string::npos);  // 100 rows of 512 elements
     runtime.prepare(product());
     CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 1);  // nothing is launched, nothing is needed
   }
@@ -71,7 +73,7 @@ TEST_CASE("a product in parts of K is two launches, whose sums lie in scratch me
     CHECK(count_calls(machine.cuda, "cuMemFreeAsync") == 1);
     CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2);
     GemmArgs nothing = long_product();
-    nothing.alpha = 0;  // only the epilogue
+    nothing.alpha = 0;                                       // only the epilogue
     CHECK(has(runtime.prepare(nothing).name, "sum_parts"));  // what runs, as no kernel of gemm's does
     runtime.gemm(nothing);
     CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 1);
@@ -105,7 +107,8 @@ TEST_CASE("a cold call inside a capture leaves nothing in the graph") {
   Machine machine;
   Runtime runtime(machine.options());
   machine.cuda.set_capture(1);
-  for (const GemmArgs& args : {product(), long_product()}) CHECK(error_of([&] { runtime.gemm(args); }).code == tj::Code::cold_in_capture);
+  for (const GemmArgs& args : {product(), long_product()})
+    CHECK(error_of([&] { runtime.gemm(args); }).code == tj::Code::cold_in_capture);
   CHECK(count_calls(machine.cuda, "cuMemAllocAsync") == 0);
   CHECK(count_calls(machine.cuda, "cuMemAllocFromPoolAsync") == 0);
   machine.cuda.set_capture(0);

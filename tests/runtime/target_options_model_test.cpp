@@ -1,5 +1,5 @@
-// Protects what runs under targets with options, and on the archs of Blackwell without a suffix: right results on the CPU model, from units
-// that are made for what the options leave.
+// Protects what runs under targets with options, and on the archs of Blackwell without a suffix: right results on the
+// CPU model, from units that are made for what the options leave.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -14,7 +14,8 @@ using namespace tj;
 
 TEST_CASE("products under options, by threads' copies and by the engine's, are right and stay within the cap") {
   std::uint64_t seed = 1;
-  for (const char* target : {"model:sm_90+copies=threads+smem=99K", "model:sm_90+smem=99K", "model:sm_120a+copies=threads+smem=64K", "model:sm_100", "model:sm_110+smem=64K"}) {
+  for (const char* target : {"model:sm_90+copies=threads+smem=99K", "model:sm_90+smem=99K",
+                             "model:sm_120a+copies=threads+smem=64K", "model:sm_100", "model:sm_110+smem=64K"}) {
     CAPTURE(std::string(target));
     Runtime& runtime = testing::model_runtime(target);
     test::GemmShape shape = test::gemm_shape(130, 300, 200);

@@ -1,5 +1,6 @@
-// Protects targets with options in the runtime: they run on their arch's devices, kernels of different options are different kernels, the
-// compiler is told the arch alone, and reports and files bear one name. And devices that nothing serves are refused by name.
+// Protects targets with options in the runtime: they run on their arch's devices, kernels of different options are
+// different kernels, the compiler is told the arch alone, and reports and files bear one name. And devices that nothing
+// serves are refused by name.
 #include <doctest/doctest.h>
 
 #include "runtime/runtime_fixture.hpp"
@@ -32,7 +33,8 @@ TEST_CASE("a cap is another kernel with one name, whatever its order and unit; t
   }
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(Runtime(with_target(machine, "sm_90a+smem=204800")).prepare(config_of()).origin == KernelOrigin::disk);
-  CHECK(Runtime(with_target(machine, "sm_90a+smem=227K")).prepare(config_of()).origin == KernelOrigin::disk);  // nothing is taken: sm_90a's
+  CHECK(Runtime(with_target(machine, "sm_90a+smem=227K")).prepare(config_of()).origin ==
+        KernelOrigin::disk);  // nothing is taken: sm_90a's
   CHECK(Runtime(machine.options()).warm(config_of(), "sm_90a+smem=200K").origin == KernelOrigin::disk);
   CHECK(machine.nvrtc.compiles() == 2);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1);

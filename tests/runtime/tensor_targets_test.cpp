@@ -1,5 +1,6 @@
-// Protects who is served by tensor memory: a B200 and a B300 are not until they are asked to be, since its kernels never ran on one, but for
-// an op that nothing else of theirs serves; then what is compiled and launched is made for it. The driver and the compiler are the fakes.
+// Protects who is served by tensor memory: a B200 and a B300 are not until they are asked to be, since its kernels
+// never ran on one, but for an op that nothing else of theirs serves; then what is compiled and launched is made for
+// it. The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -32,7 +33,8 @@ const tj::ChunkOConfig kChunks{2, true, false, false};
 /// 128 tokens of one head, in sequences of 64: a call of that kind.
 tj::ChunkOArgs chunks() {
   const auto tensor = [](int place, tj::DType dtype, std::initializer_list<std::int64_t> shape) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kDevice, dtype, shape);
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kDevice,
+                                  dtype, shape);
   };
   tj::ChunkOArgs args;
   args.q = tensor(0, tj::DType::bf16, {128, 1, 128});
@@ -76,7 +78,9 @@ TEST_CASE("a data-center Blackwell runs what every GPU since 9.0 can, unless ten
   }
 }
 
-TEST_CASE("an op that the usual target has no kernel for takes the target of the same device that has, with one warning for each device") {
+TEST_CASE(
+    "an op that the usual target has no kernel for takes the target of the same device that has, with one warning for "
+    "each device") {
   for (const Served& each : kServed) {
     CAPTURE(each.tensor);
     Machine machine;
@@ -87,7 +91,8 @@ TEST_CASE("an op that the usual target has no kernel for takes the target of the
       options.target = target;
       return error_of([&] { Runtime(options).prepare(kChunks, kDevice); }).message;
     };
-    CHECK_MESSAGE(has(refused_by(each.usual), "chunk_o does not run on '" + std::string(each.usual)), "what is asked for is obeyed");
+    CHECK_MESSAGE(has(refused_by(each.usual), "chunk_o does not run on '" + std::string(each.usual)),
+                  "what is asked for is obeyed");
     {
       Runtime runtime(machine.options());
       CHECK(runtime.target_of(kDevice) == each.usual);
@@ -103,7 +108,8 @@ TEST_CASE("an op that the usual target has no kernel for takes the target of the
       CHECK(runtime.prepare(config_of()).target == each.usual);
       CHECK(runtime.prepare(tj::GemmConfig{}, kDevice).target == each.usual);
       REQUIRE(machine.warnings.size() == 1);
-      for (const char* said : {"chunk_o has no kernel for", each.usual, each.tensor, "cuda:0"}) CHECK_MESSAGE(has(machine.warnings[0], said), machine.warnings[0]);
+      for (const char* said : {"chunk_o has no kernel for", each.usual, each.tensor, "cuda:0"})
+        CHECK_MESSAGE(has(machine.warnings[0], said), machine.warnings[0]);
       CHECK(runtime.prepare(kChunks, {tj::DeviceKind::cuda, 1}).target == each.tensor);
       CHECK(machine.warnings.size() == 2);
     }
@@ -129,7 +135,8 @@ TEST_CASE("where no target of the device has a kernel for an op, the refusal is 
   const tj::Error call = error_of([&] { runtime.chunk_o(chunks()); });
   CHECK(call.message == error.message);
   CHECK(machine.warnings.empty());
-  CHECK(error_of([&] { runtime.target_of(kDevice, "chunk"); }).message.find("op 'chunk' is unknown") != std::string::npos);
+  CHECK(error_of([&] { runtime.target_of(kDevice, "chunk"); }).message.find("op 'chunk' is unknown") !=
+        std::string::npos);
 }
 
 TEST_CASE("the variable asks for it too, and what one device needs is not run on another") {
@@ -146,7 +153,9 @@ TEST_CASE("the variable asks for it too, and what one device needs is not run on
   CHECK_MESSAGE(has(other.message, "target 'sm_103a' does not run on cuda:0 (sm_100)"), other.message);
 }
 
-TEST_CASE("other ops under that target: products and chunk output are made for it; what it has no body for is refused by name") {
+TEST_CASE(
+    "other ops under that target: products and chunk output are made for it; what it has no body for is refused by "
+    "name") {
   Machine machine;
   machine.cuda.set_capability(10, 0);
   tj::Options options = machine.options();

@@ -1,5 +1,5 @@
-// Protects what many threads do to one runtime at once: one compile a kernel, every call launched, and a table of kernels
-// whose readers never see a half-written slot.
+// Protects what many threads do to one runtime at once: one compile a kernel, every call launched, and a table of
+// kernels whose readers never see a half-written slot.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// Protects choices by measurement: the fastest kernel is found, kept and taken by later calls of the same problem alone; a record that
-// is damaged, foreign or makes no sense is said once and left out; hot calls stay as they are; and where nothing can be measured.
+// Protects choices by measurement: the fastest kernel is found, kept and taken by later calls of the same problem
+// alone; a record that is damaged, foreign or makes no sense is said once and left out; hot calls stay as they are; and
+// where nothing can be measured.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ tj::ops::Problem problem(const std::string& size, const std::string& dtype = "f1
 
 tj::GemmArgs call(std::int64_t size) {
   const auto matrix = [&](int place) {
-    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu, tj::DType::f16, {size, size});
+    return tj::Tensor::contiguous(address(kFirstAddress + static_cast<std::uint64_t>(place) * kAddressStep), kGpu,
+                                  tj::DType::f16, {size, size});
   };
   tj::GemmArgs args;
   args.a = matrix(0);
@@ -88,7 +90,8 @@ struct Record {
   tj::cache::Key key;
 };
 
-TEST_CASE("operands are filled to their end and no further, also where they are no multiple of the values that are drawn") {
+TEST_CASE(
+    "operands are filled to their end and no further, also where they are no multiple of the values that are drawn") {
   TuneMachine machine;
   Runtime runtime(machine.options());
   CHECK(tune(runtime, "1504", 1).variants.size() >= 1);
@@ -112,7 +115,8 @@ TEST_CASE("operands are filled to their end and no further, also where they are 
 TEST_CASE("the fastest kernel is measured, kept, and taken by calls of that problem alone") {
   TuneMachine machine;
   Runtime runtime(machine.options());
-  const std::string predicted = kernel_of(runtime, square(1024)), other = kernel_of(runtime, square(2048)), bf16 = kernel_of(runtime, square(1024, tj::DType::bf16));
+  const std::string predicted = kernel_of(runtime, square(1024)), other = kernel_of(runtime, square(2048)),
+                    bf16 = kernel_of(runtime, square(1024, tj::DType::bf16));
   const TuneReport report = tune(runtime);
   REQUIRE(report.chosen > 0);
   const auto& chosen = report.variants[static_cast<std::size_t>(report.chosen)];
@@ -147,11 +151,13 @@ TEST_CASE("another runtime notices a new record at its next prepare, not in hot 
   const std::string predicted = kernel_of(early, square(1024));
   early.gemm(call(1024));
   const TuneReport report = tune(tuner);
-  std::filesystem::last_write_time(machine.cache_dir(), std::filesystem::file_time_type::clock::now() - std::chrono::seconds(5));
+  std::filesystem::last_write_time(machine.cache_dir(),
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::seconds(5));
   const int loaded = count_calls(machine.cuda, "cuModuleLoadData");
   early.gemm(call(1024));
   CHECK(count_calls(machine.cuda, "cuModuleLoadData") == loaded);
-  CHECK(kernel_of(early, square(1024)) == "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name);
+  CHECK(kernel_of(early, square(1024)) ==
+        "gemm_f16_kk_" + report.variants[static_cast<std::size_t>(report.chosen)].name);
 }
 
 TEST_CASE("records are left alone where the option or the setting says so, and where there is no cache") {
@@ -207,11 +213,13 @@ TEST_CASE("a record that is damaged, foreign or makes no sense is said once and 
       REQUIRE(record.store.store(record.key, record.entry));
     };
   };
-  check([](Record& record) {
-    std::string bytes = tj::testing::read_bytes(record.path);
-    bytes[bytes.size() / 2] ^= 1;
-    tj::testing::write_bytes(record.path, bytes);
-  }, "checksum");
+  check(
+      [](Record& record) {
+        std::string bytes = tj::testing::read_bytes(record.path);
+        bytes[bytes.size() / 2] ^= 1;
+        tj::testing::write_bytes(record.path, bytes);
+      },
+      "checksum");
   check([](Record& record) { tj::testing::write_bytes(record.path, ""); }, "too short");
   check(with("choice", "1x1x1"), "'1x1x1' does not serve gemm_f16_kk 1024x1024x1024");
   check(with("choice", "16x32x128"), "does not serve");  // a tile for few rows
@@ -233,7 +241,8 @@ TEST_CASE("another device's or library's record is not even looked at") {
   Record record(machine);
   std::filesystem::remove(record.path);
   for (const char* other : {"device", "build"})
-    REQUIRE(record.store.store(tj::cache::Key{record.key.request_hex, tj::cache::make_key({}, {{other, "x"}}).compiler_hex}, record.entry));
+    REQUIRE(record.store.store(
+        tj::cache::Key{record.key.request_hex, tj::cache::make_key({}, {{other, "x"}}).compiler_hex}, record.entry));
   Runtime runtime(machine.options());
   CHECK(kernel_of(runtime, square(1024)) == predicted);
   CHECK(machine.warnings.empty());
@@ -248,7 +257,8 @@ TEST_CASE("a limit keeps the best predicted ones; kernels that cannot be made ar
   only.only = {"64x64x128", "128x192x64"};
   CHECK(runtime.tune_op("gemm", problem("512"), kGpu, only).variants.size() == 2);
   only.only = {"16x32x128"};
-  CHECK(has(error_of([&] { runtime.tune_op("gemm", problem("512"), kGpu, only); }).message, "'16x32x128' does not serve gemm_f16_kk 512x512x512 on sm_90a; what does: "));
+  CHECK(has(error_of([&] { runtime.tune_op("gemm", problem("512"), kGpu, only); }).message,
+            "'16x32x128' does not serve gemm_f16_kk 512x512x512 on sm_90a; what does: "));
   machine.nvrtc.refuse("error: no");
   const std::string before = kernel_of(runtime, square(512));
   Runtime fresh(machine.options());
@@ -262,7 +272,8 @@ TEST_CASE("nothing is measured without a GPU or for an op with one kernel a prob
   const tj::Error on_model = error_of([&] { runtime.tune_op("gemm", problem("64"), {DeviceKind::cpu, 0}, {}); });
   CHECK(on_model.stage == tj::Stage::target);
   CHECK(has(on_model.message, "tuning measures on a GPU, and the device is cpu"));
-  CHECK(has(error_of([&] { runtime.tune_op("fmha", problem("64"), kGpu, {}); }).message, "'fmha' has one kernel for each problem"));
+  CHECK(has(error_of([&] { runtime.tune_op("fmha", problem("64"), kGpu, {}); }).message,
+            "'fmha' has one kernel for each problem"));
   machine.cuda.set_devices(0);
   Runtime none(machine.options());
   CHECK(has(error_of([&] { none.tune_op("gemm", problem("64"), kGpu, {}); }).message, "no device"));

@@ -1,5 +1,5 @@
-// Protects the f64 reference of chunk output: it agrees with the recurrence of the gated delta rule, token by token; the metric sees
-// wrong, missing and non-finite results; random problems hold what they promise.
+// Protects the f64 reference of chunk output: it agrees with the recurrence of the gated delta rule, token by token;
+// the metric sees wrong, missing and non-finite results; random problems hold what they promise.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,13 +29,15 @@ std::vector<std::uint16_t> solved(const ChunkOProblem& p) {
       for (std::int64_t head = 0; head < p.v_heads; ++head) {
         double wanted[kDim];
         chunk_o_row(p, chunks[c], c, row, head, wanted);
-        for (std::size_t v = 0; v < kDim; ++v) o[static_cast<std::size_t>((chunks[c].token + row) * p.v_heads + head) * kDim + v] = float_to_bf16(static_cast<float>(wanted[v]));
+        for (std::size_t v = 0; v < kDim; ++v)
+          o[static_cast<std::size_t>((chunks[c].token + row) * p.v_heads + head) * kDim + v] =
+              float_to_bf16(static_cast<float>(wanted[v]));
       }
   return o;
 }
 
-/// Runs the recurrence over the problem's q, k and gates with random v and beta; writes v_new and h as the chunk form's earlier
-/// kernels leave them, and returns o.
+/// Runs the recurrence over the problem's q, k and gates with random v and beta; writes v_new and h as the chunk form's
+/// earlier kernels leave them, and returns o.
 std::vector<double> recurrence(ChunkOProblem& p, std::uint64_t seed) {
   std::vector<double> o(static_cast<std::size_t>(p.tokens() * p.v_heads) * kDim);
   const auto chunks = chunks_of(p.cu_seqlens);
@@ -45,11 +47,14 @@ std::vector<double> recurrence(ChunkOProblem& p, std::uint64_t seed) {
     State state(kDim * kDim);
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       if (chunks[c].index == 0) std::fill(state.begin(), state.end(), 0.0);
-      for (std::size_t i = 0; i < kDim * kDim; ++i) p.h[(c * v_heads + head) * kDim * kDim + i] = float_to_bf16(static_cast<float>(state[i]));
+      for (std::size_t i = 0; i < kDim * kDim; ++i)
+        p.h[(c * v_heads + head) * kDim * kDim + i] = float_to_bf16(static_cast<float>(state[i]));
       for (std::size_t row = 0; row < static_cast<std::size_t>(chunks[c].tokens); ++row) {
         const std::size_t token = static_cast<std::size_t>(chunks[c].token) + row, gate = token * v_heads + head;
-        const std::size_t key = (token * static_cast<std::size_t>(p.heads) + head / (v_heads / static_cast<std::size_t>(p.heads))) * kDim;
-        const double decay = std::exp(static_cast<double>(p.g_cu[gate]) - (row > 0 ? static_cast<double>(p.g_cu[gate - v_heads]) : 0.0));
+        const std::size_t key =
+            (token * static_cast<std::size_t>(p.heads) + head / (v_heads / static_cast<std::size_t>(p.heads))) * kDim;
+        const double decay =
+            std::exp(static_cast<double>(p.g_cu[gate]) - (row > 0 ? static_cast<double>(p.g_cu[gate - v_heads]) : 0.0));
         const double beta = 0.1 + 0.8 * static_cast<double>(random_bits(seed + 1, gate) >> 11) * 0x1p-53;
         for (std::size_t v = 0; v < kDim; ++v) {
           double known = 0, out = 0;

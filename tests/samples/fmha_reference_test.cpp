@@ -24,7 +24,8 @@ struct Problem {
   std::vector<float> lse;
   tj::FmhaArgs args;
 
-  Problem(std::int64_t heads, std::int64_t kv_heads, std::int64_t seq_q, std::int64_t seq_k, std::int64_t dim, bool causal, DType dtype = DType::f16)
+  Problem(std::int64_t heads, std::int64_t kv_heads, std::int64_t seq_q, std::int64_t seq_k, std::int64_t dim,
+          bool causal, DType dtype = DType::f16)
       : q(tj::samples::random_normal(static_cast<std::size_t>(2 * heads * seq_q * dim), dtype, 1)),
         k(tj::samples::random_normal(static_cast<std::size_t>(2 * kv_heads * seq_k * dim), dtype, 2)),
         v(tj::samples::random_normal(static_cast<std::size_t>(2 * kv_heads * seq_k * dim), dtype, 3)),
@@ -40,7 +41,8 @@ struct Problem {
   /// Fills o and lse from the reference, rounded.
   void solve() {
     const tj::samples::FmhaReference ref = tj::samples::fmha_reference(args, 1);
-    for (std::size_t i = 0; i < o.size(); ++i) o[i] = tj::samples::from_float(static_cast<float>(ref.o[i]), args.o.dtype);
+    for (std::size_t i = 0; i < o.size(); ++i)
+      o[i] = tj::samples::from_float(static_cast<float>(ref.o[i]), args.o.dtype);
     for (std::size_t i = 0; i < lse.size(); ++i) lse[i] = static_cast<float>(ref.lse[i]);
   }
 };
@@ -58,8 +60,8 @@ TEST_CASE("every f16 goes to float and back") {
 TEST_CASE("rounding to f16 is to nearest, ties to even") {
   using tj::samples::float_to_half;
   CHECK(float_to_half(1.0f) == 0x3c00);
-  CHECK(float_to_half(1.0f + 0x1p-11f) == 0x3c00);             // a tie goes down to even
-  CHECK(float_to_half(1.0f + 3 * 0x1p-11f) == 0x3c02);         // a tie goes up to even
+  CHECK(float_to_half(1.0f + 0x1p-11f) == 0x3c00);      // a tie goes down to even
+  CHECK(float_to_half(1.0f + 3 * 0x1p-11f) == 0x3c02);  // a tie goes up to even
   CHECK(float_to_half(std::nextafter(1.0f + 0x1p-11f, 2.0f)) == 0x3c01);
   CHECK(float_to_half(65519.0f) == 0x7bff);
   CHECK(float_to_half(65520.0f) == 0x7c00);
@@ -91,7 +93,8 @@ TEST_CASE("random data is normal and depends on the seed") {
   CHECK(std::abs(squares / 100001 - 1) < 0.02);
   CHECK(values == tj::samples::random_normal(100001, DType::f16, 7));
   CHECK(values != tj::samples::random_normal(100001, DType::f16, 8));
-  const auto many = tj::samples::random_normal((std::size_t{5} << 20) + 7, DType::f16, 7);  // made in parts, where there are threads for them
+  const auto many = tj::samples::random_normal((std::size_t{5} << 20) + 7, DType::f16,
+                                               7);  // made in parts, where there are threads for them
   CHECK(std::equal(values.begin(), values.end(), many.begin()));
   const auto more = tj::samples::random_normal((std::size_t{6} << 20) + 1, DType::f16, 7);
   CHECK(std::equal(many.begin(), many.end() - 1, more.begin()));
@@ -100,10 +103,12 @@ TEST_CASE("random data is normal and depends on the seed") {
 TEST_CASE("one key: o is its value and lse its score") {
   Problem p(1, 1, 3, 1, 64, false);
   const auto ref = tj::samples::fmha_reference(p.args, 1);
-  for (std::size_t d = 0; d < 64; ++d) CHECK(ref.o[d] == doctest::Approx(static_cast<double>(tj::samples::half_to_float(p.v[d]))));
+  for (std::size_t d = 0; d < 64; ++d)
+    CHECK(ref.o[d] == doctest::Approx(static_cast<double>(tj::samples::half_to_float(p.v[d]))));
   double dot = 0;
   for (std::size_t d = 0; d < 64; ++d)
-    dot += static_cast<double>(tj::samples::half_to_float(p.q[d])) * static_cast<double>(tj::samples::half_to_float(p.k[d]));
+    dot += static_cast<double>(tj::samples::half_to_float(p.q[d])) *
+           static_cast<double>(tj::samples::half_to_float(p.k[d]));
   CHECK(ref.lse[0] == doctest::Approx(dot / 8));
 }
 
@@ -116,7 +121,9 @@ TEST_CASE("scale 0 averages the visible keys: the causal mask is aligned at the 
   CHECK(ref.o[64] == 0.0);
   CHECK(ref.lse[2] == doctest::Approx(0.0));
   CHECK(ref.lse[3] == doctest::Approx(std::log(2.0)));
-  const double mean = (static_cast<double>(tj::samples::half_to_float(p.v[5])) + static_cast<double>(tj::samples::half_to_float(p.v[64 + 5]))) / 2;
+  const double mean = (static_cast<double>(tj::samples::half_to_float(p.v[5])) +
+                       static_cast<double>(tj::samples::half_to_float(p.v[64 + 5]))) /
+                      2;
   CHECK(ref.o[3 * 64 + 5] == doctest::Approx(mean));
   CHECK(tj::samples::fmha_flops(p.args) == 4.0 * 2 * 64 * 3);
 }

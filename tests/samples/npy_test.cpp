@@ -61,11 +61,14 @@ TEST_CASE("what is written is read back") {
 TEST_CASE("versions 1 to 3, keys in any order, and a scalar") {
   const Scratch folder;
   for (const int version : {1, 2, 3}) {
-    const Array array = tj::samples::read_npy(file(folder, "v.npy", npy(version, "{'shape': (2,), \"fortran_order\": False,'descr': '<f2'}  \n", "abcd")));
+    const Array array = tj::samples::read_npy(
+        file(folder, "v.npy", npy(version, "{'shape': (2,), \"fortran_order\": False,'descr': '<f2'}  \n", "abcd")));
     CHECK(array.shape == std::vector<std::int64_t>{2});
     CHECK(array.bytes == std::vector<std::uint8_t>{'a', 'b', 'c', 'd'});
   }
-  CHECK(tj::samples::read_npy(file(folder, "s.npy", npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", "abcd"))).shape.empty());
+  CHECK(tj::samples::read_npy(
+            file(folder, "s.npy", npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", "abcd")))
+            .shape.empty());
 }
 
 TEST_CASE("bad files name the file and the reason") {
@@ -77,7 +80,8 @@ TEST_CASE("bad files name the file and the reason") {
   refused(file(folder, "empty.npy", ""), "magic");
   refused(file(folder, "text.npy", "hello, this is no array"), "magic");
   refused(file(folder, "v9.npy", npy(9, header("<f2", "False", "(2,)"), "abcd")), "version 9");
-  refused(file(folder, "cut.npy", npy(1, header("<f2", "False", "(2,)"), "abcd").substr(0, 30)), "ends inside the header");
+  refused(file(folder, "cut.npy", npy(1, header("<f2", "False", "(2,)"), "abcd").substr(0, 30)),
+          "ends inside the header");
   refused(file(folder, "f8.npy", npy(1, header("<f8", "False", "(2,)"), "abcd")), "'<f8'");
   refused(file(folder, "big_endian.npy", npy(1, header(">f2", "False", "(2,)"), "abcd")), "'>f2'");
   refused(file(folder, "fortran.npy", npy(1, header("<f2", "True", "(2,)"), "abcd")), "fortran_order");

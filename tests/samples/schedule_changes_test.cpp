@@ -1,4 +1,5 @@
-// Protects what samples say of two schedules: each change once, in words that follow from the schedules, and none where there is none.
+// Protects what samples say of two schedules: each change once, in words that follow from the schedules, and none where
+// there is none.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -21,11 +22,13 @@ using tj::samples::schedule_changes;
 using tj::samples::schedule_facts;
 using Words = std::vector<std::string>;
 
-constexpr const char* kOneRole = R"({"ii": 900, "length": 900, "cluster": 1, "persistent": false, "certificate": "why", "units": [{"name": "TC", "capacity": 1, "cycles": 300}, {"name": "ALU", "capacity": 2, "cycles": 0}],
+constexpr const char* kOneRole =
+    R"({"ii": 900, "length": 900, "cluster": 1, "persistent": false, "certificate": "why", "units": [{"name": "TC", "capacity": 1, "cycles": 300}, {"name": "ALU", "capacity": 2, "cycles": 0}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "all", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 0, "role": "all", "scope": "iteration"},
             {"name": "store", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
   "roles": [{"name": "all"}], "rings": [{"value": "a", "slots": 1}, {"value": "b", "slots": 1}]})";
-constexpr const char* kTwoRoles = R"({"ii": 450, "length": 950, "cluster": 2, "persistent": true, "units": [{"name": "TC", "capacity": 1, "cycles": 300}],
+constexpr const char* kTwoRoles =
+    R"({"ii": 450, "length": 950, "cluster": 2, "persistent": true, "units": [{"name": "TC", "capacity": 1, "cycles": 300}],
   "nodes": [{"name": "load", "cycle": 0, "stage": 0, "role": "load", "scope": "iteration"}, {"name": "mma", "cycle": 500, "stage": 1, "role": "all", "scope": "iteration"},
             {"name": "write", "cycle": 0, "stage": 0, "role": "all", "scope": "tile_end"}],
   "roles": [{"name": "load"}, {"name": "all"}], "rings": [{"value": "a", "slots": 2}, {"value": "b", "slots": 2, "shared_by": 2}]})";
@@ -39,9 +42,11 @@ TEST_CASE("facts, and every kind of change once") {
   CHECK(one.slots_text() == "a 1, b 1");
   CHECK(one.certificate == "why");
   CHECK(schedule_changes(one, one).empty());
-  CHECK(schedule_changes(one, two) == Words{"II 900 -> 450 cycles", "busy: TC 33% -> 67%", "write in the place of store", "1 role -> 2: load (load) apart", "a, b: 1 -> 2 slots",
-                                            "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2", "b: one copy for 1 -> 2 blocks",
-                                            "a block a tile -> blocks that stay for several, in groups of rows"});
+  CHECK(schedule_changes(one, two) ==
+        Words{"II 900 -> 450 cycles", "busy: TC 33% -> 67%", "write in the place of store",
+              "1 role -> 2: load (load) apart", "a, b: 1 -> 2 slots",
+              "1 stage -> 2: load of a later iteration beside mma", "length 900 -> 950", "blocks in clusters: 1 -> 2",
+              "b: one copy for 1 -> 2 blocks", "a block a tile -> blocks that stay for several, in groups of rows"});
   CHECK(schedule_changes(two, one).size() == 10);
   auto beside = one;
   beside.blocks_per_sm = schedule_facts(R"({"blocks_per_sm": 2})").blocks_per_sm;
@@ -80,7 +85,8 @@ TEST_CASE("the ladder's table, JSON and Markdown say the same; a gain needs equa
   CHECK(json["rungs"][2]["slots"]["b"] == 2);
   CHECK(json["rungs"][2]["changes"].size() == ladder.rungs[2].changes.size());
   for (const std::string& text : {tj::samples::ladder_text(ladder), tj::samples::ladder_markdown(ladder)})
-    for (const char* part : {"v3", "1.50x", "450", "load, all", "a 2, b 2", "II 900 -> 450 cycles"}) CHECK(text.find(part) != std::string::npos);
+    for (const char* part : {"v3", "1.50x", "450", "load, all", "a 2, b 2", "II 900 -> 450 cycles"})
+      CHECK(text.find(part) != std::string::npos);
   CHECK(ladder.right());
   ladder.rungs[1].error = NAN;
   CHECK_FALSE(ladder.right());
@@ -88,13 +94,16 @@ TEST_CASE("the ladder's table, JSON and Markdown say the same; a gain needs equa
 }
 
 TEST_CASE("the reference of products: exact where a sum is, and every row of a small one") {
-  const std::vector<std::uint16_t> a = tj::samples::random_normal(5 * 3, tj::DType::f16, 1), b = tj::samples::random_normal(4 * 3, tj::DType::f16, 2);
+  const std::vector<std::uint16_t> a = tj::samples::random_normal(5 * 3, tj::DType::f16, 1),
+                                   b = tj::samples::random_normal(4 * 3, tj::DType::f16, 2);
   const auto reference = tj::samples::gemm_reference(a, b, 5, 4, 3, tj::DType::f16, 3);
   CHECK(reference.rows == std::vector<std::int64_t>{0, 1, 2, 3, 4});
   std::vector<std::uint16_t> d;
   for (std::size_t i = 0; i < 20; ++i) {
     double sum = 0;
-    for (std::size_t k = 0; k < 3; ++k) sum += static_cast<double>(tj::samples::half_to_float(a[i / 4 * 3 + k])) * tj::samples::half_to_float(b[i % 4 * 3 + k]);
+    for (std::size_t k = 0; k < 3; ++k)
+      sum += static_cast<double>(tj::samples::half_to_float(a[i / 4 * 3 + k])) *
+             tj::samples::half_to_float(b[i % 4 * 3 + k]);
     CHECK(reference.values[i] == sum);
     d.push_back(tj::samples::float_to_half(static_cast<float>(sum)));
   }

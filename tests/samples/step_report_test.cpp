@@ -1,5 +1,5 @@
-// Protects what the ladder of attention is exported as: log, JSON and Markdown say the same, a wrong step shows, and files are whole or
-// not there.
+// Protects what the ladder of attention is exported as: log, JSON and Markdown say the same, a wrong step shows, and
+// files are whole or not there.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -76,7 +76,9 @@ TEST_CASE("log, JSON and Markdown say the same; a wrong step shows in each") {
   CHECK(has(table, "| 2048    | 2    | name2 | 2.000        | 80      | 2.00x       | 1.00x       | NO"));
   CHECK(has(markdown, "| 2048 | 2 | name2 | 2.000 | 80 | 2.00x | 1.00x | NO |"));
   CHECK(has(markdown, "| k 2 | TC 60%, EXP 5% |"));
-  CHECK(has(markdown, "### Step 2: name2\n\nWhat it is.\n\n- change of 2\n\n- sequence length 2048: 2.000 ms, 80 TFLOP/s, 2.00x the baseline\n"));
+  CHECK(has(markdown,
+            "### Step 2: name2\n\nWhat it is.\n\n- change of 2\n\n- sequence length 2048: 2.000 ms, 80 TFLOP/s, 2.00x "
+            "the baseline\n"));
   CHECK(has(joined(samples::step_lines(report, report.results[1])), "  - change of 2"));
   CHECK(json["right"] == false);
   CHECK(json["results"][1]["right"] == false);

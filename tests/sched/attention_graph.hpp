@@ -1,4 +1,5 @@
-// A loop of the shape of attention with two copies, for tests: loads, asynchronous matrix nodes, arithmetic, a tile prologue.
+// A loop of the shape of attention with two copies, for tests: loads, asynchronous matrix nodes, arithmetic, a tile
+// prologue.
 #pragma once
 
 #include <string>
@@ -29,7 +30,8 @@ inline int add_load(graph::Graph& graph, const char* name, graph::Scope scope) {
   return static_cast<int>(graph.nodes.size()) - 1;
 }
 
-inline int add_compute(graph::Graph& graph, const std::string& body, int copy, const char* unit, int held, int cycles, int latency, bool matrix) {
+inline int add_compute(graph::Graph& graph, const std::string& body, int copy, const char* unit, int held, int cycles,
+                       int latency, bool matrix) {
   graph::Node node;
   node.name = body + "." + std::to_string(copy);
   node.body = body;

@@ -1,4 +1,5 @@
-// Protects the exactness of the modulo search: minimal II and minimal length agree with plain enumeration on small graphs.
+// Protects the exactness of the modulo search: minimal II and minimal length agree with plain enumeration on small
+// graphs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ struct Answer {
 /// All residues at one II, and for each the earliest whole rounds by relaxation.
 class Enumeration {
  public:
-  Enumeration(const graph::Graph& graph, int ii, int max_stages) : graph_(graph), ii_(ii), max_stages_(max_stages), residue_(graph.nodes.size(), 0) {}
+  Enumeration(const graph::Graph& graph, int ii, int max_stages)
+      : graph_(graph), ii_(ii), max_stages_(max_stages), residue_(graph.nodes.size(), 0) {}
 
   /// The least length, or -1.
   int run() {
@@ -113,7 +115,8 @@ TEST_CASE("a node whose reservations meet each other modulo II leaves less to ot
     test::Random random(seed);
     const int capacity = graph.machine.units[0].capacity;
     for (graph::Node& node : graph.nodes)  // of the unit, a cycle or two now and again some cycles later
-      node.reservations = {{0, 0, random.between(0, 3), 1}, {0, random.between(3, 5), random.between(0, 2), random.between(1, capacity)}};
+      node.reservations = {{0, 0, random.between(0, 3), 1},
+                           {0, random.between(3, 5), random.between(0, 2), random.between(1, capacity)}};
     CAPTURE(graph::to_text(graph));
     const sched::Schedule schedule = sched::schedule(graph);
     const Answer answer = brute_force(graph, 0);

@@ -1,5 +1,6 @@
-// Protects the limit that keeps copies apart: reasons and certificates name it, it alone makes the roles more than they need be, the
-// verifier holds a schedule to it, and what it cannot be asked together with is refused. Exactness is joint_brute_force's and oracle_joint's.
+// Protects the limit that keeps copies apart: reasons and certificates name it, it alone makes the roles more than they
+// need be, the verifier holds a schedule to it, and what it cannot be asked together with is refused. Exactness is
+// joint_brute_force's and oracle_joint's.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -129,7 +130,8 @@ TEST_CASE("the verifier holds a schedule to it, joint or not") {
   CHECK_FALSE(together.copies_apart);
   CHECK(lines(graph, together) == "");
   together.copies_apart = true;
-  CHECK(lines(graph, together).find("runs work.0, of copy 0, and work.1, of copy 1, which must be apart") != std::string::npos);
+  CHECK(lines(graph, together).find("runs work.0, of copy 0, and work.1, of copy 1, which must be apart") !=
+        std::string::npos);
 }
 
 TEST_CASE("not together with mixed roles") {

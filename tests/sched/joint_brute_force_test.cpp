@@ -40,7 +40,8 @@ graph::Graph tiny_graph(std::uint64_t seed) {
   for (graph::Edge& edge : graph.edges) {
     edge.blocking = random.chance(30);
     edge.spill_cycles = random.between(0, 2);
-    edge.same_role = random.chance(10) && graph.nodes[test::spot(edge.src)].variable_latency == graph.nodes[test::spot(edge.dst)].variable_latency;
+    edge.same_role = random.chance(10) && graph.nodes[test::spot(edge.src)].variable_latency ==
+                                              graph.nodes[test::spot(edge.dst)].variable_latency;
   }
   return graph;
 }
@@ -54,7 +55,8 @@ class Enumeration {
     place_.cycle.assign(graph.nodes.size(), 0);
     place_.role.assign(graph.nodes.size(), 0);
   }
-  /// Is there one that satisfies units and edges, with spills only between producers and others, and copies that are apart?
+  /// Is there one that satisfies units and edges, with spills only between producers and others, and copies that are
+  /// apart?
   bool modulo() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       place_.role[i] = test::by_itself(graph_.nodes[i]) ? 1 : place_.copies_apart && graph_.nodes[i].copy != 0 ? 2 : 0;
@@ -85,7 +87,8 @@ class Enumeration {
     for (int c = 0; c + test::length_of(graph_.nodes[node]) <= length_; ++c) {
       place_.cycle[node] = c;
       const bool holds = std::all_of(graph_.edges.begin(), graph_.edges.end(), [&](const graph::Edge& edge) {
-        return std::max(edge.src, edge.dst) != static_cast<int>(node) || (only_units_ ? spread_edge_holds(edge) : test::edge_holds(place_, edge));
+        return std::max(edge.src, edge.dst) != static_cast<int>(node) ||
+               (only_units_ ? spread_edge_holds(edge) : test::edge_holds(place_, edge));
       });
       if (holds) cycles(node + 1);
     }
@@ -102,7 +105,10 @@ class Enumeration {
       return;
     }
     if (!test::joint_violation(graph_, place_).empty()) return;
-    const int roles = 1 + (std::count(place_.role.begin(), place_.role.end(), place_.role.front()) < static_cast<std::ptrdiff_t>(place_.role.size()) ? 1 : 0);
+    const int roles = 1 + (std::count(place_.role.begin(), place_.role.end(), place_.role.front()) <
+                                   static_cast<std::ptrdiff_t>(place_.role.size())
+                               ? 1
+                               : 0);
     const std::int64_t bytes = test::sent_bytes(graph_, place_);
     if (!any_ || std::tie(roles, bytes) < std::tie(least_roles, least_bytes)) {
       least_roles = roles;
@@ -173,7 +179,8 @@ TEST_CASE("tiny graphs: II, length, roles and bytes agree with enumeration") {
     CAPTURE(seed);
     compare(tiny_graph(seed), false, counts);
   }
-  MESSAGE(counts.found << " found, " << counts.constrained << " longer than the modulo schedule, " << counts.beyond << " without one");
+  MESSAGE(counts.found << " found, " << counts.constrained << " longer than the modulo schedule, " << counts.beyond
+                       << " without one");
   CHECK(counts.found >= 80);
   CHECK(counts.constrained >= 20);
   CHECK(counts.beyond >= 5);
@@ -188,7 +195,8 @@ TEST_CASE("the same with copies that are apart") {
     for (graph::Node& node : graph.nodes) node.copy = random.between(0, 1);
     compare(graph, true, counts);
   }
-  MESSAGE(counts.found << " found, " << counts.apart << " of them in two roles that compute, " << counts.beyond << " without one");
+  MESSAGE(counts.found << " found, " << counts.apart << " of them in two roles that compute, " << counts.beyond
+                       << " without one");
   CHECK(counts.found >= 60);
   CHECK(counts.apart >= 30);
   CHECK(counts.beyond >= 20);

@@ -39,17 +39,20 @@ inline int lifetime(const graph::Graph& graph, const Placement& p, int node) {
 }
 
 /// The fullest slot of a period, when node i holds amount[i] for its lifetime.
-inline std::int64_t fullest_slot(const graph::Graph& graph, const Placement& p, const std::vector<std::int64_t>& amount) {
+inline std::int64_t fullest_slot(const graph::Graph& graph, const Placement& p,
+                                 const std::vector<std::int64_t>& amount) {
   std::vector<std::int64_t> slot(spot(p.ii), 0);
   for (std::size_t i = 0; i < amount.size(); ++i)
-    for (int c = 0, life = amount[i] > 0 ? lifetime(graph, p, static_cast<int>(i)) : 0; c < life; ++c) slot[spot((p.cycle[i] + c) % p.ii)] += amount[i];
+    for (int c = 0, life = amount[i] > 0 ? lifetime(graph, p, static_cast<int>(i)) : 0; c < life; ++c)
+      slot[spot((p.cycle[i] + c) % p.ii)] += amount[i];
   return *std::max_element(slot.begin(), slot.end());
 }
 
 inline bool edge_holds(const Placement& p, const graph::Edge& edge) {
   const bool cross = p.role[spot(edge.src)] != p.role[spot(edge.dst)];
   if (cross && edge.same_role) return false;
-  return p.cycle[spot(edge.dst)] + edge.distance * p.ii >= p.cycle[spot(edge.src)] + edge.delay + (cross ? edge.spill_cycles : 0);
+  return p.cycle[spot(edge.dst)] + edge.distance * p.ii >=
+         p.cycle[spot(edge.src)] + edge.delay + (cross ? edge.spill_cycles : 0);
 }
 
 inline bool units_hold(const graph::Graph& graph, const Placement& p) {
@@ -57,7 +60,8 @@ inline bool units_hold(const graph::Graph& graph, const Placement& p) {
     std::vector<int> slot(spot(p.ii), 0);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
       for (const auto& use : graph.nodes[i].reservations)
-        for (int c = 0; c < use.cycles && use.unit == static_cast<int>(u); ++c) slot[spot((p.cycle[i] + use.start + c) % p.ii)] += use.count;
+        for (int c = 0; c < use.cycles && use.unit == static_cast<int>(u); ++c)
+          slot[spot((p.cycle[i] + use.start + c) % p.ii)] += use.count;
     if (*std::max_element(slot.begin(), slot.end()) > graph.machine.units[u].capacity) return false;
   }
   return true;
@@ -65,19 +69,24 @@ inline bool units_hold(const graph::Graph& graph, const Placement& p) {
 
 inline bool registers_hold(const graph::Graph& graph, const Placement& p) {
   const graph::Machine& m = graph.machine;
-  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node.registers == 0; })) return true;
+  if (std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return node.registers == 0; }))
+    return true;
   const std::int64_t most = m.max_registers_per_thread / m.register_step * m.register_step;
   std::map<int, int> warps;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) warps[p.role[i]] = std::max({1, warps[p.role[i]], graph.nodes[i].warps});
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    warps[p.role[i]] = std::max({1, warps[p.role[i]], graph.nodes[i].warps});
   std::int64_t groups = 0, sum = 0;
   for (const auto& [role, count] : warps) groups += (count + m.warps_per_group - 1) / m.warps_per_group;
-  const std::int64_t share = std::min(most, m.registers / (std::int64_t{m.warps_per_group} * m.warp_size * groups) / m.register_step * m.register_step);
+  const std::int64_t share = std::min(
+      most, m.registers / (std::int64_t{m.warps_per_group} * m.warp_size * groups) / m.register_step * m.register_step);
   for (const auto& [role, count] : warps) {
     std::vector<std::int64_t> amount;
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) amount.push_back(p.role[i] == role ? graph.nodes[i].registers : 0);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      amount.push_back(p.role[i] == role ? graph.nodes[i].registers : 0);
     const std::int64_t need = fullest_slot(graph, p, amount);
     if (need > (m.register_roles ? most : share)) return false;
-    sum += std::max<std::int64_t>(24, (need + m.register_step - 1) / m.register_step * m.register_step) * ((count + m.warps_per_group - 1) / m.warps_per_group);
+    sum += std::max<std::int64_t>(24, (need + m.register_step - 1) / m.register_step * m.register_step) *
+           ((count + m.warps_per_group - 1) / m.warps_per_group);
   }
   return !m.register_roles || (share >= 24 && sum <= share * groups);
 }
@@ -85,7 +94,8 @@ inline bool registers_hold(const graph::Graph& graph, const Placement& p) {
 inline bool memory_holds(const graph::Graph& graph, const Placement& p) {
   for (const auto& [space, capacity] : graph.machine.memory_bytes) {
     std::vector<std::int64_t> amount;
-    for (const auto& node : graph.nodes) amount.push_back(node.memory_bytes.count(space) != 0 ? node.memory_bytes.at(space) : 0);
+    for (const auto& node : graph.nodes)
+      amount.push_back(node.memory_bytes.count(space) != 0 ? node.memory_bytes.at(space) : 0);
     if (fullest_slot(graph, p, amount) > capacity) return false;
   }
   return true;
@@ -112,7 +122,9 @@ inline bool kinds_hold(const graph::Graph& graph, const Placement& p) {
 inline bool copies_hold(const graph::Graph& graph, const Placement& p) {
   for (std::size_t i = 0; i < graph.nodes.size() && p.copies_apart; ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if (p.role[i] == p.role[k] && graph.nodes[i].copy != graph.nodes[k].copy && !by_itself(graph.nodes[i]) && !by_itself(graph.nodes[k])) return false;
+      if (p.role[i] == p.role[k] && graph.nodes[i].copy != graph.nodes[k].copy && !by_itself(graph.nodes[i]) &&
+          !by_itself(graph.nodes[k]))
+        return false;
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Protects what joint roles promise to graphs that ask nothing of roles: the modulo II and length, proven where those are; and
-// what is said when a budget was gone.
+// Protects what joint roles promise to graphs that ask nothing of roles: the modulo II and length, proven where those
+// are; and what is said when a budget was gone.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -54,7 +54,8 @@ TEST_CASE("random graphs without roles, memory or registers: joint II and length
 }
 
 TEST_CASE("waits alone do not make the joint schedule slower or longer: there are as many roles as it takes") {
-  // Each node fills its unit and waits for the one before: no two fit into one role, whatever the usual size of the pool.
+  // Each node fills its unit and waits for the one before: no two fit into one role, whatever the usual size of the
+  // pool.
   graph::Graph chain;
   chain.name = "chain";
   for (int i = 0; i < 8; ++i) {

@@ -47,7 +47,9 @@ graph::Graph with_units(std::vector<graph::Unit> units) {
   return graph;
 }
 
-bool has(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 sched::JointResult solve(const graph::Graph& graph, const sched::JointOptions& options = {}) {
   const sched::JointResult result = sched::joint_schedule(graph, options);
@@ -108,8 +110,10 @@ TEST_CASE("a role that waits issues nothing, unless the node was asynchronous or
 TEST_CASE("a value whose reader is done before the value begins takes no room") {
   graph::Graph graph = with_units({});
   graph.machine.memory_bytes["M"] = 4;
-  for (const int bytes : {1, 2, 0}) graph.nodes[static_cast<std::size_t>(add(graph, "", 0, 1))].memory_bytes["M"] = bytes;
-  graph.edges = {edge(0, 1, -1), edge(1, 2, 4)};  // the second value lives 5 cycles: below an II of 5 it fills a slot twice
+  for (const int bytes : {1, 2, 0})
+    graph.nodes[static_cast<std::size_t>(add(graph, "", 0, 1))].memory_bytes["M"] = bytes;
+  graph.edges = {edge(0, 1, -1),
+                 edge(1, 2, 4)};  // the second value lives 5 cycles: below an II of 5 it fills a slot twice
   const auto result = solve(graph);
   CHECK(result.ii == 3);
   CHECK(result.length == 5);
@@ -199,7 +203,8 @@ TEST_CASE("registers that move are rounded, and limited in sum") {
 TEST_CASE("limits that no II meets are told as such, and never scheduled around") {
   graph::Graph graph = with_units({{"TC", 1}});
   graph.machine.register_roles = true;
-  for (int i = 0; i < 2; ++i) {  // carried, 160 each: no thread holds both, and a block has no room for two roles of them and four more
+  for (int i = 0; i < 2;
+       ++i) {  // carried, 160 each: no thread holds both, and a block has no room for two roles of them and four more
     add(graph, "TC", 2, 2);
     graph.nodes.back().registers = 160;
     graph.edges.push_back(edge(i, i, 2, 1));
@@ -312,7 +317,8 @@ TEST_CASE("a limit of slots is a limit of the search, and one left out is not") 
   REQUIRE(narrow.found);
   for (int load = 0; load < 2; ++load) {
     const std::size_t reader = load == 0 ? 2 : 4;
-    CHECK(narrow.cycle[reader] + graph.nodes[reader].latency - narrow.cycle[static_cast<std::size_t>(load)] <= narrow.ii);
+    CHECK(narrow.cycle[reader] + graph.nodes[reader].latency - narrow.cycle[static_cast<std::size_t>(load)] <=
+          narrow.ii);
   }
   graph.machine.memory_bytes["SMEM"] = 1024;
   CHECK_FALSE(solve(graph).found);

@@ -1,4 +1,5 @@
-// Protects the answers that are known from elsewhere: II, length and bounds of small graphs, and what makes them minimal.
+// Protects the answers that are known from elsewhere: II, length and bounds of small graphs, and what makes them
+// minimal.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -112,11 +113,13 @@ TEST_CASE("operations of zero cycles take no slot, and negative delays are legal
 }
 
 TEST_CASE("an II that only the search excludes says how many nodes that took") {
-  // Recurrences pin a1 to a0 and b1 to b0 at distances whose gaps cannot interleave at II 6, though 6 slots are asked for.
+  // Recurrences pin a1 to a0 and b1 to b0 at distances whose gaps cannot interleave at II 6, though 6 slots are asked
+  // for.
   graph::Graph graph;
   graph.name = "interleave";
   graph.machine.units = {{"U", 1}};
-  graph.nodes = {op("a0", {{0, 0, 1, 1}}, 1), op("a1", {{0, 0, 2, 1}}, 1), op("b0", {{0, 0, 1, 1}}, 1), op("b1", {{0, 0, 2, 1}}, 1)};
+  graph.nodes = {op("a0", {{0, 0, 1, 1}}, 1), op("a1", {{0, 0, 2, 1}}, 1), op("b0", {{0, 0, 1, 1}}, 1),
+                 op("b1", {{0, 0, 2, 1}}, 1)};
   const auto pin = [&](int from, int to, int distance) {
     graph.edges.push_back({from, to, distance, 0, false, -1, 0, false});
     graph.edges.push_back({to, from, -distance, 0, false, -1, 0, false});
@@ -154,13 +157,15 @@ TEST_CASE("iterative scheduling keeps every edge and unit") {
     const auto cycle = sched::iterative_schedule(problem, ii);
     REQUIRE(cycle.has_value());
     for (const auto& edge : problem.edges)
-      CHECK((*cycle)[static_cast<std::size_t>(edge.dst)] + edge.distance * ii >= (*cycle)[static_cast<std::size_t>(edge.src)] + edge.delay);
+      CHECK((*cycle)[static_cast<std::size_t>(edge.dst)] + edge.distance * ii >=
+            (*cycle)[static_cast<std::size_t>(edge.src)] + edge.delay);
     for (std::size_t u = 0; u < problem.units.size(); ++u) {
       std::vector<int> slot(static_cast<std::size_t>(ii), 0);
       for (std::size_t i = 0; i < problem.uses.size(); ++i)
         for (const auto& use : problem.uses[i])
           for (int c = 0; c < use.cycles && use.unit == static_cast<int>(u); ++c)
-            ++slot[static_cast<std::size_t>(((*cycle)[i] + use.start + c) % ii)], slot[static_cast<std::size_t>(((*cycle)[i] + use.start + c) % ii)] += use.count - 1;
+            ++slot[static_cast<std::size_t>(((*cycle)[i] + use.start + c) % ii)],
+                slot[static_cast<std::size_t>(((*cycle)[i] + use.start + c) % ii)] += use.count - 1;
       for (const int used : slot) CHECK(used <= problem.units[u].capacity);
     }
   }

@@ -1,5 +1,5 @@
-// Protects loops of one role: copies and the rest share it, what it reads itself has slots, II and length are what those slots allow,
-// and the verifier accepts that only where it was asked for, and still names each kind of damage.
+// Protects loops of one role: copies and the rest share it, what it reads itself has slots, II and length are what
+// those slots allow, and the verifier accepts that only where it was asked for, and still names each kind of damage.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -51,7 +51,10 @@ graph::Graph product() {
   mma.registers = 128;
   mma.reservations = {{1, 0, kMatrix, 1}};
   g.nodes.push_back(mma);
-  g.edges = {{0, 2, kCopyLatency, 0, false, 0}, {1, 2, kCopyLatency, 0, false, 1}, {2, 2, kMatrix, 1}, {2, 2, kMatrixLatency, 2, true}};
+  g.edges = {{0, 2, kCopyLatency, 0, false, 0},
+             {1, 2, kCopyLatency, 0, false, 1},
+             {2, 2, kMatrix, 1},
+             {2, 2, kMatrixLatency, 2, true}};
   return g;
 }
 
@@ -138,12 +141,14 @@ TEST_CASE("damage to a loop of one role is found and named") {
     CAPTURE(std::string(part));
     CHECK(all.find(part) != std::string::npos);
   };
-  rejects("mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](sched::Schedule& s) { s.mixed_roles = false; });
+  rejects("mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others",
+          [](sched::Schedule& s) { s.mixed_roles = false; });
   rejects("slots for a lifetime of", [](sched::Schedule& s) { s.rings[0].slots = 1; });
   rejects("crosses roles but has no ring", [](sched::Schedule& s) { s.rings.pop_back(); });
   rejects("names other consumers than its readers", [](sched::Schedule& s) { s.rings[1].consumer_roles.clear(); });
   rejects("is short of", [](sched::Schedule& s) { s.cycle[2] -= 1; });
-  rejects("out of the order of its cycles", [](sched::Schedule& s) { std::reverse(s.roles[0].nodes.begin(), s.roles[0].nodes.end()); });
+  rejects("out of the order of its cycles",
+          [](sched::Schedule& s) { std::reverse(s.roles[0].nodes.begin(), s.roles[0].nodes.end()); });
 }
 
 namespace {
@@ -175,8 +180,8 @@ graph::Graph small_product(test::Random& random) {
   return g;
 }
 
-/// Everything that one role with so many slots asks of cycles at an II, from its definition; `waits`: also that nothing else is being
-/// issued where the role waits.
+/// Everything that one role with so many slots asks of cycles at an II, from its definition; `waits`: also that nothing
+/// else is being issued where the role waits.
 bool holds(const graph::Graph& g, int slots, int ii, const int (&t)[3], bool waits) {
   const auto modulo = [ii](int x) { return (x % ii + ii) % ii; };
   const auto overlap = [&](int i, int length_i, int j, int length_j) {
@@ -185,7 +190,9 @@ bool holds(const graph::Graph& g, int slots, int ii, const int (&t)[3], bool wai
   };
   for (const graph::Edge& e : g.edges) {
     if (t[e.dst] + e.distance * ii < t[e.src] + e.delay) return false;
-    if (e.value >= 0 && t[e.src] + slots * ii < t[e.dst] + std::max(1, g.nodes[static_cast<std::size_t>(e.dst)].latency)) return false;
+    if (e.value >= 0 &&
+        t[e.src] + slots * ii < t[e.dst] + std::max(1, g.nodes[static_cast<std::size_t>(e.dst)].latency))
+      return false;
   }
   for (int i = 0; i < 3; ++i) {
     const graph::Node& a = g.nodes[static_cast<std::size_t>(i)];
@@ -194,7 +201,8 @@ bool holds(const graph::Graph& g, int slots, int ii, const int (&t)[3], bool wai
     for (int j = 0; j < i; ++j) {
       const graph::Node& b = g.nodes[static_cast<std::size_t>(j)];
       if (overlap(i, a.warp_cycles, j, b.warp_cycles)) return false;
-      const bool one_unit = !a.reservations.empty() && !b.reservations.empty() && a.reservations[0].unit == b.reservations[0].unit;
+      const bool one_unit =
+          !a.reservations.empty() && !b.reservations.empty() && a.reservations[0].unit == b.reservations[0].unit;
       if (one_unit && overlap(i, a.reservations[0].cycles, j, b.reservations[0].cycles)) return false;
     }
   }
@@ -210,7 +218,8 @@ int shortest(const graph::Graph& g, int slots, int ii, int most, bool waits) {
         const int t[3] = {a, b, c};
         if (std::min({a, b, c}) != 0 || !holds(g, slots, ii, t, waits)) continue;
         int length = 0;
-        for (int i = 0; i < 3; ++i) length = std::max(length, t[i] + std::max(1, g.nodes[static_cast<std::size_t>(i)].latency));
+        for (int i = 0; i < 3; ++i)
+          length = std::max(length, t[i] + std::max(1, g.nodes[static_cast<std::size_t>(i)].latency));
         if (length <= most && (best == 0 || length < best)) best = length;
       }
   return best;

@@ -1,7 +1,8 @@
-// The definition of a modulo schedule as a formula over booleans, for Z3: what the scheduler's answers are held against.
+// The definition of a modulo schedule as a formula over booleans, for Z3: what the scheduler's answers are held
+// against.
 //
-// Written from graph.hpp alone; shares nothing with the scheduler. A node's start is a row of booleans "starts at cycle c or
-// later", so an edge is one clause per cycle, a modulo slot one boolean. Invariant: the formula of (II, length) is
+// Written from graph.hpp alone; shares nothing with the scheduler. A node's start is a row of booleans "starts at cycle
+// c or later", so an edge is one clause per cycle, a modulo slot one boolean. Invariant: the formula of (II, length) is
 // satisfiable exactly when a schedule with that II and no more than that length exists.
 #pragma once
 
@@ -21,7 +22,9 @@ inline std::size_t oracle_index(int i) { return static_cast<std::size_t>(i); }
 
 inline int oracle_length(const graph::Node& node) { return std::max(1, node.latency); }
 
-inline bool oracle_producer(const graph::Node& node) { return node.variable_latency || node.async == graph::Async::copy; }
+inline bool oracle_producer(const graph::Node& node) {
+  return node.variable_latency || node.async == graph::Async::copy;
+}
 
 /// Of a graph whose nodes are all of iteration scope: no II below can satisfy units or recurrences.
 inline int oracle_bound(const graph::Graph& graph) {
@@ -42,8 +45,8 @@ inline int oracle_bound(const graph::Graph& graph) {
   }
 }
 
-/// A length within which an II has a schedule if it has one at all. In the earliest schedule with given places modulo II a
-/// node lies in the first round, or less than one round after what one of its predecessors asks for.
+/// A length within which an II has a schedule if it has one at all. In the earliest schedule with given places modulo
+/// II a node lies in the first round, or less than one round after what one of its predecessors asks for.
 inline int oracle_horizon(const graph::Graph& graph, int ii) {
   int last = 0, longest = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -76,7 +79,8 @@ class Formula {
   template <class Spill>
   void dependences(const Spill& spill) {
     if (!possible_) return;
-    for (const graph::Edge& edge : graph_.edges) precedence(edge, spill(edge) ? edge.spill_cycles : 0, context_.bool_val(false));
+    for (const graph::Edge& edge : graph_.edges)
+      precedence(edge, spill(edge) ? edge.spill_cycles : 0, context_.bool_val(false));
   }
 
   void units() {
@@ -116,12 +120,14 @@ class Formula {
         const z3::expr together = share(i, j);
         for (int place = 0; place < ii_; ++place)
           for (int later = 0; later < ii_; ++later)  // j issues so much after i
-            if (later < first || ii_ - later < second) clause({!together, !at_slot(i, place), !at_slot(j, (place + later) % ii_)});
+            if (later < first || ii_ - later < second)
+              clause({!together, !at_slot(i, place), !at_slot(j, (place + later) % ii_)});
       }
     }
   }
 
-  /// All cycles may be shifted together when the length does not matter: the node that holds units longest issues in slot 0.
+  /// All cycles may be shifted together when the length does not matter: the node that holds units longest issues in
+  /// slot 0.
   void fix_rotation() {
     if (!possible_) return;
     make_slots();
@@ -172,7 +178,8 @@ class Formula {
       if (least > 0) solver_.add(unless);
       return;
     }
-    for (int c = std::max(0, 1 - least); c <= latest(edge.src); ++c) clause({!from(edge.src, c), from(edge.dst, c + least), unless});
+    for (int c = std::max(0, 1 - least); c <= latest(edge.src); ++c)
+      clause({!from(edge.src, c), from(edge.dst, c + least), unless});
   }
   /// Sum of counts[k] over the true ones of `what`.
   z3::expr sum_at_most(const z3::expr_vector& what, const std::vector<int>& counts, int capacity) const {

@@ -27,7 +27,8 @@ inline std::vector<std::vector<int>> longest_paths(const graph::Graph& graph, in
   for (std::size_t k = 0; k < n; ++k)
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j)
-        if (longest[i][k] > kNoPath && longest[k][j] > kNoPath) longest[i][j] = std::max(longest[i][j], longest[i][k] + longest[k][j]);
+        if (longest[i][k] > kNoPath && longest[k][j] > kNoPath)
+          longest[i][j] = std::max(longest[i][j], longest[i][k] + longest[k][j]);
   return longest;
 }
 
@@ -44,8 +45,8 @@ inline std::vector<int> tied_nodes(const graph::Graph& graph) {
   return leader;
 }
 
-/// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances; reservations of 0 to 3 cycles, some of them late or doubled; edges with
-/// delays below 0, over distances 0 to 3, alone and in recurrences.
+/// 2 to 10 nodes on 1 to 3 units of 1 to 3 instances; reservations of 0 to 3 cycles, some of them late or doubled;
+/// edges with delays below 0, over distances 0 to 3, alone and in recurrences.
 inline graph::Graph oracle_graph(std::uint64_t seed) {
   Random random(seed);
   graph::Graph graph;
@@ -60,19 +61,23 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
     int start = random.chance(15) ? random.between(1, 3) : 0;
     for (int count = random.chance(25) ? 2 : random.chance(90) ? 1 : 0; count > 0; --count) {
       const int unit = random.between(0, units - 1), cycles = random.between(0, 3);
-      node.reservations.push_back({unit, start, cycles, random.between(1, graph.machine.units[static_cast<std::size_t>(unit)].capacity)});
+      node.reservations.push_back(
+          {unit, start, cycles, random.between(1, graph.machine.units[static_cast<std::size_t>(unit)].capacity)});
       start += cycles + random.between(0, 1);  // never over its own
     }
     graph.nodes.push_back(std::move(node));
   }
-  const auto edge = [&](int src, int dst, int delay, int distance) { graph.edges.push_back({src, dst, delay, distance, false, -1, 0, false}); };
+  const auto edge = [&](int src, int dst, int delay, int distance) {
+    graph.edges.push_back({src, dst, delay, distance, false, -1, 0, false});
+  };
   const int density = random.between(10, 40);
   for (int i = 0; i < nodes; ++i)
     for (int j = i + 1; j < nodes; ++j) {
       if (!random.chance(density)) continue;
       edge(i, j, random.between(-2, 5), random.chance(15) ? random.between(1, 3) : 0);
     }
-  for (int late = random.chance(40) ? random.between(1, 2) : 0; late > 0; --late) {  // one node no later than so much after another
+  for (int late = random.chance(40) ? random.between(1, 2) : 0; late > 0;
+       --late) {  // one node no later than so much after another
     const int i = random.between(0, nodes - 1), j = random.between(0, nodes - 1);
     const int path = longest_paths(graph, 1 << 10)[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
     if (i != j && path > -100) edge(j, i, -path - random.between(0, 2), 0);
@@ -84,13 +89,16 @@ inline graph::Graph oracle_graph(std::uint64_t seed) {
   return graph;
 }
 
-/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, with the warps for which the
-/// bodies with a context among them are written and, where copies are apart, of one copy of what computes.
-inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j, bool copies_apart = false) {
+/// Can the two never be in one role? Those that must share one are of one kind: by themselves or not, with the warps
+/// for which the bodies with a context among them are written and, where copies are apart, of one copy of what
+/// computes.
+inline bool never_together(const graph::Graph& graph, const std::vector<int>& tied, int i, int j,
+                           bool copies_apart = false) {
   const auto at = [&](int node) -> const graph::Node& { return graph.nodes[static_cast<std::size_t>(node)]; };
   const auto warps = [&](int node) {
     for (std::size_t k = 0; k < tied.size(); ++k)
-      if (tied[k] == tied[static_cast<std::size_t>(node)] && !graph.nodes[k].context.empty()) return graph.nodes[k].warps;
+      if (tied[k] == tied[static_cast<std::size_t>(node)] && !graph.nodes[k].context.empty())
+        return graph.nodes[k].warps;
     return 0;
   };
   const auto producer = [&](int node) { return at(node).variable_latency || at(node).async == graph::Async::copy; };
@@ -99,18 +107,20 @@ inline bool never_together(const graph::Graph& graph, const std::vector<int>& ti
   return producer(i) != producer(j) || (warps(i) != 0 && warps(j) != 0 && warps(i) != warps(j));
 }
 
-/// From reader to writer, where they are in different roles: a value of so many slots is filled again when its readers are done.
+/// From reader to writer, where they are in different roles: a value of so many slots is filled again when its readers
+/// are done.
 inline std::vector<graph::Edge> refill_edges(const graph::Graph& graph, const std::vector<int>& slots) {
   std::vector<graph::Edge> result;
   for (const graph::Edge& read : graph.edges)
     if (read.value >= 0)
-      result.push_back({read.dst, read.src, graph.nodes[static_cast<std::size_t>(read.dst)].latency, slots[static_cast<std::size_t>(read.value)] - read.distance,
-                        false, -1, 0, false});
+      result.push_back({read.dst, read.src, graph.nodes[static_cast<std::size_t>(read.dst)].latency,
+                        slots[static_cast<std::size_t>(read.value)] - read.distance, false, -1, 0, false});
   return result;
 }
 
-/// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that complete by
-/// themselves, nodes that must share a role, bodies for a number of warps, values in shared memory, warps that are held.
+/// 4 to 7 nodes with everything that the joint search knows: bytes, registers, warps, waits, spills, nodes that
+/// complete by themselves, nodes that must share a role, bodies for a number of warps, values in shared memory, warps
+/// that are held.
 inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
   Random random(seed);
   graph::Graph graph;
@@ -146,8 +156,8 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
     return node.variable_latency || node.async == graph::Async::copy;
   };
   const auto edge = [&](int src, int dst, int delay, int distance) {
-    graph.edges.push_back({src, dst, delay, distance, random.chance(25), -1, random.chance(50) ? random.between(1, 3) : 0,
-                           kind(src) == kind(dst) && random.chance(10)});
+    graph.edges.push_back({src, dst, delay, distance, random.chance(25), -1,
+                           random.chance(50) ? random.between(1, 3) : 0, kind(src) == kind(dst) && random.chance(10)});
   };
   for (int i = 0; i < nodes; ++i)
     for (int j = i + 1; j < nodes; ++j)
@@ -169,7 +179,8 @@ inline graph::Graph oracle_joint_graph(std::uint64_t seed) {
         each.value = static_cast<int>(graph.values.size());
         read = true;
       }
-    if (read) graph.values.push_back({"v" + std::to_string(i), random.between(0, 6), 1, graph::Scope::iteration, 1, 64});
+    if (read)
+      graph.values.push_back({"v" + std::to_string(i), random.between(0, 6), 1, graph::Scope::iteration, 1, 64});
   }
   return graph;
 }

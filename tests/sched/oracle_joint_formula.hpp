@@ -1,7 +1,8 @@
-// What joint.hpp asks for beyond edges and units, as a formula: roles, spills, waits, what is held in memory and registers.
+// What joint.hpp asks for beyond edges and units, as a formula: roles, spills, waits, what is held in memory and
+// registers.
 //
-// Written from the meaning of the constraints and graph.hpp alone. Roles are variables: Z3 finds them, or shows that there are
-// none. Invariant: satisfiable exactly when cycles and roles exist that satisfy everything.
+// Written from the meaning of the constraints and graph.hpp alone. Roles are variables: Z3 finds them, or shows that
+// there are none. Invariant: satisfiable exactly when cycles and roles exist that satisfy everything.
 #pragma once
 
 #include <initializer_list>
@@ -17,7 +18,8 @@ namespace tj::test {
 class JointFormula : public Formula {
  public:
   /// `slots` per value of the graph.
-  JointFormula(z3::context& context, const graph::Graph& graph, const std::vector<int>& slots, int ii, int length, int max_roles, bool copies_apart = false)
+  JointFormula(z3::context& context, const graph::Graph& graph, const std::vector<int>& slots, int ii, int length,
+               int max_roles, bool copies_apart = false)
       : Formula(context, graph, ii, length), max_roles_(max_roles), copies_apart_(copies_apart) {
     if (!possible_) return;
     make_roles();
@@ -48,7 +50,8 @@ class JointFormula : public Formula {
   std::vector<z3::expr> parted_as(const std::vector<int>& role) const {
     std::vector<z3::expr> result;
     for (int i = 0; i < size(); ++i)
-      for (int j = 0; j < i; ++j) result.push_back(role[oracle_index(i)] == role[oracle_index(j)] ? same(i, j) : !same(i, j));
+      for (int j = 0; j < i; ++j)
+        result.push_back(role[oracle_index(i)] == role[oracle_index(j)] ? same(i, j) : !same(i, j));
     return result;
   }
 
@@ -76,8 +79,10 @@ class JointFormula : public Formula {
           clause({!in_role(i, r), !in_role(j, r), same(i, j)});
           clause({!same(i, j), !in_role(i, r), in_role(j, r)});
         }
-        const bool warps_differ = !node(i).context.empty() && !node(j).context.empty() && node(i).warps != node(j).warps;
-        if (copies_apart_ && node(i).copy != node(j).copy && !oracle_producer(node(i)) && !oracle_producer(node(j))) solver_.add(!same(i, j));
+        const bool warps_differ =
+            !node(i).context.empty() && !node(j).context.empty() && node(i).warps != node(j).warps;
+        if (copies_apart_ && node(i).copy != node(j).copy && !oracle_producer(node(i)) && !oracle_producer(node(j)))
+          solver_.add(!same(i, j));
         if (warps_differ || oracle_producer(node(i)) != oracle_producer(node(j))) solver_.add(!same(i, j));
       }
     }
@@ -108,7 +113,9 @@ class JointFormula : public Formula {
   }
 
   /// Until when a reader of a value needs it, after the reader's issue in the value's own iteration.
-  int read_for(const graph::Edge& edge) const { return edge.distance * ii_ + (edge.dst == edge.src ? 0 : oracle_length(node(edge.dst))); }
+  int read_for(const graph::Edge& edge) const {
+    return edge.distance * ii_ + (edge.dst == edge.src ? 0 : oracle_length(node(edge.dst)));
+  }
 
   /// Per cycle from 0: is the node's value held then?
   const z3::expr_vector& live(int i) {
@@ -117,9 +124,12 @@ class JointFormula : public Formula {
     std::vector<graph::Edge> readers;
     int own = -1;  // the first of its own later instances takes the value's place
     for (std::size_t e = 0; e < graph_.edges.size(); ++e)
-      if (graph_.edges[e].src == i && graph_.edges[e].dst == i && (own < 0 || graph_.edges[e].distance < graph_.edges[oracle_index(own)].distance)) own = static_cast<int>(e);
+      if (graph_.edges[e].src == i && graph_.edges[e].dst == i &&
+          (own < 0 || graph_.edges[e].distance < graph_.edges[oracle_index(own)].distance))
+        own = static_cast<int>(e);
     for (std::size_t e = 0; e < graph_.edges.size(); ++e)
-      if (graph_.edges[e].src == i && (graph_.edges[e].dst != i || static_cast<int>(e) == own)) readers.push_back(graph_.edges[e]);
+      if (graph_.edges[e].src == i && (graph_.edges[e].dst != i || static_cast<int>(e) == own))
+        readers.push_back(graph_.edges[e]);
     z3::expr_vector row(context_);
     const auto hold = [&](int reader, int needs) {
       for (int c = 0; c < latest(reader) + needs; ++c) {
@@ -154,13 +164,16 @@ class JointFormula : public Formula {
       std::vector<Held> slots;
       for (int i = 0; i < size(); ++i) {
         const auto found = node(i).memory_bytes.find(space);
-        if (found != node(i).memory_bytes.end() && found->second > 0) collect(live(i), static_cast<int>(found->second), slots);
+        if (found != node(i).memory_bytes.end() && found->second > 0)
+          collect(live(i), static_cast<int>(found->second), slots);
       }
       for (const Held& slot : slots) at_most(slot.what, slot.amounts, static_cast<int>(capacity));
     }
   }
 
-  int groups(int i) const { return (node(i).warps + graph_.machine.warps_per_group - 1) / graph_.machine.warps_per_group; }
+  int groups(int i) const {
+    return (node(i).warps + graph_.machine.warps_per_group - 1) / graph_.machine.warps_per_group;
+  }
 
   /// Per role, the booleans "has at least 1, 2, ... groups of warps".
   std::vector<z3::expr_vector> make_groups() {
@@ -201,7 +214,9 @@ class JointFormula : public Formula {
   }
 
   void registers() {
-    if (std::all_of(graph_.nodes.begin(), graph_.nodes.end(), [](const graph::Node& each) { return each.registers == 0; })) return;
+    if (std::all_of(graph_.nodes.begin(), graph_.nodes.end(),
+                    [](const graph::Node& each) { return each.registers == 0; }))
+      return;
     const std::vector<z3::expr_vector> has_groups = make_groups();
     std::vector<std::vector<Held>> held;
     z3::expr_vector all(context_);
@@ -219,7 +234,9 @@ class JointFormula : public Formula {
     }
   }
 
-  int whole_steps(std::int64_t count) const { return static_cast<int>(count / graph_.machine.register_step * graph_.machine.register_step); }
+  int whole_steps(std::int64_t count) const {
+    return static_cast<int>(count / graph_.machine.register_step * graph_.machine.register_step);
+  }
   int most_registers() const { return whole_steps(graph_.machine.max_registers_per_thread); }
   int share_of(int total) const {
     const std::int64_t threads = std::int64_t{graph_.machine.warps_per_group} * graph_.machine.warp_size;
@@ -234,7 +251,8 @@ class JointFormula : public Formula {
   }
 
   /// Groups may give registers to others, down to 24 a thread, in whole steps.
-  void share_out(const z3::expr& is_total, int total, const std::vector<std::vector<Held>>& held, const std::vector<z3::expr_vector>& has_groups) {
+  void share_out(const z3::expr& is_total, int total, const std::vector<std::vector<Held>>& held,
+                 const std::vector<z3::expr_vector>& has_groups) {
     const int step = graph_.machine.register_step, least = whole_steps(24 + step - 1);
     if (steps_.empty()) {
       for (int r = 0; r < max_roles_; ++r) {

@@ -1,5 +1,5 @@
-// Protects the exactness of the joint search on graphs that enumeration cannot reach: Z3, asked for cycles and roles by the
-// meaning of the constraints alone, agrees on II, length and number of roles, and that nothing smaller is possible.
+// Protects the exactness of the joint search on graphs that enumeration cannot reach: Z3, asked for cycles and roles by
+// the meaning of the constraints alone, agrees on II, length and number of roles, and that nothing smaller is possible.
 #include <doctest/doctest.h>
 
 #if TJ_HAS_Z3
@@ -34,7 +34,8 @@ class Comparison {
     options.max_roles = kMaxRoles;
     options.copies_apart = copies_apart_;
     options.max_ii = bound + kBeyondBound;
-    for (std::size_t v = 0; v < graph.values.size(); ++v) options.slots.push_back(1 + static_cast<int>((v + graph.edges.size()) % 3));
+    for (std::size_t v = 0; v < graph.values.size(); ++v)
+      options.slots.push_back(1 + static_cast<int>((v + graph.edges.size()) % 3));
     slots_ = options.slots;
     const sched::JointResult found = sched::joint_schedule(graph, options);
     CAPTURE(found.certificate);
@@ -45,7 +46,9 @@ class Comparison {
       const int stages = least_stages(graph, ii);
       CAPTURE(ii);
       CAPTURE(stages);
-      if (stages > 0) CHECK(test::JointFormula(context_, graph, slots_, ii, stages * ii, kMaxRoles, copies_apart_).check() == z3::unsat);
+      if (stages > 0)
+        CHECK(test::JointFormula(context_, graph, slots_, ii, stages * ii, kMaxRoles, copies_apart_).check() ==
+              z3::unsat);
     }
     without += found.found ? 0 : 1;
     if (found.found) compare_found(graph, found);
@@ -54,12 +57,14 @@ class Comparison {
   int without = 0, longer = 0, slower = 0, many_roles = 0;
 
  private:
-  /// Edges, units, and what no choice of roles avoids: spills between nodes that can never share a role (`apart`: copies are), the warps of nodes that must share a
-  /// role. What the number of stages is taken from.
+  /// Edges, units, and what no choice of roles avoids: spills between nodes that can never share a role (`apart`:
+  /// copies are), the warps of nodes that must share a role. What the number of stages is taken from.
   struct Question : test::Formula {
-    Question(z3::context& context, const graph::Graph& graph, int ii, int length, bool apart) : Formula(context, graph, ii, length) {
+    Question(z3::context& context, const graph::Graph& graph, int ii, int length, bool apart)
+        : Formula(context, graph, ii, length) {
       const std::vector<int> tied = test::tied_nodes(graph);
-      dependences([&](const graph::Edge& edge) { return test::never_together(graph, tied, edge.src, edge.dst, apart); });
+      dependences(
+          [&](const graph::Edge& edge) { return test::never_together(graph, tied, edge.src, edge.dst, apart); });
       units();
       warps([&](int i, int j) { return context.bool_val(tied[test::oracle_index(i)] == tied[test::oracle_index(j)]); });
     }
@@ -77,7 +82,8 @@ class Comparison {
   int least_stages(const graph::Graph& asked, int ii) {
     const graph::Graph graph = with_certain_refills(asked);
     const int most = (test::oracle_horizon(graph, ii) + ii - 1) / ii;
-    for (int last = std::min(3, most), stages = 1;; last = most) {  // seldom more than three: a small formula, and then a large one
+    for (int last = std::min(3, most), stages = 1;;
+         last = most) {  // seldom more than three: a small formula, and then a large one
       Question question(context_, graph, ii, last * ii, copies_apart_);
       for (; stages <= last; ++stages) {
         const z3::check_result result = question.check(stages * ii);
@@ -92,7 +98,8 @@ class Comparison {
     const int stages = (found.length + found.ii - 1) / found.ii;
     CHECK(found.proven_length);
     CHECK(found.proven_roles);
-    CHECK(Question(context_, with_certain_refills(graph), found.ii, std::max(1, stages - 1) * found.ii, copies_apart_).check() == (stages > 1 ? z3::unsat : z3::sat));
+    CHECK(Question(context_, with_certain_refills(graph), found.ii, std::max(1, stages - 1) * found.ii, copies_apart_)
+              .check() == (stages > 1 ? z3::unsat : z3::sat));
     test::JointFormula question(context_, graph, slots_, found.ii, found.length, kMaxRoles, copies_apart_);
     CHECK(question.check(found.length, question.parted_as(found.role)) == z3::sat);
     CHECK(question.check(found.length - 1) == z3::unsat);
@@ -115,8 +122,9 @@ TEST_CASE("Z3 finds II, length and number of roles of the joint search, and noth
     CAPTURE(graph::to_text(graph));
     comparison.compare(graph);
   }
-  MESSAGE(kGraphs << " graphs: " << comparison.slower << " with a larger II than the modulo schedule, " << comparison.longer << " only longer, "
-                  << comparison.many_roles << " with all roles, " << comparison.without << " without a schedule");
+  MESSAGE(kGraphs << " graphs: " << comparison.slower << " with a larger II than the modulo schedule, "
+                  << comparison.longer << " only longer, " << comparison.many_roles << " with all roles, "
+                  << comparison.without << " without a schedule");
   if (kGraphs < 100) return;  // too few to tell whether they are varied
   CHECK(comparison.slower * 10 >= static_cast<int>(kGraphs));
   CHECK(comparison.longer * 50 >= static_cast<int>(kGraphs));
@@ -133,8 +141,8 @@ TEST_CASE("the same where copies are apart") {
     CAPTURE(graph::to_text(graph));
     comparison.compare(graph);
   }
-  MESSAGE(kCopies << " graphs: " << comparison.slower << " with a larger II than the modulo schedule, " << comparison.many_roles << " with all roles, "
-                  << comparison.without << " without a schedule");
+  MESSAGE(kCopies << " graphs: " << comparison.slower << " with a larger II than the modulo schedule, "
+                  << comparison.many_roles << " with all roles, " << comparison.without << " without a schedule");
   if (kGraphs < 100) return;
   CHECK(comparison.many_roles * 5 >= static_cast<int>(kCopies));
   CHECK(comparison.without * 3 <= static_cast<int>(kCopies) * 2);

@@ -1,5 +1,5 @@
-// Protects the exactness of the modulo search on graphs that enumeration cannot reach: Z3, asked by the definition alone,
-// agrees that II and length are possible and that nothing smaller is.
+// Protects the exactness of the modulo search on graphs that enumeration cannot reach: Z3, asked by the definition
+// alone, agrees that II and length are possible and that nothing smaller is.
 #include <doctest/doctest.h>
 
 #if TJ_HAS_Z3
@@ -60,7 +60,8 @@ class Comparison {
 
  private:
   struct Question : test::Formula {
-    Question(z3::context& context, const graph::Graph& graph, int ii, int length) : Formula(context, graph, ii, length) {
+    Question(z3::context& context, const graph::Graph& graph, int ii, int length)
+        : Formula(context, graph, ii, length) {
       dependences(no_spill);
       units();
     }

@@ -1,5 +1,5 @@
-// Protects pictures of schedules: well-formed, complete, readable (no text on other text or across a box), and traces whose
-// durations are the reservations'.
+// Protects pictures of schedules: well-formed, complete, readable (no text on other text or across a box), and traces
+// whose durations are the reservations'.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -50,7 +50,8 @@ Graph oddly_named() {
 }
 
 std::vector<Graph> graphs() {
-  std::vector<Graph> list = {test::attention_graph(), oddly_named(), random_of(40, 120, 600, 1, 7), random_of(40, 2, 3, 3, 3), random_of(3, 1, 200, 1, 2)};
+  std::vector<Graph> list = {test::attention_graph(), oddly_named(), random_of(40, 120, 600, 1, 7),
+                             random_of(40, 2, 3, 3, 3), random_of(3, 1, 200, 1, 2)};
   for (const std::string& name : graph::example_names()) list.push_back(graph::example(name));
   return list;
 }
@@ -58,8 +59,12 @@ std::vector<Graph> graphs() {
 struct Area {
   double left = 0, top = 0, right = 0, bottom = 0;
   std::string what;
-  bool meets(const Area& other) const { return left < other.right - 0.15 && other.left < right - 0.15 && top < other.bottom && other.top < bottom; }
-  bool inside(const Area& other) const { return left >= other.left && right <= other.right + 0.15 && top >= other.top && bottom <= other.bottom; }
+  bool meets(const Area& other) const {
+    return left < other.right - 0.15 && other.left < right - 0.15 && top < other.bottom && other.top < bottom;
+  }
+  bool inside(const Area& other) const {
+    return left >= other.left && right <= other.right + 0.15 && top >= other.top && bottom <= other.bottom;
+  }
 };
 
 double letter_width(const std::string& css) {
@@ -69,9 +74,11 @@ double letter_width(const std::string& css) {
 }
 
 std::string plain(std::string text) {
-  const std::map<std::string, std::string> references = {{"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
+  const std::map<std::string, std::string> references = {
+      {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}};
   for (const char* key : {"&lt;", "&gt;", "&quot;", "&#39;", "&amp;"})
-    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; ++at) text.replace(at, std::string(key).size(), references.at(key));
+    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; ++at)
+      text.replace(at, std::string(key).size(), references.at(key));
   return text;
 }
 
@@ -82,7 +89,8 @@ Area area_of(const Element& element) {
   return {x, y - 8, x + sched::columns(text) * letter_width(element.css()), y + 2, text};
 }
 
-/// A page of other rows than the schedule's: of each role what is predicted, and below it the same a little later, with a wait.
+/// A page of other rows than the schedule's: of each role what is predicted, and below it the same a little later, with
+/// a wait.
 sched::Sheet sheet_of(const Graph& graph, const sched::Schedule& schedule) {
   sched::Sheet sheet;
   sheet.title = "<a sheet> of " + graph.name;
@@ -148,7 +156,8 @@ TEST_CASE("an SVG is well-formed, self-contained and shows every node of the loo
     REQUIRE(sched::verify(graph, schedule).empty());
     const std::string svg = sched::to_svg(graph, schedule);
     CHECK(svg == sched::to_svg(graph, schedule));
-    for (const char* outside : {"href", "url(", "<script", "@import", "<image"}) CHECK(svg.find(outside) == std::string::npos);
+    for (const char* outside : {"href", "url(", "<script", "@import", "<image"})
+      CHECK(svg.find(outside) == std::string::npos);
     std::vector<Element> elements;
     REQUIRE_NOTHROW(elements = test::SvgReader(svg).read());
     CHECK(elements.front().name == "svg");
@@ -234,7 +243,9 @@ TEST_CASE("a trace is JSON; each reservation lasts as long as it is held, in bot
     }
     for (const graph::Node& node : graph.nodes) {
       if (node.scope != graph::Scope::iteration) continue;
-      const std::string name = nlohmann::json::parse(nlohmann::json(node.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).get<std::string>();
+      const std::string name = nlohmann::json::parse(nlohmann::json(node.name).dump(
+                                                         -1, ' ', false, nlohmann::json::error_handler_t::replace))
+                                   .get<std::string>();
       for (int period = 0; period < 2; ++period) {
         for (const graph::Reservation& use : node.reservations) expected.emplace(name, use.cycles);
         if (node.warp_cycles > 0) expected.emplace(name, node.warp_cycles);

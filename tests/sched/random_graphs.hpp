@@ -30,7 +30,7 @@ struct RandomShape {
   int nodes = 4;
   int units = 2;
   int max_capacity = 1;
-  int max_cycles = 3;       ///< of a reservation
+  int max_cycles = 3;  ///< of a reservation
   int max_delay = 4;
   int extra_reservations = 0;  ///< percent of nodes that hold a second unit
   int recurrences = 1;
@@ -53,7 +53,8 @@ inline graph::Graph random_graph(const RandomShape& shape, std::uint64_t seed) {
   graph::Graph graph;
   graph.name = "random" + std::to_string(seed);
   graph.machine.name = "random";
-  for (int u = 0; u < shape.units; ++u) graph.machine.units.push_back({"U" + std::to_string(u), random.between(1, shape.max_capacity)});
+  for (int u = 0; u < shape.units; ++u)
+    graph.machine.units.push_back({"U" + std::to_string(u), random.between(1, shape.max_capacity)});
   const auto reserve = [&](graph::Node& node, int start) {
     const int unit = random.between(0, shape.units - 1);
     const int capacity = graph.machine.units[static_cast<std::size_t>(unit)].capacity;
@@ -64,15 +65,18 @@ inline graph::Graph random_graph(const RandomShape& shape, std::uint64_t seed) {
     node.name = "n" + std::to_string(i);
     node.latency = random.between(0, shape.max_delay);
     reserve(node, 0);
-    if (random.chance(shape.extra_reservations)) reserve(node, node.reservations[0].cycles + random.between(0, 1));  // never over its own
+    if (random.chance(shape.extra_reservations))
+      reserve(node, node.reservations[0].cycles + random.between(0, 1));  // never over its own
     graph.nodes.push_back(std::move(node));
   }
   for (int i = 0; i < shape.nodes; ++i)
     for (int j = i + 1; j < shape.nodes; ++j)
-      if (random.chance(shape.nodes <= 6 ? 40 : 250 / shape.nodes)) graph.edges.push_back({i, j, random.between(0, shape.max_delay), 0, false, -1, 0, false});
+      if (random.chance(shape.nodes <= 6 ? 40 : 250 / shape.nodes))
+        graph.edges.push_back({i, j, random.between(0, shape.max_delay), 0, false, -1, 0, false});
   for (int r = 0; r < shape.recurrences; ++r) {
     const int a = random.between(0, shape.nodes - 1), b = random.between(0, shape.nodes - 1);
-    graph.edges.push_back({std::max(a, b), std::min(a, b), random.between(-1, shape.max_delay), random.between(1, 2), false, -1, 0, false});
+    graph.edges.push_back({std::max(a, b), std::min(a, b), random.between(-1, shape.max_delay), random.between(1, 2),
+                           false, -1, 0, false});
   }
   return graph;
 }

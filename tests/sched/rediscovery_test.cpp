@@ -1,5 +1,5 @@
-// Protects what the joint search is for: from costs, memory and registers alone it finds the roles that people wrote by hand
-// for attention on Hopper and on Blackwell, and says for each pair of roles which constraint keeps the two apart.
+// Protects what the joint search is for: from costs, memory and registers alone it finds the roles that people wrote by
+// hand for attention on Hopper and on Blackwell, and says for each pair of roles which constraint keeps the two apart.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,13 +23,17 @@ int up(double cycles) { return static_cast<int>(std::lround(std::ceil(cycles)));
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-graph::Graph hopper(int head_dim, int block_n) { return ops::fmha_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a")); }
+graph::Graph hopper(int head_dim, int block_n) {
+  return ops::fmha_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
+}
 
 /// Two sub-tiles of 128 rows, blocks of 128 keys, 16-bit inputs, every cost from the facts of sm_100a.
 graph::TensorMemoryAttention blackwell_costs(const arch::Arch& arch, int head_dim) {
   constexpr double kRows = 128, kKeys = 128, kDepth = 16;  // rows and keys of a tile, depth of one matrix instruction
   const double scores = kRows * kKeys, outputs = kRows * head_dim, block_kb = kKeys * head_dim * 2 / 1024;
-  const auto exchange = [&](double words) { return up(arch.fact("exchange_cycles") + arch.fact("exchange_cycles_per_kb") * 4 * words / 1024); };
+  const auto exchange = [&](double words) {
+    return up(arch.fact("exchange_cycles") + arch.fact("exchange_cycles_per_kb") * 4 * words / 1024);
+  };
   graph::TensorMemoryAttention c;
   c.load_cycles = up(block_kb * arch.fact("copy_cycles_per_kb"));
   c.load_latency = c.load_cycles + up(arch.fact("copy_latency_cycles"));
@@ -68,24 +72,30 @@ graph::Graph blackwell(int head_dim, bool bodies) {
   return graph;
 }
 
-int role_of(const graph::Graph& graph, const sched::JointResult& result, const std::string& name) { return result.role[at(graph.node_index(name))]; }
+int role_of(const graph::Graph& graph, const sched::JointResult& result, const std::string& name) {
+  return result.role[at(graph.node_index(name))];
+}
 
 std::set<std::string> members(const graph::Graph& graph, const sched::JointResult& result, const std::string& of) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    if (graph.nodes[i].scope == graph::Scope::iteration && result.role[i] == role_of(graph, result, of)) names.insert(graph.nodes[i].name);
+    if (graph.nodes[i].scope == graph::Scope::iteration && result.role[i] == role_of(graph, result, of))
+      names.insert(graph.nodes[i].name);
   return names;
 }
 
 /// What keeps the roles of two nodes apart.
-std::vector<std::string> between(const graph::Graph& graph, const sched::JointResult& result, const char* a, const char* b) {
+std::vector<std::string> between(const graph::Graph& graph, const sched::JointResult& result, const char* a,
+                                 const char* b) {
   const int first = role_of(graph, result, a), second = role_of(graph, result, b);
   for (const sched::RolePair& pair : sched::why_apart(graph, result))
     if (std::minmax(pair.first, pair.second) == std::minmax(first, second)) return pair.kept_by;
   return {"one role"};
 }
 
-bool has(const std::vector<std::string>& names, const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool has(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 using Names = std::vector<std::string>;
 using Members = std::set<std::string>;
@@ -102,7 +112,9 @@ sched::JointResult proven(const graph::Graph& graph, const sched::JointOptions& 
 
 }  // namespace
 
-TEST_CASE("Hopper, two sub-tiles: loads apart, two consumers in turns on the tensor core, the next scores ahead of this output") {
+TEST_CASE(
+    "Hopper, two sub-tiles: loads apart, two consumers in turns on the tensor core, the next scores ahead of this "
+    "output") {
   for (const auto& tile : {std::pair(128, 128), std::pair(128, 160), std::pair(64, 128)}) {
     const int head_dim = tile.first, block_n = tile.second;
     CAPTURE(head_dim);
@@ -115,13 +127,16 @@ TEST_CASE("Hopper, two sub-tiles: loads apart, two consumers in turns on the ten
     CHECK(schedule.roles[0].name == "load");
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       const graph::Node& node = graph.nodes[i];
-      CHECK(schedule.roles[at(schedule.role[i])].name == (node.async == graph::Async::copy ? std::string("load") : "compute" + std::to_string(node.copy)));
+      CHECK(schedule.roles[at(schedule.role[i])].name ==
+            (node.async == graph::Async::copy ? std::string("load") : "compute" + std::to_string(node.copy)));
     }
     REQUIRE(schedule.order_barriers.size() == 1);
     CHECK(graph.machine.units[at(schedule.order_barriers[0].unit)].name == "TC");
     CHECK(schedule.order_barriers[0].roles.size() == 2);
     for (const char* copy : {"0", "1"}) {
-      const auto cycle = [&](const char* body) { return schedule.cycle[at(graph.node_index(std::string(body) + "." + copy))]; };
+      const auto cycle = [&](const char* body) {
+        return schedule.cycle[at(graph.node_index(std::string(body) + "." + copy))];
+      };
       CHECK(cycle("qk") + schedule.ii <= cycle("pv"));
     }
   }
@@ -137,11 +152,15 @@ TEST_CASE("Hopper: what keeps each pair of roles apart") {
   CHECK(between(graph, result, "qk.0", "qk.1") == Names{"warps", "registers"});
 }
 
-// Attention's graph says that scores have one register copy. Without that, registers themselves decide. The warps are busy
-// throughout then, so nothing is gained by going further ahead than this.
-TEST_CASE("Hopper: without the edge that says so, registers decide whether the next scores come ahead of the end of this softmax") {
+// Attention's graph says that scores have one register copy. Without that, registers themselves decide. The warps are
+// busy throughout then, so nothing is gained by going further ahead than this.
+TEST_CASE(
+    "Hopper: without the edge that says so, registers decide whether the next scores come ahead of the end of this "
+    "softmax") {
   const auto without_edge = [](graph::Graph graph) {
-    std::erase_if(graph.edges, [&](const graph::Edge& edge) { return graph.nodes[at(edge.src)].body == "rescale" && graph.nodes[at(edge.dst)].body == "qk"; });
+    std::erase_if(graph.edges, [&](const graph::Edge& edge) {
+      return graph.nodes[at(edge.src)].body == "rescale" && graph.nodes[at(edge.dst)].body == "qk";
+    });
     return graph;
   };
   const graph::Graph narrow = without_edge(hopper(64, 128));
@@ -151,14 +170,18 @@ TEST_CASE("Hopper: without the edge that says so, registers decide whether the n
   CHECK(has(two.binding, "registers"));
   CHECK(has(two.binding, "warps"));
   for (const char* copy : {"0", "1"}) {
-    const auto cycle = [&](const char* body) { return two.cycle[at(narrow.node_index(std::string(body) + "." + copy))]; };
+    const auto cycle = [&](const char* body) {
+      return two.cycle[at(narrow.node_index(std::string(body) + "." + copy))];
+    };
     CHECK(cycle("qk") + two.ii < cycle("rescale"));
   }
   // Two copies of 80 registers beside 64 of output, 40 of weights and 32 of state are more than a thread can have.
   const graph::Graph wide = without_edge(hopper(128, 160));
   const sched::JointResult full = proven(wide);
   for (const char* copy : {"0", "1"}) {
-    const auto cycle = [&](const char* body) { return full.cycle[at(wide.node_index(std::string(body) + "." + copy))]; };
+    const auto cycle = [&](const char* body) {
+      return full.cycle[at(wide.node_index(std::string(body) + "." + copy))];
+    };
     const int done = cycle("rescale") + wide.nodes[at(wide.node_index("rescale.0"))].latency;
     CHECK(cycle("qk") + full.ii >= done);
   }
@@ -203,19 +226,24 @@ TEST_CASE("Blackwell: bodies for any number of warps leave the products to the r
     for (const char* body : {"max.", "exp.", "write_p."})
       CHECK(role_of(graph, result, std::string(body) + copy) == role_of(graph, result, std::string("read_s.") + copy));
   CHECK(role_of(graph, result, "correct.0") == role_of(graph, result, "correct.1"));
-  for (const char* product : {"s.0", "s.1", "o.0", "o.1"}) CHECK(role_of(graph, result, product) != role_of(graph, result, "load_k"));
+  for (const char* product : {"s.0", "s.1", "o.0", "o.1"})
+    CHECK(role_of(graph, result, product) != role_of(graph, result, "load_k"));
 }
 
-TEST_CASE("Blackwell, head dim 128: tensor memory binds, and the slack that it leaves takes the correction into the softmax roles") {
+TEST_CASE(
+    "Blackwell, head dim 128: tensor memory binds, and the slack that it leaves takes the correction into the softmax "
+    "roles") {
   const graph::Graph graph = blackwell(128, true);
   const sched::JointResult result = proven(graph);
   CHECK(has(result.binding, "TMEM"));
   CHECK(result.roles == 4);
   for (const char* copy : {"0", "1"}) {
     const std::string c = copy;
-    CHECK(members(graph, result, "exp." + c) == Members{"read_s." + c, "max." + c, "exp." + c, "write_p." + c, "correct." + c});
+    CHECK(members(graph, result, "exp." + c) ==
+          Members{"read_s." + c, "max." + c, "exp." + c, "write_p." + c, "correct." + c});
     int busy = 0;
-    for (const std::string& name : members(graph, result, "exp." + c)) busy += graph.nodes[at(graph.node_index(name))].warp_cycles;
+    for (const std::string& name : members(graph, result, "exp." + c))
+      busy += graph.nodes[at(graph.node_index(name))].warp_cycles;
     CHECK(busy <= result.ii);
   }
   sched::JointOptions more;

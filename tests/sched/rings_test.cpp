@@ -157,7 +157,8 @@ TEST_CASE("an edge that must stay in one role but cannot is named") {
   CHECK(has(message_of(graph, split), "'qk.0' -> 'softmax.1' must stay in one role"));
   CHECK(has(message_of(graph), "registers a thread"));  // one role for both copies
   graph.edges.back().src = graph.node_index("load_k");
-  CHECK(has(message_of(graph), "'load_k' -> 'softmax.1' must stay in one role, but only one of them completes by itself"));
+  CHECK(has(message_of(graph),
+            "'load_k' -> 'softmax.1' must stay in one role, but only one of them completes by itself"));
 }
 
 TEST_CASE("a spill between roles lengthens its edge") {
@@ -172,7 +173,8 @@ TEST_CASE("a spill between roles lengthens its edge") {
 TEST_CASE("JSON has the documented keys") {
   const graph::Graph graph = test::attention_graph();
   const auto json = nlohmann::json::parse(sched::to_json(graph, sched::schedule(graph)));
-  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate", "roles", "cluster", "blocks_per_sm", "persistent", "units"})
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes",
+                          "rings", "certificate", "roles", "cluster", "blocks_per_sm", "persistent", "units"})
     CHECK(json.contains(key));
   CHECK(json["nodes"].size() == graph.nodes.size());
   for (const char* key : {"name", "cycle", "stage", "role"}) CHECK(json["nodes"][0].contains(key));
@@ -183,7 +185,8 @@ TEST_CASE("prediction counts overhead, steady state and one length") {
   graph::Graph graph = test::attention_graph();
   const sched::Schedule schedule = sched::schedule(graph);
   const double cycles = 3000 + 9.0 * schedule.ii + schedule.length;
-  CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 10) == doctest::Approx(graph.flops_per_iteration * 10 / cycles * 2.0 * 100 / 1e3));
+  CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 10) ==
+        doctest::Approx(graph.flops_per_iteration * 10 / cycles * 2.0 * 100 / 1e3));
   CHECK(sched::predict_tflops(graph, schedule, 100, 2.0, 0) == 0);
   const double alone = sched::predict_tflops(graph, schedule, 100, 2.0, 10);
   graph.blocks_per_sm = 2;  // each takes as long as it says, both at once

@@ -55,8 +55,9 @@ void print(const char* title, std::vector<Row> rows, bool each) {
   std::vector<std::uint64_t> visited;
   if (each)
     for (const Row& row : rows)
-      std::printf("  %-28s %3zu nodes  II %5d %-10s length %6d %-10s %8.3f ms %8llu visited\n", row.name.c_str(), row.schedule.cycle.size(), row.schedule.ii,
-                  row.schedule.proven_ii ? "proven" : "not proven", row.schedule.length, row.schedule.proven_length ? "proven" : "not proven", row.milliseconds,
+      std::printf("  %-28s %3zu nodes  II %5d %-10s length %6d %-10s %8.3f ms %8llu visited\n", row.name.c_str(),
+                  row.schedule.cycle.size(), row.schedule.ii, row.schedule.proven_ii ? "proven" : "not proven",
+                  row.schedule.length, row.schedule.proven_length ? "proven" : "not proven", row.milliseconds,
                   static_cast<unsigned long long>(row.schedule.search_nodes));
   for (const Row& row : rows) {
     ii += row.schedule.proven_ii ? 1 : 0;
@@ -65,8 +66,12 @@ void print(const char* title, std::vector<Row> rows, bool each) {
   }
   std::sort(visited.begin(), visited.end());
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.milliseconds < b.milliseconds; });
-  std::printf("%s: %zu graphs, median %.3f ms, 90%% %.3f ms, largest %.3f ms (%s), median of visited %llu; II proven %d, length proven %d\n", title, rows.size(),
-              rows[rows.size() / 2].milliseconds, rows[rows.size() * 9 / 10].milliseconds, rows.back().milliseconds, rows.back().name.c_str(), static_cast<unsigned long long>(visited[visited.size() / 2]), ii, length);
+  std::printf(
+      "%s: %zu graphs, median %.3f ms, 90%% %.3f ms, largest %.3f ms (%s), median of visited %llu; II proven %d, "
+      "length proven %d\n",
+      title, rows.size(), rows[rows.size() / 2].milliseconds, rows[rows.size() * 9 / 10].milliseconds,
+      rows.back().milliseconds, rows.back().name.c_str(), static_cast<unsigned long long>(visited[visited.size() / 2]),
+      ii, length);
 }
 
 /// Every tile of every op, for every arch that has its node bodies.
@@ -110,6 +115,7 @@ int main(int argc, char** argv) {
   print("loops taken apart", rows, true);
   if (!part.empty()) return 0;
   rows.clear();
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) rows.push_back(measure(test::random_graph(test::forty_nodes(), seed), options, 1));
+  for (std::uint64_t seed = 1; seed <= 200; ++seed)
+    rows.push_back(measure(test::random_graph(test::forty_nodes(), seed), options, 1));
   print("random graphs of 40 nodes", rows, false);
 }

@@ -1,5 +1,6 @@
-// Protects the parts of the exact search that small enumerated graphs cannot show: loops of dozens of nodes with raw cycles are
-// proven within the default budget and legal, nodes that may change places are found, narrowed distances leave none out.
+// Protects the parts of the exact search that small enumerated graphs cannot show: loops of dozens of nodes with raw
+// cycles are proven within the default budget and legal, nodes that may change places are found, narrowed distances
+// leave none out.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ namespace {
 using namespace tj;
 
 sched::Problem problem_of(const graph::Graph& graph) {
-  return sched::make_problem(graph, std::vector<int>(graph.nodes.size(), 0), sched::SlotCaps(graph.values.size(), 0), false, {});
+  return sched::make_problem(graph, std::vector<int>(graph.nodes.size(), 0), sched::SlotCaps(graph.values.size(), 0),
+                             false, {});
 }
 
 bool pairs(const graph::Graph& graph, const std::vector<std::pair<int, int>>& found, const char* a, const char* b) {

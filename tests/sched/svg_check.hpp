@@ -1,4 +1,5 @@
-// A strict little reader of the SVG that pictures are made of: throws where the text is not well-formed, and lists elements.
+// A strict little reader of the SVG that pictures are made of: throws where the text is not well-formed, and lists
+// elements.
 #pragma once
 
 #include <cctype>
@@ -29,7 +30,9 @@ class SvgReader {
 
  private:
   void need(bool right, const char* what) const {
-    if (!right) throw std::runtime_error(std::string(what) + " near byte " + std::to_string(at_) + ": " + text_.substr(at_ < 40 ? 0 : at_ - 40, 80));
+    if (!right)
+      throw std::runtime_error(std::string(what) + " near byte " + std::to_string(at_) + ": " +
+                               text_.substr(at_ < 40 ? 0 : at_ - 40, 80));
   }
   char peek() const {
     need(at_ < text_.size(), "end of text");

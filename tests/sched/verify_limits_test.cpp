@@ -26,10 +26,13 @@ constexpr int kGraphs = 100;  // random ones
 constexpr int kGraphs = 400;
 #endif
 
-graph::Edge edge(int src, int dst, int delay, int distance, bool blocking, int spill) { return {src, dst, delay, distance, blocking, -1, spill, false}; }
+graph::Edge edge(int src, int dst, int delay, int distance, bool blocking, int spill) {
+  return {src, dst, delay, distance, blocking, -1, spill, false};
+}
 
-/// A load, a matrix operation and two steps of arithmetic at II 6, with nothing to spare: SMEM is full in slot 0, compute1
-/// has its warps busy in every slot, every edge is tight, and the wait of `soft` ends where `out` of the round before does.
+/// A load, a matrix operation and two steps of arithmetic at II 6, with nothing to spare: SMEM is full in slot 0,
+/// compute1 has its warps busy in every slot, every edge is tight, and the wait of `soft` ends where `out` of the round
+/// before does.
 struct Tight {
   graph::Graph graph;
   sched::Schedule schedule;
@@ -53,7 +56,8 @@ struct Tight {
     add("out", {0, 0, 0, 1}, 2, 2);
     graph.nodes[3].registers = 30;
     graph.nodes[3].warp_cycles = 2;
-    graph.edges = {edge(0, 1, 4, 0, true, 0), edge(1, 2, 3, 0, true, 2), edge(2, 3, 4, 0, false, 7), edge(3, 3, 2, 1, false, 0)};
+    graph.edges = {edge(0, 1, 4, 0, true, 0), edge(1, 2, 3, 0, true, 2), edge(2, 3, 4, 0, false, 7),
+                   edge(3, 3, 2, 1, false, 0)};
     schedule.ii = 6;
     schedule.length = 15;
     schedule.joint = true;
@@ -104,14 +108,20 @@ void accepts(const std::function<void(Tight&)>& change) {
 }
 
 TEST_CASE("memory: one byte or one cycle too much") {
-  rejects("memory SMEM holds 300 bytes of 299 in slot 0: load 100, load 100, mma 50, mma 50", [](Tight& t) { t.graph.machine.memory_bytes["SMEM"] = 299; });
+  rejects("memory SMEM holds 300 bytes of 299 in slot 0: load 100, load 100, mma 50, mma 50",
+          [](Tight& t) { t.graph.machine.memory_bytes["SMEM"] = 299; });
   rejects("memory SMEM holds 301 bytes of 300", [](Tight& t) { t.graph.nodes[2].memory_bytes["SMEM"] = 1; });
-  rejects("memory TMEM holds 64 bytes of 63", [](Tight& t) { t.graph.nodes[3].memory_bytes["TMEM"] = 64, t.graph.machine.memory_bytes["TMEM"] = 63; });
+  rejects("memory TMEM holds 64 bytes of 63",
+          [](Tight& t) { t.graph.nodes[3].memory_bytes["TMEM"] = 64, t.graph.machine.memory_bytes["TMEM"] = 63; });
   // A reader that takes longer holds what it reads longer: 13 cycles at II 6 are three at once.
-  const auto other = [](Tight& t) { t.graph.nodes[0].memory_bytes["SMEM"] = 0, t.graph.nodes[1].memory_bytes["SMEM"] = 150; };
+  const auto other = [](Tight& t) {
+    t.graph.nodes[0].memory_bytes["SMEM"] = 0, t.graph.nodes[1].memory_bytes["SMEM"] = 150;
+  };
   accepts(other);
-  rejects("memory SMEM holds 450 bytes of 300 in slot 4: mma 150, mma 150, mma 150", [&](Tight& t) { other(t), t.graph.nodes[2].latency = 8; });
-  rejects("memory SMEM holds 400 bytes", [](Tight& t) { t.graph.edges.push_back(edge(0, 3, 4, 0, false, 0)); });  // a late reader
+  rejects("memory SMEM holds 450 bytes of 300 in slot 4: mma 150, mma 150, mma 150",
+          [&](Tight& t) { other(t), t.graph.nodes[2].latency = 8; });
+  rejects("memory SMEM holds 400 bytes",
+          [](Tight& t) { t.graph.edges.push_back(edge(0, 3, 4, 0, false, 0)); });  // a late reader
   accepts([](Tight& t) { t.graph.nodes[2].memory_bytes["elsewhere"] = 1 << 20; });
   rejects("memory SMEM holds", [](Tight& t) {  // no sum overflows
     t.graph.nodes[0].memory_bytes["SMEM"] = t.graph.nodes[1].memory_bytes["SMEM"] = INT64_MAX;
@@ -120,11 +130,16 @@ TEST_CASE("memory: one byte or one cycle too much") {
 }
 
 TEST_CASE("registers: of the role, of the launch, of a thread") {
-  rejects("role compute1 holds 130 registers a thread in slot 0, it has 128: soft 100, out 30", [](Tight& t) { t.schedule.roles[2].registers = 128; });
-  rejects("role compute0 holds 128 registers a thread in slot 0, it has 120: mma 64, mma 64", [](Tight& t) { t.schedule.roles[1].registers = 120; });
+  rejects("role compute1 holds 130 registers a thread in slot 0, it has 128: soft 100, out 30",
+          [](Tight& t) { t.schedule.roles[2].registers = 128; });
+  rejects("role compute0 holds 128 registers a thread in slot 0, it has 120: mma 64, mma 64",
+          [](Tight& t) { t.schedule.roles[1].registers = 120; });
   rejects("role compute1 holds 258 registers", [](Tight& t) { t.move(1, 2); });
-  const auto counts = [](Tight& t, int first, int second) { t.schedule.roles[1].registers = first, t.schedule.roles[2].registers = second; };
-  rejects("roles take 65536 registers of 64512: the block starts with 168 a thread", [&](Tight& t) { counts(t, 240, 248); });
+  const auto counts = [](Tight& t, int first, int second) {
+    t.schedule.roles[1].registers = first, t.schedule.roles[2].registers = second;
+  };
+  rejects("roles take 65536 registers of 64512: the block starts with 168 a thread",
+          [&](Tight& t) { counts(t, 240, 248); });
   accepts([&](Tight& t) { counts(t, 240, 240); });
   rejects("allowed are multiples of 8 from 24", [](Tight& t) { t.schedule.roles[0].registers = 16; });
   rejects("allowed are multiples of 8 from 24", [](Tight& t) { t.schedule.roles[1].registers = 132; });
@@ -144,19 +159,28 @@ TEST_CASE("registers: of the role, of the launch, of a thread") {
 }
 
 TEST_CASE("warps of a role: one node at a time") {
-  rejects("role compute1 has its warps in 2 nodes at once in slot 1: soft 1, out 1", [](Tight& t) { t.graph.nodes[2].warp_cycles = 5; });
-  rejects("role compute1 has its warps in 2 nodes at once in slot 3", [](Tight& t) { t.graph.nodes[3].warp_cycles = 3; });
-  rejects("role compute0 has its warps in 2 nodes at once", [](Tight& t) { t.graph.nodes[1].warp_cycles = 7; });  // longer than II
-  rejects("role compute1 has its warps in 2 nodes at once", [](Tight& t) { t.graph.nodes[1].warp_cycles = 1, t.move(1, 2); });
-  rejects("role compute1 has its warps in 2 nodes at once", [](Tight& t) { t.schedule.joint = false, t.graph.nodes[2].warp_cycles = 5; });
+  rejects("role compute1 has its warps in 2 nodes at once in slot 1: soft 1, out 1",
+          [](Tight& t) { t.graph.nodes[2].warp_cycles = 5; });
+  rejects("role compute1 has its warps in 2 nodes at once in slot 3",
+          [](Tight& t) { t.graph.nodes[3].warp_cycles = 3; });
+  rejects("role compute0 has its warps in 2 nodes at once",
+          [](Tight& t) { t.graph.nodes[1].warp_cycles = 7; });  // longer than II
+  rejects("role compute1 has its warps in 2 nodes at once",
+          [](Tight& t) { t.graph.nodes[1].warp_cycles = 1, t.move(1, 2); });
+  rejects("role compute1 has its warps in 2 nodes at once",
+          [](Tight& t) { t.schedule.joint = false, t.graph.nodes[2].warp_cycles = 5; });
   accepts([](Tight& t) { t.graph.nodes[1].warp_cycles = 6; });
 }
 
 TEST_CASE("a role that waits issues nothing") {
-  rejects("node soft waits in role compute1 while out issues: 2 cycles before, it takes 3", [](Tight& t) { t.graph.nodes[3].cycles = 3; });
-  rejects("node soft waits in role compute1 while out issues: 1 cycles before", [](Tight& t) { t.schedule.cycle[3] = 14; });
-  rejects("node mma waits in role compute1 while soft issues: 1 cycles before, it takes 4", [](Tight& t) { t.move(1, 2); });
-  rejects("node out waits in role compute1 while soft issues", [](Tight& t) { t.graph.edges[2].blocking = true, t.graph.nodes[2].cycles = 5; });
+  rejects("node soft waits in role compute1 while out issues: 2 cycles before, it takes 3",
+          [](Tight& t) { t.graph.nodes[3].cycles = 3; });
+  rejects("node soft waits in role compute1 while out issues: 1 cycles before",
+          [](Tight& t) { t.schedule.cycle[3] = 14; });
+  rejects("node mma waits in role compute1 while soft issues: 1 cycles before, it takes 4",
+          [](Tight& t) { t.move(1, 2); });
+  rejects("node out waits in role compute1 while soft issues",
+          [](Tight& t) { t.graph.edges[2].blocking = true, t.graph.nodes[2].cycles = 5; });
   rejects("node soft waits in role compute1 while out issues", [](Tight& t) { t.graph.nodes[3].cycles = 6; });
   accepts([](Tight& t) { t.graph.edges[2].blocking = true; });
 }
@@ -165,8 +189,11 @@ TEST_CASE("spills and kinds of roles") {
   rejects("edge mma -> soft is short of 1 cycles", [](Tight& t) { t.schedule.cycle[2] = 8; });
   rejects("edge mma -> soft is short of 1 cycles", [](Tight& t) { t.graph.edges[1].spill_cycles = 3; });
   rejects("edge soft -> out is short of 7 cycles", [](Tight& t) { t.move(3, 1); });
-  rejects("role compute0 mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](Tight& t) { t.move(0, 1); });
-  rejects("role load mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others", [](Tight& t) { t.move(1, 0); });
+  rejects(
+      "role compute0 mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others",
+      [](Tight& t) { t.move(0, 1); });
+  rejects("role load mixes nodes of variable latency, bulk stores, or products that one thread asks for, with others",
+          [](Tight& t) { t.move(1, 0); });
   rejects("role compute1 mixes nodes", [](Tight& t) { t.graph.nodes[3].async = graph::Async::copy; });
   rejects("leaves its role", [](Tight& t) { t.graph.edges[1].same_role = true; });
 }
@@ -253,14 +280,17 @@ bool warps_hold(const graph::Graph& graph, const test::Placement& p) {
 bool bodies_hold(const graph::Graph& graph, const test::Placement& p) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if (p.role[i] == p.role[k] && !graph.nodes[i].context.empty() && !graph.nodes[k].context.empty() && graph.nodes[i].warps != graph.nodes[k].warps) return false;
+      if (p.role[i] == p.role[k] && !graph.nodes[i].context.empty() && !graph.nodes[k].context.empty() &&
+          graph.nodes[i].warps != graph.nodes[k].warps)
+        return false;
   return true;
 }
 
 bool values_hold(const graph::Graph& graph, const test::Placement& p) {
   std::map<int, bool> leaves;
   for (const graph::Edge& edge : graph.edges)
-    if (edge.value >= 0) leaves[edge.value] = leaves[edge.value] || p.role[test::spot(edge.src)] != p.role[test::spot(edge.dst)];
+    if (edge.value >= 0)
+      leaves[edge.value] = leaves[edge.value] || p.role[test::spot(edge.src)] != p.role[test::spot(edge.dst)];
   return std::all_of(leaves.begin(), leaves.end(), [](const auto& each) { return each.second; });
 }
 
@@ -275,7 +305,8 @@ std::string violation_of(const graph::Graph& graph, const test::Placement& p) {
 /// What the lines of the verifier say about limits, in the words of joint_check.hpp.
 bool says(const std::vector<std::string>& lines, const std::string& violation) {
   const auto any = [&](const char* part) {
-    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
   };
   if (violation == "warps") return any(" has its warps in ");
   if (violation == "bodies") return any(", written for ");
@@ -288,7 +319,9 @@ bool says(const std::vector<std::string>& lines, const std::string& violation) {
   return any("is short of") || any("leaves its role");
 }
 
-TEST_CASE("random joint schedules pass; with one node moved in time or to another role, what the definition forbids is named") {
+TEST_CASE(
+    "random joint schedules pass; with one node moved in time or to another role, what the definition forbids is "
+    "named") {
   int schedules = 0, moved = 0;
   std::vector<std::string> seen;
   for (std::uint64_t seed = 0; seed < kGraphs; ++seed) {
@@ -307,7 +340,8 @@ TEST_CASE("random joint schedules pass; with one node moved in time or to anothe
       const auto lines = sched::verify(graph, damaged);
       CAPTURE(violation);
       if (violation.empty()) {
-        for (const char* limit : {"warps", "bodies", "values", "unit", "concurrency", "memory", "edge"}) CHECK_FALSE(says(lines, limit));
+        for (const char* limit : {"warps", "bodies", "values", "unit", "concurrency", "memory", "edge"})
+          CHECK_FALSE(says(lines, limit));
         return;
       }
       ++moved;
@@ -327,14 +361,16 @@ TEST_CASE("random joint schedules pass; with one node moved in time or to anothe
         from.erase(std::find(from.begin(), from.end(), static_cast<int>(i)));
         damaged.role[i] = role;
         damaged.roles[static_cast<std::size_t>(role)].nodes.push_back(static_cast<int>(i));
-        damaged.roles[static_cast<std::size_t>(role)].warps = std::max(damaged.roles[static_cast<std::size_t>(role)].warps, graph.nodes[i].warps);
+        damaged.roles[static_cast<std::size_t>(role)].warps =
+            std::max(damaged.roles[static_cast<std::size_t>(role)].warps, graph.nodes[i].warps);
         compare(damaged);
       }
     }
   }
   CHECK(schedules * 8 >= kGraphs * 5);
   CHECK(moved >= 5 * kGraphs);
-  for (const char* violation : {"warps", "bodies", "values", "unit", "kinds of roles", "concurrency", "memory", "registers"})
+  for (const char* violation :
+       {"warps", "bodies", "values", "unit", "kinds of roles", "concurrency", "memory", "registers"})
     CHECK(std::find(seen.begin(), seen.end(), violation) != seen.end());
 }
 

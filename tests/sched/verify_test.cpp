@@ -20,8 +20,9 @@ struct Fixture {
   int node(const char* name) const { return graph.node_index(name); }
   int& cycle(const char* name) { return schedule.cycle[static_cast<std::size_t>(node(name))]; }
   sched::Ring& ring(const char* name) {
-    return *std::find_if(schedule.rings.begin(), schedule.rings.end(),
-                         [&](const sched::Ring& each) { return graph.values[static_cast<std::size_t>(each.value)].name == name; });
+    return *std::find_if(schedule.rings.begin(), schedule.rings.end(), [&](const sched::Ring& each) {
+      return graph.values[static_cast<std::size_t>(each.value)].name == name;
+    });
   }
 };
 
@@ -66,8 +67,12 @@ TEST_CASE("damage is found and named") {
     f.schedule.roles[0].nodes.push_back(moved);
     f.schedule.role[static_cast<std::size_t>(moved)] = 0;
   });
-  rejects("leaves its role", [](Fixture& f) { f.schedule.role[static_cast<std::size_t>(f.node("pv.0"))] = f.schedule.role[static_cast<std::size_t>(f.node("pv.1"))]; });
-  rejects("out of the order of its cycles", [](Fixture& f) { std::swap(f.schedule.roles[1].nodes[0], f.schedule.roles[1].nodes[1]); });
+  rejects("leaves its role", [](Fixture& f) {
+    f.schedule.role[static_cast<std::size_t>(f.node("pv.0"))] =
+        f.schedule.role[static_cast<std::size_t>(f.node("pv.1"))];
+  });
+  rejects("out of the order of its cycles",
+          [](Fixture& f) { std::swap(f.schedule.roles[1].nodes[0], f.schedule.roles[1].nodes[1]); });
   rejects("has 1 slots for a lifetime", [](Fixture& f) { f.ring("v").slots = 1; });
   rejects("has 9 slots, allowed are", [](Fixture& f) { f.ring("k").slots = 9; });
   rejects("bytes of SMEM", [](Fixture& f) { f.graph.machine.memory_bytes["SMEM"] = 100 * 1024; });
@@ -92,14 +97,17 @@ TEST_CASE("damage to turns is found") {
     for (auto& nodes : f.schedule.order_barriers[0].nodes) nodes.pop_back();
   });
   rejects("unequal lists", [](Fixture& f) { f.schedule.order_barriers[0].nodes.pop_back(); });
-  rejects("not an asynchronous node of its role", [](Fixture& f) { f.schedule.order_barriers[0].nodes[0][0] = f.node("softmax.0"); });
+  rejects("not an asynchronous node of its role",
+          [](Fixture& f) { f.schedule.order_barriers[0].nodes[0][0] = f.node("softmax.0"); });
 }
 
 TEST_CASE("every shift of a node of a tight schedule is either legal by the definition or rejected") {
   // The definition, once more and in the plainest form: only edges and units, node by node.
   const auto legal = [](const graph::Graph& graph, const sched::Schedule& s) {
     for (const auto& e : graph.edges)
-      if (s.cycle[static_cast<std::size_t>(e.dst)] + e.distance * s.ii < s.cycle[static_cast<std::size_t>(e.src)] + e.delay) return false;
+      if (s.cycle[static_cast<std::size_t>(e.dst)] + e.distance * s.ii <
+          s.cycle[static_cast<std::size_t>(e.src)] + e.delay)
+        return false;
     for (std::size_t u = 0; u < graph.machine.units.size(); ++u) {
       std::vector<int> slot(static_cast<std::size_t>(s.ii), 0);
       for (std::size_t i = 0; i < graph.nodes.size(); ++i)

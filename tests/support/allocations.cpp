@@ -42,8 +42,12 @@ void* operator new(std::size_t bytes) { return counted_or_throw(bytes, kDefaultA
 void* operator new[](std::size_t bytes) { return counted_or_throw(bytes, kDefaultAlignment); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, kDefaultAlignment); }
-void* operator new(std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, Align alignment) { return counted_or_throw(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t bytes, Align alignment) {
+  return counted_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, Align alignment) {
+  return counted_or_throw(bytes, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { give_back(memory); }
 void operator delete[](void* memory) noexcept { give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }

@@ -1,8 +1,8 @@
 // Counts what goes through operator new, and lets an allocation fail.
 //
-// An executable that calls any of these has every form of new and delete replaced: memory comes from malloc() and goes to free().
-// Not under the thread sanitizer, which brings its own: there nothing is counted.
-// Invariant: nothing fails unless fail_allocation_after() asked for it.
+// An executable that calls any of these has every form of new and delete replaced: memory comes from malloc() and goes
+// to free(). Not under the thread sanitizer, which brings its own: there nothing is counted. Invariant: nothing fails
+// unless fail_allocation_after() asked for it.
 #pragma once
 
 namespace tj::testing {

@@ -37,7 +37,7 @@ TEST_CASE("nothing shows before commit, everything after, with the exact mode") 
     CHECK_FALSE(file.commit());
   }
   ::umask(before);
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((scratch / "name").c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0640);
   CHECK(names_in(scratch.path()).size() == 1);
@@ -87,8 +87,7 @@ TEST_CASE("a full disk publishes nothing") {
     const rlimit limit{1000, 1000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     std::string problem;
-    const bool written =
-        tj::support::write_file_atomically(scratch / "name", std::string(100000, 'x'), 0600, &problem);
+    const bool written = tj::support::write_file_atomically(scratch / "name", std::string(100000, 'x'), 0600, &problem);
     return !written && problem.find("cannot write name") == 0 ? 0 : 1;
   }));
   CHECK(status == 0);

@@ -20,18 +20,35 @@ using tj::testing::object_with_notes;
 
 std::string object_with_metadata(const json& map) {
   const std::vector<std::uint8_t> packed = json::to_msgpack(map);
-  return object_with_notes(note("GNU", 3, "12345") + note(kMetadataOwner, 32, std::string(packed.begin(), packed.end())));
+  return object_with_notes(note("GNU", 3, "12345") +
+                           note(kMetadataOwner, 32, std::string(packed.begin(), packed.end())));
 }
 
 json kernel() {
-  return {{".name", "some_kernel"}, {".symbol", "some_kernel.kd"}, {".vgpr_count", 180}, {".agpr_count", 4}, {".sgpr_count", 40}, {".vgpr_spill_count", 3},
-          {".sgpr_spill_count", 2}, {".max_flat_workgroup_size", 128}, {".wavefront_size", 32}, {".private_segment_fixed_size", 16},
-          {".group_segment_fixed_size", 16384}, {".kernarg_segment_size", 352}, {".uses_dynamic_stack", true}, {".workgroup_processor_mode", 1},
-          {".args", {{{".offset", 0}, {".size", 90}, {".value_kind", "by_value"}}, {{".offset", 96}, {".size", 4}, {".value_kind", "hidden_block_count_x"}}}}};
+  return {{".name", "some_kernel"},
+          {".symbol", "some_kernel.kd"},
+          {".vgpr_count", 180},
+          {".agpr_count", 4},
+          {".sgpr_count", 40},
+          {".vgpr_spill_count", 3},
+          {".sgpr_spill_count", 2},
+          {".max_flat_workgroup_size", 128},
+          {".wavefront_size", 32},
+          {".private_segment_fixed_size", 16},
+          {".group_segment_fixed_size", 16384},
+          {".kernarg_segment_size", 352},
+          {".uses_dynamic_stack", true},
+          {".workgroup_processor_mode", 1},
+          {".args",
+           {{{".offset", 0}, {".size", 90}, {".value_kind", "by_value"}},
+            {{".offset", 96}, {".size", 4}, {".value_kind", "hidden_block_count_x"}}}}};
 }
 
 TEST_CASE("every number of a kernel is read, among other notes and sections") {
-  const auto object = read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"}, {"amdhsa.version", {1, 2}}, {"amdhsa.kernels", {kernel()}}}));
+  const auto object =
+      read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"},
+                                             {"amdhsa.version", {1, 2}},
+                                             {"amdhsa.kernels", {kernel()}}}));
   REQUIRE(object.has_value());
   CHECK(object->processor == "gfx90a");
   CHECK(object->features == "sramecc+:xnack-");
@@ -60,7 +77,8 @@ TEST_CASE("what a compiler leaves out or writes in another form is no error") {
   other[".workgroup_processor_mode"] = false;
   other[".args"] = {{{".size", 8}, {".value_kind", "global_buffer"}}, {{".size", 8}, {".value_kind", "global_buffer"}}};
   other[".name"] = 7;
-  const auto object = read_code_object(object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {other, 3, kernel()}}}));
+  const auto object = read_code_object(object_with_metadata(
+      {{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {other, 3, kernel()}}}));
   REQUIRE(object.has_value());
   CHECK(object->processor == "gfx1100");
   CHECK(object->features == "");
@@ -86,12 +104,14 @@ TEST_CASE("foreign and damaged bytes are refused with a reason") {
   nvidia[18] = static_cast<char>(190);  // EM_CUDA
   CHECK(problem_of(nvidia).find("no ELF file") != std::string::npos);
   CHECK(problem_of(object_with_notes(note("GNU", 3, "12345"))).find("no metadata") != std::string::npos);
-  CHECK(problem_of(object_with_notes(note(kMetadataOwner, 32, "\xc1 is no message"))).find("damaged") != std::string::npos);
+  CHECK(problem_of(object_with_notes(note(kMetadataOwner, 32, "\xc1 is no message"))).find("damaged") !=
+        std::string::npos);
   CHECK_FALSE(read_code_object("").has_value());  // and nobody asks why
 }
 
 TEST_CASE("cut off or changed anywhere, an object is read within its bytes or refused") {
-  const std::string whole = object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {kernel()}}});
+  const std::string whole =
+      object_with_metadata({{"amdhsa.target", "amdgcn-amd-amdhsa--gfx1100"}, {"amdhsa.kernels", {kernel()}}});
   for (std::size_t size = 0; size < whole.size(); ++size) read_code_object(std::string(whole, 0, size));
   for (std::size_t at = 0; at < whole.size(); ++at)
     for (const int change : {0x01, 0x80, 0xff}) {

@@ -12,9 +12,10 @@
 
 namespace {
 
-constexpr const char* kNames[] = {"TJ_CACHE_DIR", "TJ_CACHE_MAX_SIZE", "TJ_TARGET",      "TJ_DUMP_DIR",
-                                  "TJ_LOG_LEVEL", "TJ_HIP_COMPILER",   "TJ_TUNE", "XDG_CACHE_HOME", "HOME",
-                                  "TJ_MODEL_SEED", "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN", "TJ_MODEL_REPORT", "TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"};
+constexpr const char* kNames[] = {
+    "TJ_CACHE_DIR",     "TJ_CACHE_MAX_SIZE", "TJ_TARGET",       "TJ_DUMP_DIR",   "TJ_LOG_LEVEL",
+    "TJ_HIP_COMPILER",  "TJ_TUNE",           "XDG_CACHE_HOME",  "HOME",          "TJ_MODEL_SEED",
+    "TJ_MODEL_DISABLE", "TJ_MODEL_WEAKEN",   "TJ_MODEL_REPORT", "TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"};
 
 /// Only the given variables are set while it lives.
 class Variables {
@@ -68,9 +69,10 @@ TEST_CASE("the cache directory: option, variable, XDG, home, passwd") {
   CHECK(settings({{"TJ_CACHE_DIR", "/c"}}, options).cache_dir.empty());
 
   const passwd* user = ::getpwuid(::geteuid());
-  const std::string expected = user != nullptr && user->pw_dir[0] == '/'
-                                   ? std::filesystem::path(std::string(user->pw_dir) + "/.cache/tilejit").lexically_normal()
-                                   : std::filesystem::path();
+  const std::string expected =
+      user != nullptr && user->pw_dir[0] == '/'
+          ? std::filesystem::path(std::string(user->pw_dir) + "/.cache/tilejit").lexically_normal()
+          : std::filesystem::path();
   CHECK(settings({}).cache_dir == expected);
   CHECK(settings({{"HOME", "relative"}}).cache_dir == expected);
 }
@@ -91,13 +93,15 @@ TEST_CASE("a path that a shell should have written out, or that ends within a te
     for (const char* path : {"~", "~/x", "~user/x"}) {
       const std::string message = refusal({{name, path}});
       CAPTURE(message);
-      CHECK(message.find(std::string(name) + " is '" + path + "'; allowed: a whole path: '~' is replaced by shells only") == 0);
+      CHECK(message.find(std::string(name) + " is '" + path +
+                         "'; allowed: a whole path: '~' is replaced by shells only") == 0);
     }
   CHECK(settings({{"HOME", "/h"}, {"TJ_CACHE_DIR", "/x/~/y"}}).cache_dir == "/x/~/y");
   CHECK(settings({{"TJ_CACHE_DIR", "./~"}}).cache_dir == std::filesystem::current_path().string() + "/~");
   tj::Options options;
   options.cache_dir = std::string("/tmp/a\0b", 8);
-  CHECK(refusal({}, options) == "Options::cache_dir is '/tmp/a\\x00b'; allowed: a path without a NUL character. Correct it or leave it unset.");
+  CHECK(refusal({}, options) ==
+        "Options::cache_dir is '/tmp/a\\x00b'; allowed: a path without a NUL character. Correct it or leave it unset.");
   options.cache_dir.reset();
   options.dump_dir = "~/dumps";
   CHECK(refusal({}, options).find("Options::dump_dir is '~/dumps'") == 0);
@@ -114,7 +118,9 @@ TEST_CASE("a level that is none is refused") {
   tj::Options options;
   for (const int level : {99, -1, 6}) {
     options.log_level = static_cast<tj::LogLevel>(level);
-    CHECK(refusal({}, options).find("Options::log_level is '" + std::to_string(level) + "'; allowed: LogLevel::trace (0) to LogLevel::off (5)") == 0);
+    CHECK(refusal({}, options)
+              .find("Options::log_level is '" + std::to_string(level) +
+                    "'; allowed: LogLevel::trace (0) to LogLevel::off (5)") == 0);
   }
 }
 
@@ -195,7 +201,8 @@ TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none
   for (const char* wrong : {"-1", "1e3", "5s", " 5", "nan", "inf", "1000001", "0x5", "."})
     for (const char* name : {"TJ_WAIT_LIMIT", "TJ_COMPILE_LIMIT"}) {
       CAPTURE(wrong);
-      CHECK(refusal({{name, wrong}}).find(std::string(name) + " is '" + wrong + "'; allowed: seconds from 0 (no limit) to 1000000") == 0);
+      CHECK(refusal({{name, wrong}})
+                .find(std::string(name) + " is '" + wrong + "'; allowed: seconds from 0 (no limit) to 1000000") == 0);
     }
   options.wait_limit_s = -1;
   CHECK(refusal({}, options).find("Options::wait_limit_s is '-1'") == 0);
@@ -203,7 +210,11 @@ TEST_CASE("limits of waits and compilers are seconds, with parts, and 0 for none
 
 TEST_CASE("what only checkers set: a seed, sites and a report, by option or variable") {
   CHECK(!settings({{"HOME", "/h"}}).model.given());
-  const auto by_variable = settings({{"TJ_MODEL_SEED", "18446744073709551615"}, {"TJ_MODEL_DISABLE", "3,fmha:4"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r//x"}}).model;
+  const auto by_variable = settings({{"TJ_MODEL_SEED", "18446744073709551615"},
+                                     {"TJ_MODEL_DISABLE", "3,fmha:4"},
+                                     {"TJ_MODEL_WEAKEN", "5"},
+                                     {"TJ_MODEL_REPORT", "/r//x"}})
+                               .model;
   CHECK(by_variable.given());
   CHECK(by_variable.seed == 18446744073709551615u);
   REQUIRE(by_variable.disabled.size() == 2);
@@ -216,19 +227,25 @@ TEST_CASE("what only checkers set: a seed, sites and a report, by option or vari
   options.model_disable = "";
   options.model_weaken = "x:1";
   options.model_report = "";
-  const auto by_option = settings({{"TJ_MODEL_SEED", "x"}, {"TJ_MODEL_DISABLE", "3"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r"}}, options).model;
+  const auto by_option =
+      settings({{"TJ_MODEL_SEED", "x"}, {"TJ_MODEL_DISABLE", "3"}, {"TJ_MODEL_WEAKEN", "5"}, {"TJ_MODEL_REPORT", "/r"}},
+               options)
+          .model;
   CHECK(by_option.seed == 7);
   CHECK(by_option.disabled.empty());
   CHECK(by_option.weakened.at(0).kernel == "x");
   CHECK(by_option.report.empty());
   CHECK(refusal({{"TJ_MODEL_SEED", "-1"}}).find("TJ_MODEL_SEED is '-1'; allowed: ") == 0);
   CHECK(refusal({{"TJ_MODEL_DISABLE", "a,b"}}).find("TJ_MODEL_DISABLE is 'a'; allowed: ") == 0);
-  CHECK(refusal({{"TJ_MODEL_WEAKEN", "4,fmha:0"}}).find("TJ_MODEL_WEAKEN is 'fmha:0'; allowed: a site's number from 1 on") == 0);  // 0: all primitives without a site
+  CHECK(refusal({{"TJ_MODEL_WEAKEN", "4,fmha:0"}})
+            .find("TJ_MODEL_WEAKEN is 'fmha:0'; allowed: a site's number from 1 on") ==
+        0);  // 0: all primitives without a site
 }
 
 TEST_CASE("the environment of a program that is started") {
   const Variables variables({{"TJ_TARGET", "sm_80"}, {"TJ_DUMP_DIR", "/d"}});
-  const auto all = tj::support::environment_with({{"TJ_TARGET", "model:sm_90a"}, {"TJ_DUMP_DIR", ""}, {"TJ_MODEL_SEED", "3"}});
+  const auto all =
+      tj::support::environment_with({{"TJ_TARGET", "model:sm_90a"}, {"TJ_DUMP_DIR", ""}, {"TJ_MODEL_SEED", "3"}});
   const auto count = [&](const std::string& text) { return std::count(all.begin(), all.end(), text); };
   CHECK(count("TJ_TARGET=model:sm_90a") == 1);
   CHECK(count("TJ_MODEL_SEED=3") == 1);

@@ -1,4 +1,5 @@
-// Protects forks beside threads at work: a child finds no lock taken by a thread that is not there, and what locks guard whole.
+// Protects forks beside threads at work: a child finds no lock taken by a thread that is not there, and what locks
+// guard whole.
 #include "support/fork_safe.hpp"
 
 #include <doctest/doctest.h>

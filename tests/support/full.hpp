@@ -11,7 +11,8 @@ inline bool full_run() {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// Of a long list under the address sanitizer, where the model runs five to ten times slower: every third, unless all is asked for.
+/// Of a long list under the address sanitizer, where the model runs five to ten times slower: every third, unless all
+/// is asked for.
 inline bool thinned_out(int index) {
 #ifdef TJ_SANITIZED
   return !full_run() && index % 3 != 0;

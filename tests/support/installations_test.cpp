@@ -1,4 +1,5 @@
-// Protects: of several versions the newest goes first, a user's own choice before all, and every name of a ROCm library is tried once.
+// Protects: of several versions the newest goes first, a user's own choice before all, and every name of a ROCm library
+// is tried once.
 #include "support/installations.hpp"
 
 #include <doctest/doctest.h>
@@ -15,8 +16,10 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("versions are compared as numbers") {
   const tj::testing::Scratch scratch;
-  for (const char* name : {"rocm-6.4.1", "rocm-6.10.0", "rocm-7.0.0", "other"}) std::filesystem::create_directory(scratch / name);
-  CHECK(tj::support::newest_first(scratch / "rocm-*") == Texts{scratch / "rocm-7.0.0", scratch / "rocm-6.10.0", scratch / "rocm-6.4.1"});
+  for (const char* name : {"rocm-6.4.1", "rocm-6.10.0", "rocm-7.0.0", "other"})
+    std::filesystem::create_directory(scratch / name);
+  CHECK(tj::support::newest_first(scratch / "rocm-*") ==
+        Texts{scratch / "rocm-7.0.0", scratch / "rocm-6.10.0", scratch / "rocm-6.4.1"});
   CHECK(tj::support::matching(scratch / "none-*").empty());
 }
 

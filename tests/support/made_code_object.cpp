@@ -45,11 +45,19 @@ std::string object_with_notes(const std::string& notes) {
   return bytes;
 }
 
-std::string made_code_object(const std::string& processor, const std::string& symbol, int params_bytes, int max_threads, int lds_bytes, int scratch_bytes) {
-  const nlohmann::json kernel = {{".name", symbol}, {".vgpr_count", 64}, {".sgpr_count", 32}, {".max_flat_workgroup_size", max_threads}, {".wavefront_size", 32},
-                                 {".group_segment_fixed_size", lds_bytes}, {".private_segment_fixed_size", scratch_bytes}, {".kernarg_segment_size", params_bytes},
+std::string made_code_object(const std::string& processor, const std::string& symbol, int params_bytes, int max_threads,
+                             int lds_bytes, int scratch_bytes) {
+  const nlohmann::json kernel = {{".name", symbol},
+                                 {".vgpr_count", 64},
+                                 {".sgpr_count", 32},
+                                 {".max_flat_workgroup_size", max_threads},
+                                 {".wavefront_size", 32},
+                                 {".group_segment_fixed_size", lds_bytes},
+                                 {".private_segment_fixed_size", scratch_bytes},
+                                 {".kernarg_segment_size", params_bytes},
                                  {".args", {{{".offset", 0}, {".size", params_bytes}, {".value_kind", "by_value"}}}}};
-  const std::vector<std::uint8_t> packed = nlohmann::json::to_msgpack({{"amdhsa.target", "amdgcn-amd-amdhsa--" + processor}, {"amdhsa.kernels", {kernel}}});
+  const std::vector<std::uint8_t> packed =
+      nlohmann::json::to_msgpack({{"amdhsa.target", "amdgcn-amd-amdhsa--" + processor}, {"amdhsa.kernels", {kernel}}});
   return object_with_notes(note(kMetadataOwner, 32, std::string(packed.begin(), packed.end())));
 }
 

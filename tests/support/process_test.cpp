@@ -1,4 +1,5 @@
-// Protects how programs are started: what they see and read, where their output goes, which signals they have, and how their end is told.
+// Protects how programs are started: what they see and read, where their output goes, which signals they have, and how
+// their end is told.
 #include "support/process.hpp"
 
 #include <doctest/doctest.h>
@@ -35,7 +36,9 @@ Ended run(const std::vector<std::string>& words, const std::vector<std::string>&
 }
 
 /// Of a shell.
-Ended shell(const std::string& text, const std::vector<std::string>& environment = {}) { return run({"sh", "-c", text}, environment); }
+Ended shell(const std::string& text, const std::vector<std::string>& environment = {}) {
+  return run({"sh", "-c", text}, environment);
+}
 
 /// What a signal does in this process, for as long as this lives.
 class Disposition {
@@ -51,7 +54,9 @@ class Disposition {
 /// One of the three that every process begins with, closed for as long as this lives.
 class Closed {
  public:
-  explicit Closed(int descriptor) : descriptor_(descriptor), kept_(::fcntl(descriptor, F_DUPFD_CLOEXEC, 100)) { ::close(descriptor); }
+  explicit Closed(int descriptor) : descriptor_(descriptor), kept_(::fcntl(descriptor, F_DUPFD_CLOEXEC, 100)) {
+    ::close(descriptor);
+  }
   ~Closed() { ::dup2(kept_.get(), descriptor_); }
 
  private:
@@ -62,7 +67,9 @@ class Closed {
 }  // namespace
 
 TEST_CASE("a program reads nothing, sees the variables that it is given, and writes to one place") {
-  const Ended ended = run({"sh", "-c", "cat; echo \"$1 $WORD\"; echo error >&2; test -z \"$HOME\" && echo end", "sh", "two words"}, {"WORD=a value"});
+  const Ended ended =
+      run({"sh", "-c", "cat; echo \"$1 $WORD\"; echo error >&2; test -z \"$HOME\" && echo end", "sh", "two words"},
+          {"WORD=a value"});
   CHECK(ended.error == 0);
   CHECK(ended.status == 0);
   CHECK(ended.output == "two words a value\nerror\nend\n");
@@ -109,7 +116,8 @@ Ended limited(const std::string& text, double limit_s, bool& over) {
   const FileDescriptor output(::open((scratch / "output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   Ended ended;
   pid_t child = 0;
-  ended.error = tj::support::start_process({"sh", "-c", text}, {"PATH=/usr/bin:/bin"}, output.get(), child, tj::support::ProcessGroup::own);
+  ended.error = tj::support::start_process({"sh", "-c", text}, {"PATH=/usr/bin:/bin"}, output.get(), child,
+                                           tj::support::ProcessGroup::own);
   REQUIRE(ended.error == 0);
   ended.status = tj::support::wait_for_process(child, limit_s, over);
   ended.output = tj::testing::read_bytes(scratch / "output");
@@ -152,7 +160,9 @@ TEST_CASE("a program does not outlive the process that started it, whatever ends
   REQUIRE(::pipe2(told, O_CLOEXEC) == 0);
   const pid_t parent = tj::testing::start_child([&] {
     pid_t child = 0;
-    if (tj::support::start_process({"sleep", "1000"}, {"PATH=/usr/bin:/bin"}, told[1], child, tj::support::ProcessGroup::own) != 0) return 1;
+    if (tj::support::start_process({"sleep", "1000"}, {"PATH=/usr/bin:/bin"}, told[1], child,
+                                   tj::support::ProcessGroup::own) != 0)
+      return 1;
     if (::write(told[1], &child, sizeof child) != sizeof child) return 2;
     return tj::support::wait_for_process(child);
   });

@@ -50,7 +50,8 @@ inline std::string read_bytes(const std::string& path) {
 }
 
 inline void write_bytes(const std::string& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   ::chmod(path.c_str(), 0600);
 }
 

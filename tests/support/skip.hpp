@@ -1,7 +1,7 @@
 // What a test does where the machine lacks what it needs.
 //
-// Invariant: exit status 77, which ctest counts as skipped, and one line that names the reason. Objects of the caller are
-// not destroyed: ask before anything is made that has to be removed.
+// Invariant: exit status 77, which ctest counts as skipped, and one line that names the reason. Objects of the caller
+// are not destroyed: ask before anything is made that has to be removed.
 #pragma once
 
 #include <cstdio>

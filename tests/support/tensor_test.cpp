@@ -7,9 +7,9 @@
 #include <limits>
 #include <tilejit/error.hpp>
 
-using tj::DType;
 using tj::Device;
 using tj::DeviceKind;
+using tj::DType;
 using tj::Tensor;
 
 TEST_CASE("contiguous strides are in elements and leave the rest zero") {

@@ -1,4 +1,5 @@
-// Protects how users' texts stand in messages: on one line, of bounded length, whole characters; and which names are taken for misspelt.
+// Protects how users' texts stand in messages: on one line, of bounded length, whole characters; and which names are
+// taken for misspelt.
 #include "support/text.hpp"
 
 #include <doctest/doctest.h>
@@ -19,7 +20,8 @@ using support::shown;
 TEST_CASE("control characters are written out, all else stays") {
   CHECK(one_line("sm_90a\n[info] fake") == "sm_90a\\n[info] fake");
   CHECK(one_line("\x1b[2J\r\t\x7f") == "\\x1b[2J\\r\\t\\x7f");
-  CHECK(one_line("a\xc2\x9b" "31m") == "a\\x9b31m");  // CSI of the C1 set, as UTF-8
+  CHECK(one_line("a\xc2\x9b"
+                 "31m") == "a\\x9b31m");  // CSI of the C1 set, as UTF-8
   CHECK(one_line(std::string("a\0b", 3)) == "a\\x00b");
   CHECK(one_line("Grüße, \"x\" 'y' \\n") == "Grüße, \"x\" 'y' \\n");
   CHECK(one_line("") == "");
@@ -34,7 +36,8 @@ TEST_CASE("a long text is cut between characters, and its length said") {
 }
 
 TEST_CASE("names with a few typing errors are found, others are not") {
-  const std::vector<std::string> names = {"sm_90a", "sm_90", "gfx1100", "graph", "graph-example", "op", "k", "chunk_indices"};
+  const std::vector<std::string> names = {"sm_90a",        "sm_90", "gfx1100", "graph",
+                                          "graph-example", "op",    "k",       "chunk_indices"};
   CHECK(nearest("sm90a", names) == "sm_90a");
   CHECK(nearest("GFX1100", names) == "gfx1100");
   CHECK(nearest("grpah", names) == "graph");

@@ -1,5 +1,6 @@
-// Protects tj-bench --op on a machine of fakes: single calls are timed without what flushes the caches, replays are counted right, operands
-// hold random values and outputs none, what a call leaves unwritten is a failure, and without a device nothing is timed.
+// Protects tj-bench --op on a machine of fakes: single calls are timed without what flushes the caches, replays are
+// counted right, operands hold random values and outputs none, what a call leaves unwritten is a failure, and without a
+// device nothing is timed.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -24,7 +25,8 @@ int blocks_of(const BenchMachine& machine, int nth_launch) {
 TEST_CASE("both ways measure the call and nothing else, as often as they say") {
   BenchMachine machine;
   constexpr int kRounds = 2, kSingles = 2 + 3 * kRounds;
-  const BenchRun result = machine.run({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--rounds", std::to_string(kRounds)});
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16",
+                                       "--rounds", std::to_string(kRounds)});
   CHECK(result.code == tools::kExitFailures);  // kernels of the fake write nothing
   CHECK_MESSAGE(has(result.err, "1048576 of 1048576 elements of d were not written"), result.err);
   REQUIRE(result.json["problems"].size() == 1);
@@ -49,34 +51,43 @@ TEST_CASE("both ways measure the call and nothing else, as often as they say") {
     CHECK(problem[way]["gb_per_s"].get<double>() == doctest::Approx(3.0 * 1024 * 1024 * 2 / us * 1e-3));
   }
   CHECK(count_calls(machine.cuda, "cuGraphLaunch") == kRounds * (1 + 3 + 2));
-  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 1 + (1 + kSingles) + kSingles + calls);  // call, flushes, single calls, what was recorded
-  for (const char* part : {"on Fake H200 (sm_90a)", "kernels: gemm_f16_kk_", "predicted", "single, caches flushed", "TFLOP/s", "x predicted"}) CHECK_MESSAGE(has(result.out, part), result.out);
+  CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") ==
+        1 + (1 + kSingles) + kSingles + calls);  // call, flushes, single calls, what was recorded
+  for (const char* part : {"on Fake H200 (sm_90a)", "kernels: gemm_f16_kk_", "predicted", "single, caches flushed",
+                           "TFLOP/s", "x predicted"})
+    CHECK_MESSAGE(has(result.out, part), result.out);
   CHECK_FALSE(has(result.out, "SM clock"));  // nobody tells
   CHECK(std::string(machine.cuda.leaks()).find("memory") == std::string::npos);
 }
 
 TEST_CASE("a tile that is named is the one that is timed, and one that does not serve the sizes is refused") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--op", "gemm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "f16", "--tile", "64x128x64,128x128x64", "--rounds", "1"});
+  const BenchRun result = machine.run({"--op", "gemm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "f16",
+                                       "--tile", "64x128x64,128x128x64", "--rounds", "1"});
   REQUIRE_MESSAGE(result.json["problems"].size() == 2, result.err);
   CHECK(result.json["problems"][0]["tile"] == "64x128x64");
   CHECK(result.json["problems"][1]["tile"] == "128x128x64");
   CHECK(has(result.json["problems"][1]["kernels"].get<std::string>(), "128x128x64"));
-  machine.refused({"--op", "gemm", "--m", "17", "--n", "64", "--k", "64", "--dtype", "f16", "--tile", "16x32x128"}, "--tile is '16x32x128', which does not serve 17x64x64 on sm_90a; allowed there: ");
+  machine.refused({"--op", "gemm", "--m", "17", "--n", "64", "--k", "64", "--dtype", "f16", "--tile", "16x32x128"},
+                  "--tile is '16x32x128', which does not serve 17x64x64 on sm_90a; allowed there: ");
 }
 
 TEST_CASE("a product in parts names all of its kernels") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--op", "gemm", "--m", "64", "--n", "64", "--k", "16384", "--dtype", "f16", "--rounds", "1"});
+  const BenchRun result =
+      machine.run({"--op", "gemm", "--m", "64", "--n", "64", "--k", "16384", "--dtype", "f16", "--rounds", "1"});
   REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
   const std::string kernels = result.json["problems"][0]["kernels"];
   CHECK_MESSAGE(has(kernels, "_parts"), kernels);
   CHECK_MESSAGE(has(kernels, ", sum_parts"), kernels);
 }
 
-TEST_CASE("attention is predicted from its schedule, with as many heads of keys as of queries and keys as queries unless told") {
+TEST_CASE(
+    "attention is predicted from its schedule, with as many heads of keys as of queries and keys as queries unless "
+    "told") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--op", "fmha", "--batch", "1", "--heads", "4", "--seq-q", "512", "--head-dim", "128", "--causal", "true,false", "--rounds", "1"});
+  const BenchRun result = machine.run({"--op", "fmha", "--batch", "1", "--heads", "4", "--seq-q", "512", "--head-dim",
+                                       "128", "--causal", "true,false", "--rounds", "1"});
   REQUIRE_MESSAGE(result.json["problems"].size() == 2, result.err);
   const auto &causal = result.json["problems"][0], &full = result.json["problems"][1];
   CHECK(full["flops"] == 4.0 * 4 * 128 * 512 * 512);
@@ -93,7 +104,8 @@ TEST_CASE("operands hold random values and outputs bytes that no result has, unt
   const auto driver = tj::launch::open_cuda(nullptr);
   REQUIRE(driver != nullptr);
   tj::ops::Trial trial;
-  trial.tensors = {tj::ops::dense("a", tj::DType::f32, {3000, 1000}), tj::ops::list_of("ends", {3}, {0, 5, 9}), tj::ops::dense("d", tj::DType::f16, {3, 5}, true)};
+  trial.tensors = {tj::ops::dense("a", tj::DType::f32, {3000, 1000}), tj::ops::list_of("ends", {3}, {0, 5, 9}),
+                   tj::ops::dense("d", tj::DType::f16, {3, 5}, true)};
   std::vector<void*> seen;
   trial.with_args = [&](tj::Device, std::span<void* const> places, const std::function<void(const void*)>& use) {
     seen.assign(places.begin(), places.end());
@@ -145,7 +157,8 @@ TEST_CASE("without a device, or on the model, each problem is named as one that 
 TEST_CASE("a driver that fails is told with its reason, and the other problems are still timed") {
   BenchMachine machine;
   machine.cuda.fail("cuGraphInstantiateWithFlags", 1, 719);
-  const BenchRun result = machine.run({"--op", "gemm", "--m", "256", "--n", "256", "--k", "256", "--dtype", "f16,bf16", "--rounds", "1"});
+  const BenchRun result =
+      machine.run({"--op", "gemm", "--m", "256", "--n", "256", "--k", "256", "--dtype", "f16,bf16", "--rounds", "1"});
   CHECK(result.code == tools::kExitFailures);
   CHECK_MESSAGE(has(result.err, "cuGraphInstantiateWithFlags failed with"), result.err);
   REQUIRE(result.json["problems"].size() == 2);

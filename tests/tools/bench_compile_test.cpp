@@ -1,5 +1,5 @@
-// Protects tj-bench --compile on a machine of fakes: which kernels are made for which targets, each step once a round, phases under their
-// names, and that neither a missing device nor a refused source goes unsaid.
+// Protects tj-bench --compile on a machine of fakes: which kernels are made for which targets, each step once a round,
+// phases under their names, and that neither a missing device nor a refused source goes unsaid.
 #include <doctest/doctest.h>
 
 #include "bench_fixture.hpp"
@@ -12,7 +12,8 @@ namespace tools = tj::tools;
 
 TEST_CASE("each step of making a kernel has its time, for each target") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices,fmha", "--target", "sm_90a,sm_100a", "--rounds", "3"});
+  const BenchRun result =
+      machine.run({"--compile", "--op", "chunk_indices,fmha", "--target", "sm_90a,sm_100a", "--rounds", "3"});
   CHECK_MESSAGE(result.code == tools::kExitOk, result.err);
   CHECK(machine.nvrtc.compiles() == 4 * 3);
   REQUIRE(result.json["kernels"].size() == 4);
@@ -31,13 +32,16 @@ TEST_CASE("each step of making a kernel has its time, for each target") {
     if (!here) CHECK(kernel["not_loaded"] == "the device at hand runs sm_90a");
     CHECK(kernel["registers"] == 168);
   }
-  for (const char* part : {"schedule", "source", "front end", "optimiser", "ptxas", "load", "opening nvrtc", "4 kernels, 3 rounds"}) CHECK_MESSAGE(has(result.out, part), result.out);
+  for (const char* part :
+       {"schedule", "source", "front end", "optimiser", "ptxas", "load", "opening nvrtc", "4 kernels, 3 rounds"})
+    CHECK_MESSAGE(has(result.out, part), result.out);
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
 }
 
 TEST_CASE("flags name kernels; without them the first of each op is made") {
   BenchMachine machine;
-  const BenchRun named = machine.run({"--compile", "--op", "fmha", "--target", "sm_90a", "--dtype", "bf16", "--head-dim", "64,128", "--causal", "true"});
+  const BenchRun named = machine.run({"--compile", "--op", "fmha", "--target", "sm_90a", "--dtype", "bf16",
+                                      "--head-dim", "64,128", "--causal", "true"});
   REQUIRE_MESSAGE(named.json["kernels"].size() == 2, named.err);
   CHECK(named.json["kernels"][0]["name"] == "fmha_bf16_d64_causal");
   CHECK(named.json["kernels"][1]["name"] == "fmha_bf16_d128_causal");
@@ -57,7 +61,8 @@ TEST_CASE("an op that a target does not serve is left out in words, and a use wh
 
 TEST_CASE("a kernel that cannot be made is a failure with its log, beside those that can") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--compile", "--op", "chunk_indices", "--target", "sm_80,sm_90a"});  // the fake compiler knows no sm_80
+  const BenchRun result = machine.run(
+      {"--compile", "--op", "chunk_indices", "--target", "sm_80,sm_90a"});  // the fake compiler knows no sm_80
   CHECK(result.code == tools::kExitFailures);
   CHECK_MESSAGE(has(result.err, "failed: chunk_indices for sm_80"), result.err);
   REQUIRE(result.json["kernels"].size() == 2);

@@ -1,5 +1,6 @@
-// Protects tj-bench --dispatch on a machine of fakes: each number is of the launches that it says, allocations are counted where somebody
-// counts, a bare launch is the driver's own call alone, and what is found on disk is told from what is not.
+// Protects tj-bench --dispatch on a machine of fakes: each number is of the launches that it says, allocations are
+// counted where somebody counts, a bare launch is the driver's own call alone, and what is found on disk is told from
+// what is not.
 #include <doctest/doctest.h>
 
 #include "bench_fixture.hpp"
@@ -24,7 +25,8 @@ TEST_CASE("every op that the target serves has its numbers") {
   CHECK(result.json["problems"].size() == tj::ops::all().size());
   for (const auto& problem : result.json["problems"]) {
     CAPTURE(problem.dump());
-    for (const char* number : {"call_ns", "bare_ns", "layer_ns", "no_context_ns"}) CHECK(problem[number]["median"].get<double>() > 0);
+    for (const char* number : {"call_ns", "bare_ns", "layer_ns", "no_context_ns"})
+      CHECK(problem[number]["median"].get<double>() > 0);
     CHECK(problem["call_minus_bare_ns"]["samples"] == 1);
     const std::string op = problem["problem"].get<std::string>();
     const bool step = has(op, "copy_rows") || has(op, "sum_parts");  // steps of others have no prepare() of their own
@@ -33,25 +35,29 @@ TEST_CASE("every op that the target serves has its numbers") {
     CHECK(problem["allocations"].is_null());
     CHECK(problem["launches"].get<int>() >= 1);
   }
-  for (const char* part : {"call ns", "bare launch ns", "call minus bare", "allocations", "disk hit us", "fmha B 1 H"}) CHECK_MESSAGE(has(result.out, part), result.out);
+  for (const char* part : {"call ns", "bare launch ns", "call minus bare", "allocations", "disk hit us", "fmha B 1 H"})
+    CHECK_MESSAGE(has(result.out, part), result.out);
 }
 
 TEST_CASE("samples are of so many calls each, and allocations are those of one call") {
   BenchMachine machine;
   std::uint64_t asked = 0;
-  const BenchRun result = machine.run({"--dispatch", "--op", "fmha", "--rounds", std::to_string(kRounds)}, [&] { return asked++ * 3; });
+  const BenchRun result =
+      machine.run({"--dispatch", "--op", "fmha", "--rounds", std::to_string(kRounds)}, [&] { return asked++ * 3; });
   REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
   const auto& problem = result.json["problems"][0];
   CHECK(problem["allocations"] == 3);
   CHECK(problem["call_ns"]["samples"] == kRounds);
-  // One call and one set of launches to begin with, one whose allocations are counted; then calls, bare launches, the layer, and calls without a context.
+  // One call and one set of launches to begin with, one whose allocations are counted; then calls, bare launches, the
+  // layer, and calls without a context.
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 3 + 4 * kCalls * kRounds);
   CHECK(machine.nvrtc.compiles() == 1);
 }
 
 TEST_CASE("a product in parts is as many launches as it takes, in all of its numbers") {
   BenchMachine machine;
-  const BenchRun result = machine.run({"--dispatch", "--op", "gemm", "--m", "64", "--n", "64", "--k", "16384", "--dtype", "f16", "--rounds", std::to_string(kRounds)});
+  const BenchRun result = machine.run({"--dispatch", "--op", "gemm", "--m", "64", "--n", "64", "--k", "16384",
+                                       "--dtype", "f16", "--rounds", std::to_string(kRounds)});
   REQUIRE_MESSAGE(result.json["problems"].size() == 1, result.err);
   CHECK(result.json["problems"][0]["launches"] == 2);
   CHECK(count_calls(machine.cuda, "cuLaunchKernelEx") == 2 * (2 + 4 * kCalls * kRounds));
@@ -78,7 +84,8 @@ TEST_CASE("a bare launch is the driver's own call, with the parameters of the ca
   std::string names;
   std::istringstream lines(std::string(machine.cuda.log()).substr(before.size()));
   for (std::string line; std::getline(lines, line);) names += line.substr(0, line.find(' ')) + "\n";
-  CHECK(names == "cuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuLaunchKernelEx\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
+  CHECK(names ==
+        "cuCtxGetCurrent\ncuCtxPushCurrent\ncuLaunchKernelEx\ncuLaunchKernelEx\ncuLaunchKernelEx\ncuCtxPopCurrent\n");
   CHECK(params() == expected);
   call.launch({});
   CHECK(params() == expected);

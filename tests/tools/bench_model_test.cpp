@@ -16,9 +16,11 @@ TEST_CASE("a kernel of the model has the host compiler's phases and is loaded") 
   REQUIRE(result.json["kernels"].size() == 1);
   const auto& ms = result.json["kernels"][0]["ms"];
   double parts = 0;
-  for (const char* step : {"front end", "optimiser and code generation", "assembler and linker"}) parts += ms[step]["median"].get<double>();
+  for (const char* step : {"front end", "optimiser and code generation", "assembler and linker"})
+    parts += ms[step]["median"].get<double>();
   CHECK(ms["front end"]["median"].get<double>() > 0);
-  CHECK(parts >= ms["compiler"]["median"].get<double>() * 0.999);  // runs that end early took no less than what they are parts of
+  CHECK(parts >= ms["compiler"]["median"].get<double>() *
+                     0.999);  // runs that end early took no less than what they are parts of
   CHECK(ms["load"]["median"].get<double>() > 0);
   CHECK_FALSE(result.json["kernels"][0].contains("not_loaded"));
 }

@@ -1,5 +1,5 @@
-// Protects the prediction of a call from its schedule: waves of equal tiles, the longest first where they differ, and none where an op says
-// nothing.
+// Protects the prediction of a call from its schedule: waves of equal tiles, the longest first where they differ, and
+// none where an op says nothing.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,12 @@ using namespace tj::test;
 double predicted(int queries, int heads, unsigned sms, unsigned beside, bool causal = false) {
   const tj::arch::Arch& arch = *tj::arch::find("sm_90a");
   const auto list = tj::ops::workloads(*tj::ops::find("fmha"),
-                                       {{"batch", {"1"}}, {"heads", {std::to_string(heads)}}, {"seq-q", {std::to_string(queries)}}, {"head-dim", {"64"}}, {"causal", {causal ? "true" : "false"}}}, arch);
+                                       {{"batch", {"1"}},
+                                        {"heads", {std::to_string(heads)}},
+                                        {"seq-q", {std::to_string(queries)}},
+                                        {"head-dim", {"64"}},
+                                        {"causal", {causal ? "true" : "false"}}},
+                                       arch);
   tj::LoadedKernel kernel;
   kernel.sm_count = sms;
   kernel.blocks_per_sm = beside;
@@ -26,8 +31,11 @@ double predicted(int queries, int heads, unsigned sms, unsigned beside, bool cau
   call.launches.emplace_back().kernel = &kernel;
   double us = 0;
   std::vector<void*> places;
-  for (std::size_t i = 0; i < list.front().trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
-  list.front().trial.with_args({tj::DeviceKind::cuda, 0}, places, [&](const void* args) { us = tj::tools::predicted_us(*tj::ops::find("fmha"), args, call, arch); });
+  for (std::size_t i = 0; i < list.front().trial.tensors.size(); ++i)
+    places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+  list.front().trial.with_args({tj::DeviceKind::cuda, 0}, places, [&](const void* args) {
+    us = tj::tools::predicted_us(*tj::ops::find("fmha"), args, call, arch);
+  });
   return us * arch.clock_ghz * 1e3;
 }
 
@@ -55,7 +63,9 @@ TEST_CASE("what an op says nothing of is not predicted") {
   const tj::arch::Arch& arch = *tj::arch::find("sm_90a");
   const auto list = tj::ops::workloads(*tj::ops::find("copy_rows"), {}, arch);
   std::vector<void*> places(list.front().trial.tensors.size(), reinterpret_cast<void*>(std::uintptr_t{1} << 40));
-  list.front().trial.with_args({tj::DeviceKind::cuda, 0}, places, [&](const void* args) { CHECK(std::isnan(tj::tools::predicted_us(*tj::ops::find("copy_rows"), args, call, arch))); });
+  list.front().trial.with_args({tj::DeviceKind::cuda, 0}, places, [&](const void* args) {
+    CHECK(std::isnan(tj::tools::predicted_us(*tj::ops::find("copy_rows"), args, call, arch)));
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Protects tj-bench's manners: what is refused and how, exit codes, that an output which cannot be written is no success, and what stands
-// for many samples.
+// Protects tj-bench's manners: what is refused and how, exit codes, that an output which cannot be written is no
+// success, and what stands for many samples.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -18,7 +18,8 @@ TEST_CASE("help and version need nothing and are no failure") {
   BenchMachine machine;
   const BenchRun help = machine.run({"--help"}), version = machine.run({"--version"});
   CHECK(help.code == tools::kExitOk);
-  for (const char* part : {"--op", "--dispatch", "--compile", "--driver", "--json", "--seq-q", "Exit codes"}) CHECK_MESSAGE(has(help.out, part), std::string(part));
+  for (const char* part : {"--op", "--dispatch", "--compile", "--driver", "--json", "--seq-q", "Exit codes"})
+    CHECK_MESSAGE(has(help.out, part), std::string(part));
   CHECK(version.code == tools::kExitOk);
   CHECK(has(version.out, tj::version()));
   CHECK_FALSE(std::filesystem::exists(machine.cache_dir()));
@@ -36,7 +37,8 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   machine.refused({"--op", "gemm", "--dtype", "f64"}, "f64");
   machine.refused({"--op", "fmha", "--head-dim", "80"}, "80");
   machine.refused({"--op", "gemm", "--target", "sm_1"}, "sm_1");
-  machine.refused({"--op", "gemm", "--target", "sm_90a,sm_90"}, "--target is given 2 times; allowed without --compile: one");
+  machine.refused({"--op", "gemm", "--target", "sm_90a,sm_90"},
+                  "--target is given 2 times; allowed without --compile: one");
   machine.refused({"--dispatch", "--target", "sm_90a,sm_90"}, "--target is given 2 times");
   machine.refused({"--op", "gemm", "--rounds", "0"}, "--rounds");
   machine.refused({"--op", "gemm", "--rounds", "many"}, "many");
@@ -57,7 +59,8 @@ TEST_CASE("a driver that is given is one: another library is refused") {
 TEST_CASE("an output that cannot be written is bad use, for both of them") {
   BenchMachine machine;
   std::ostringstream out, err;
-  const std::vector<std::string> words = {"--compile", "--op", "chunk_indices", "--target", "sm_90a", "--cache-dir", machine.cache_dir()};
+  const std::vector<std::string> words = {"--compile", "--op",        "chunk_indices",    "--target",
+                                          "sm_90a",    "--cache-dir", machine.cache_dir()};
   std::vector<std::string> nowhere = words;
   nowhere.insert(nowhere.end(), {"--json", machine.scratch / "none/bench.json"});
   CHECK(tools::bench(nowhere, out, err) == tools::kExitBadUse);

@@ -1,5 +1,5 @@
-// Protects tj-check as a user runs it on ops: exit codes, what it says of a kernel with a barrier less, JSON alone with --json, and
-// mistakes named.
+// Protects tj-check as a user runs it on ops: exit codes, what it says of a kernel with a barrier less, JSON alone with
+// --json, and mistakes named.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ const std::string kGemm = "--op gemm --tile 64x32x128 --target model:sm_90a ";
 std::string site_with(const std::string& listing, const std::vector<std::string>& parts) {
   std::istringstream lines(listing);
   for (std::string line; std::getline(lines, line);)
-    if (std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return has(line, part); })) return line.substr(0, line.find('\t'));
+    if (std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return has(line, part); }))
+      return line.substr(0, line.find('\t'));
   FAIL("no site has ", parts.front());
   return {};
 }
@@ -59,7 +60,9 @@ TEST_CASE("a kernel without a fault is clean, for an architecture as for its mod
   }
 }
 
-TEST_CASE("sites are listed a line each, and one that is switched off is found, named, and shown again by the command that is printed") {
+TEST_CASE(
+    "sites are listed a line each, and one that is switched off is found, named, and shown again by the command that "
+    "is printed") {
   const Done listed = run(kGemm + "--list-sites");
   CHECK(listed.code == tools::kExitOk);
   const std::string release = site_with(listed.out, {"release ring a"});
@@ -74,7 +77,10 @@ TEST_CASE("sites are listed a line each, and one that is switched off is found, 
   const Done again = run(broken.out.substr(begin, broken.out.find('\n', begin) - begin));
   CHECK(again.code == tools::kExitFailures);
   // All but the counts of seeds is the same.
-  const auto message = [](const std::string& text) { return text.substr(text.find("gemm_f16_kk_64x32x128: "), text.find("threads have ended") - text.find("gemm_f16_kk_64x32x128: ")); };
+  const auto message = [](const std::string& text) {
+    return text.substr(text.find("gemm_f16_kk_64x32x128: "),
+                       text.find("threads have ended") - text.find("gemm_f16_kk_64x32x128: "));
+  };
   CHECK(message(again.out) == message(broken.out));
 }
 
@@ -85,7 +91,9 @@ TEST_CASE("a headline says which role, at which node, and whose arrivals a barri
   CHECK_MESSAGE(has(overrun, "gets one arrival more"), overrun);
   const std::string announces = site_with(listed, {"expect bytes of ring b"});
   const std::string half = run(gemm + "--seeds 1 --weaken-site " + announces).out;
-  CHECK_MESSAGE(has(half, "fewer bytes were announced than are copied; arrivals here are of site " + announces + " (role load, "), half);
+  CHECK_MESSAGE(
+      has(half, "fewer bytes were announced than are copied; arrivals here are of site " + announces + " (role load, "),
+      half);
   const std::string silent = run(gemm + "--seeds 1 --disable-site " + announces).out;
   CHECK_MESSAGE(has(silent, " arrivals and 8192 bytes came that nobody announced"), silent);
   const std::string releases = site_with(listed, {"epilogue", "release ring a"});
@@ -95,14 +103,24 @@ TEST_CASE("a headline says which role, at which node, and whose arrivals a barri
 }
 
 TEST_CASE("half of what a pair of blocks copies is announced: the report says so first, and whose bytes count") {
-  const std::string gemm = "--op gemm --tile 128x256x64c2x1 --target model:sm_100a --batch 1 --m 256 --n 256 --k 200 ", listed = run(gemm + "--list-sites").out;
+  const std::string gemm = "--op gemm --tile 128x256x64c2x1 --target model:sm_100a --batch 1 --m 256 --n 256 --k 200 ",
+                    listed = run(gemm + "--list-sites").out;
   const std::string half = run(gemm + "--seeds 1 --weaken-site " + site_with(listed, {"expect bytes of ring a"})).out;
-  CHECK_MESSAGE(has(half, " for the 2. time: either the filling before was published while it went on (fewer bytes announced than copied; a pair's barrier counts those of both blocks), or this thread has"), half);
+  CHECK_MESSAGE(has(half,
+                    " for the 2. time: either the filling before was published while it went on (fewer bytes announced "
+                    "than copied; a pair's barrier counts those of both blocks), or this thread has"),
+                half);
 }
 
-TEST_CASE("of a role that fills a ring and reads it, the report of an empty barrier lists what hands slots back, and no announcement") {
-  const std::string fmha = "--op fmha --head-dim 128 --causal true --target model:sm_120a --batch 1 --heads 2 --kv-heads 1 --seq-q 130 --seq-k 600 ", listed = run(fmha + "--list-sites").out;
-  const std::string out = run(fmha + "--seeds 1 --disable-site " + site_with(listed, {"fast variants", "release ring k"})).out;
+TEST_CASE(
+    "of a role that fills a ring and reads it, the report of an empty barrier lists what hands slots back, and no "
+    "announcement") {
+  const std::string fmha =
+                        "--op fmha --head-dim 128 --causal true --target model:sm_120a --batch 1 --heads 2 --kv-heads "
+                        "1 --seq-q 130 --seq-k 600 ",
+                    listed = run(fmha + "--list-sites").out;
+  const std::string out =
+      run(fmha + "--seeds 1 --disable-site " + site_with(listed, {"fast variants", "release ring k"})).out;
   REQUIRE_MESSAGE(has(out, ": empty barrier "), out);
   std::istringstream lines(out);
   bool empty = false;
@@ -118,7 +136,8 @@ TEST_CASE("a kernel that reads and writes by boxes alone is found too when it do
   const std::string grids = site_with(run(boxes + "--list-sites").out, {"grids"});
   const Done broken = run(boxes + "--seeds 1 --disable-site " + grids);
   CHECK(broken.code == tools::kExitFailures);
-  CHECK(has(broken.out, "copy of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
+  CHECK(has(broken.out,
+            "copy of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
 }
 
 TEST_CASE("a role that runs without the registers that it is made for is found") {
@@ -141,29 +160,41 @@ TEST_CASE("--json prints one document, whatever was found") {
   CHECK(broken.code == tools::kExitFailures);
   const auto document = nlohmann::json::parse(broken.out);
   CHECK(document["findings"].get<int>() >= 1);
-  for (const char* field : {"kernel", "code", "message", "log", "first_seed", "seeds", "command"}) CHECK(document["cases"][0]["findings"][0].contains(field));
+  for (const char* field : {"kernel", "code", "message", "log", "first_seed", "seeds", "command"})
+    CHECK(document["cases"][0]["findings"][0].contains(field));
 }
 
-TEST_CASE("a site that is known to change nothing is told with its reason, not as clean; with another one beside it the kernel is judged as ever") {
+TEST_CASE(
+    "a site that is known to change nothing is told with its reason, not as clean; with another one beside it the "
+    "kernel is judged as ever") {
   // Whichever of these kernels has such a fence: that is for the schedule to say.
   std::string fmha, listed;
-  for (const char* form : {"--head-dim 128 --causal false", "--head-dim 128 --causal true", "--head-dim 64 --causal false", "--head-dim 64 --causal true"}) {
-    fmha = std::string("--op fmha --dtype f16 --batch 1 --heads 1 --kv-heads 1 --seq-q 130 --seq-k 600 --target model:sm_90a ") + form + " ";
+  for (const char* form : {"--head-dim 128 --causal false", "--head-dim 128 --causal true",
+                           "--head-dim 64 --causal false", "--head-dim 64 --causal true"}) {
+    fmha =
+        std::string(
+            "--op fmha --dtype f16 --batch 1 --heads 1 --kv-heads 1 --seq-q 130 --seq-k 600 --target model:sm_90a ") +
+        form + " ";
     listed = run(fmha + "--list-sites").out;
     if (has(listed, "steady: fence before pv.0\n")) break;
   }
-  const std::string fence = site_with(listed, {"steady: fence before pv.0"}), other = site_with(listed, {"release ring k"});
+  const std::string fence = site_with(listed, {"steady: fence before pv.0"}),
+                    other = site_with(listed, {"release ring k"});
   const Done known = run(fmha + "--seeds 2 --disable-site " + fence);
   CHECK(known.code == tools::kExitOk);
   CHECK_MESSAGE(has(known.out, "equivalent: fmha_f16_d"), known.out);
   CHECK_MESSAGE(has(known.out, "site " + fence + " off: "), known.out);
-  CHECK_MESSAGE(has(known.out, "steady: fence before pv.0: known to change nothing, as the fence before the product in front of it covers"), known.out);
+  CHECK_MESSAGE(
+      has(known.out,
+          "steady: fence before pv.0: known to change nothing, as the fence before the product in front of it covers"),
+      known.out);
   CHECK_MESSAGE(has(known.out, "values of seed 1: equivalent\n"), known.out);
   CHECK_FALSE(has(known.out, "clean"));
   const auto document = nlohmann::json::parse(run(fmha + "--seeds 1 --json --disable-site " + fence).out);
   CHECK(document["findings"] == 0);
   REQUIRE(document["cases"][0]["equivalent"].size() == 1);
-  for (const char* field : {"kernel", "mutant", "argument"}) CHECK(document["cases"][0]["equivalent"][0].contains(field));
+  for (const char* field : {"kernel", "mutant", "argument"})
+    CHECK(document["cases"][0]["equivalent"][0].contains(field));
   const Done both = run(fmha + "--seeds 1 --disable-site " + fence + "," + other);
   CHECK(both.code == tools::kExitFailures);
   CHECK_FALSE(has(both.out, "equivalent"));
@@ -183,9 +214,12 @@ TEST_CASE("the kernels of a call that is served in steps are named, and their si
 TEST_CASE("mutants: a table with a score, and an exit code that tells whether one survived") {
   const Done done = run("--op copy_rows --target model:sm_90a --mutate --seeds 2 --json");
   const auto document = nlohmann::json::parse(done.out);
-  CHECK(document["all"]["mutants"].get<int>() == document["all"]["caught"].get<int>() + document["all"]["equivalent"].get<int>() + document["all"]["survived"].get<int>());
+  CHECK(document["all"]["mutants"].get<int>() == document["all"]["caught"].get<int>() +
+                                                     document["all"]["equivalent"].get<int>() +
+                                                     document["all"]["survived"].get<int>());
   CHECK(done.code == (document["all"]["survived"] == 0 ? tools::kExitOk : tools::kExitFailures));
-  CHECK(has(run("--op copy_rows --target model:sm_90a --mutate --seeds 2").out, " mutants  caught  equivalent  survived    score"));
+  CHECK(has(run("--op copy_rows --target model:sm_90a --mutate --seeds 2").out,
+            " mutants  caught  equivalent  survived    score"));
 }
 
 TEST_CASE("a line for each problem, and a row for each mutated kernel, as soon as it is done") {
@@ -199,7 +233,8 @@ TEST_CASE("a line for each problem, and a row for each mutated kernel, as soon a
     return both.str();
   };
   const std::string problems = together(kGemm + "--seeds 2");
-  const std::size_t clean = problems.find("clean: gemm_f16_kk_64x32x128 on model:sm_90a, M 128 N 64 K 640\n"), progress = problems.find("M 192 N 96 K 128: 1 of 2");
+  const std::size_t clean = problems.find("clean: gemm_f16_kk_64x32x128 on model:sm_90a, M 128 N 64 K 640\n"),
+                    progress = problems.find("M 192 N 96 K 128: 1 of 2");
   REQUIRE(clean != std::string::npos);
   REQUIRE(progress != std::string::npos);
   CHECK(clean < progress);

@@ -33,7 +33,8 @@ TEST_CASE("a graph from a file, as JSON and as text") {
   CHECK(result.err.empty());
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
-  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate"})
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes",
+                          "rings", "certificate"})
     CHECK_MESSAGE(json.contains(key), key);
   CHECK(json["ii"] == 4);
   CHECK(json["length"] == 9);
@@ -81,10 +82,13 @@ TEST_CASE("a bad graph is bad use, one that does not fit a failure") {
   };
   refused("", 2, "mine.json");
   refused("{\"machine\": \"hopper\",", 2, "line 1");
-  refused(R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "XU"}]})", 2, "instructions[0].fu");
+  refused(R"({"machine": "hopper", "instructions": [{"name": "a", "cycles": 1, "fu": "XU"}]})", 2,
+          "instructions[0].fu");
   const std::string load = R"("cycles": 1, "fu": "TMA", "variable_latency": true, "memory": {"SMEM": 200000}})";
-  refused(R"({"machine": "hopper", "instructions": [{"name": "x", )" + load + R"(, {"name": "y", )" + load + R"(, {"name": "z", "cycles": 1, "fu": "TC"}],
-    "edges": [{"src": "x", "dst": "z", "delay": 1}, {"src": "y", "dst": "z", "delay": 1}]})", 1, "SMEM");
+  refused(R"({"machine": "hopper", "instructions": [{"name": "x", )" + load + R"(, {"name": "y", )" + load +
+              R"(, {"name": "z", "cycles": 1, "fu": "TC"}],
+    "edges": [{"src": "x", "dst": "z", "delay": 1}, {"src": "y", "dst": "z", "delay": 1}]})",
+          1, "SMEM");
 }
 
 TEST_CASE("bad use names the flag") {

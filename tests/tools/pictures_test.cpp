@@ -1,5 +1,5 @@
-// Protects tj-schedule's pictures: files next to the usual output, errors that name the flag, and the committed picture of
-// attention, which is what the command in src/sched/README.md prints.
+// Protects tj-schedule's pictures: files next to the usual output, errors that name the flag, and the committed picture
+// of attention, which is what the command in src/sched/README.md prints.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,8 @@ Result run(const std::vector<std::string>& words) {
 TEST_CASE("the committed picture of attention is what its command draws") {
   const tj::testing::Scratch scratch;
   const std::string folder = std::string(TJ_REPO_DIR) + "/src/sched/";
-  const std::string command = "tj-schedule --op fmha --target sm_90a --dtype f16 --head-dim 128 --svg src/sched/schedule.svg";
+  const std::string command =
+      "tj-schedule --op fmha --target sm_90a --dtype f16 --head-dim 128 --svg src/sched/schedule.svg";
   const std::string page = tj::testing::read_bytes(folder + "README.md");
   CHECK(page.find(command) != std::string::npos);
   CHECK(page.find("](schedule.svg)") != std::string::npos);
@@ -51,7 +52,9 @@ TEST_CASE("what a shipped graph's picture tells apart has a colour each") {
       REQUIRE(run({"--op", op, "--target", target, "--svg", scratch / "a.svg"}).code == 0);
       std::set<std::string> colours;
       for (const tj::test::Element& each : tj::test::SvgReader(tj::testing::read_bytes(scratch / "a.svg")).read()) {
-        if (each.name != "rect" || each.css().rfind('c', 0) != 0 || each.attributes.at("width") != "14" || each.attributes.at("height") != "10") continue;  // of the legend
+        if (each.name != "rect" || each.css().rfind('c', 0) != 0 || each.attributes.at("width") != "14" ||
+            each.attributes.at("height") != "10")
+          continue;  // of the legend
         const std::string colour = each.css();
         CAPTURE(colour);
         CHECK(colours.insert(colour).second);

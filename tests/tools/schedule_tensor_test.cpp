@@ -1,5 +1,6 @@
-// Protects what tj-schedule shows of attention over tensor memory, as a user asks for it: five roles, sub-tiles half a period apart, how much of
-// the interval the matrix unit works and what binds it; a picture that names all of it; and of the other ops their roles.
+// Protects what tj-schedule shows of attention over tensor memory, as a user asks for it: five roles, sub-tiles half a
+// period apart, how much of the interval the matrix unit works and what binds it; a picture that names all of it; and
+// of the other ops their roles.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +33,8 @@ Shown show(const std::vector<std::string>& flags) {
   const int code = tj::tools::schedule(words, out, err);
   REQUIRE_MESSAGE(code == 0, err.str());
   Shown shown{Json::parse(out.str()), {}};
-  for (const tj::test::Element& each : tj::test::SvgReader(tj::testing::read_bytes(scratch / "schedule.svg")).read()) shown.texts.insert(each.text);
+  for (const tj::test::Element& each : tj::test::SvgReader(tj::testing::read_bytes(scratch / "schedule.svg")).read())
+    shown.texts.insert(each.text);
   return shown;
 }
 
@@ -76,8 +78,10 @@ TEST_CASE("five roles, drawn by name: copies, products, softmax of each sub-tile
       CHECK(kinds(roles[3]) == Names{"correct", "store"});
       CHECK(kinds(roles[4]) == kinds(roles[2]));
       for (const Json& role : roles) CHECK(shown.texts.count(role["name"].get<std::string>()) == 1);
-      const std::string proof = "certificate: " + shown.json["certificate"].get<std::string>().substr(0, 20);  // a long one takes several lines
-      CHECK(std::any_of(shown.texts.begin(), shown.texts.end(), [&](const std::string& text) { return text.starts_with(proof); }));
+      const std::string proof = "certificate: " + shown.json["certificate"].get<std::string>().substr(
+                                                      0, 20);  // a long one takes several lines
+      CHECK(std::any_of(shown.texts.begin(), shown.texts.end(),
+                        [&](const std::string& text) { return text.starts_with(proof); }));
       CHECK(shown.json["proven_ii"] == true);
     }
 }
@@ -95,7 +99,9 @@ TEST_CASE("sub-tiles in ping-pong: a quarter to three quarters of a period lie b
     }
 }
 
-TEST_CASE("head dim 128: nine tenths of the interval are the matrix unit's, causal and full, on both kinds of special functions") {
+TEST_CASE(
+    "head dim 128: nine tenths of the interval are the matrix unit's, causal and full, on both kinds of special "
+    "functions") {
   for (const char* target : {"sm_100a", "sm_103a", "model:sm_100a"})
     for (const char* causal : {"true", "false"}) {
       CAPTURE(target);

@@ -33,7 +33,8 @@ TEST_CASE("an op as JSON") {
   CHECK(result.err.empty());
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
-  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes", "rings", "certificate", "roles", "predicted_tflops"})
+  for (const char* key : {"ii", "length", "res_mii", "rec_mii", "proven_ii", "proven_length", "solve_ms", "nodes",
+                          "rings", "certificate", "roles", "predicted_tflops"})
     CHECK_MESSAGE(json.contains(key), key);
   CHECK(json["ii"].get<int>() >= json["res_mii"].get<int>());
   CHECK(json["proven_ii"] == true);
@@ -41,7 +42,8 @@ TEST_CASE("an op as JSON") {
 }
 
 TEST_CASE("a flag without a value is true, and stage limits reach the scheduler") {
-  const Result result = run({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal", "--dtype", "bf16", "--max-stages", "1", "--json"});
+  const Result result = run({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal", "--dtype",
+                             "bf16", "--max-stages", "1", "--json"});
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
   CHECK(has(json["kernel"], "causal"));
@@ -70,7 +72,8 @@ TEST_CASE("what each step of attention changes is shown") {
   const char* changed[] = {"row_max_natural", "transpose_k", "store_divided"};
   for (int step = 1; step <= 6; ++step) {
     CAPTURE(step);
-    const Result result = run({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128", "--causal", "true", "--step", std::to_string(step), "--json"});
+    const Result result = run({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128", "--causal",
+                               "true", "--step", std::to_string(step), "--json"});
     REQUIRE_MESSAGE(result.code == 0, result.err);
     const auto json = nlohmann::json::parse(result.out);
     const auto has_node = [&](const std::string& body) {
@@ -90,16 +93,20 @@ TEST_CASE("what each step of attention changes is shown") {
 TEST_CASE("attention's steps are for archs whose products are a warp's") {
   const Result elsewhere = run({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
   CHECK(elsewhere.code == 1);
-  CHECK(has(elsewhere.err, "fmha: step 2 (exp2) does not run on 'sm_90a'; steps are for archs whose products are a warp's: sm_"));
+  CHECK(has(elsewhere.err,
+            "fmha: step 2 (exp2) does not run on 'sm_90a'; steps are for archs whose products are a warp's: sm_"));
   const Result unknown = run({"--op", "fmha", "--target", "sm_120a", "--step", "7"});
   CHECK(unknown.code == 2);
-  CHECK(has(unknown.err, "--step is '7'; allowed are none, 1, 2, 3, 4, 5, 6, basic, exp2, transposed_k, latency, occupancy, division"));
+  CHECK(has(
+      unknown.err,
+      "--step is '7'; allowed are none, 1, 2, 3, 4, 5, 6, basic, exp2, transposed_k, latency, occupancy, division"));
 }
 
 TEST_CASE("chunk output: a role for each of an item's heads, and one item after another for the model too") {
   for (const char* heads : {"1", "2"}) {
     CAPTURE(std::string(heads));
-    const Result result = run({"--op", "chunk_o", "--target", "model:sm_90a", "--head-ratio", "2", "--item-heads", heads, "--json"});
+    const Result result =
+        run({"--op", "chunk_o", "--target", "model:sm_90a", "--head-ratio", "2", "--item-heads", heads, "--json"});
     REQUIRE_MESSAGE(result.code == 0, result.err);
     const auto json = nlohmann::json::parse(result.out);
     CHECK(has(json["kernel"], "chunk_o_r2"));
@@ -113,7 +120,9 @@ TEST_CASE("chunk output: a role for each of an item's heads, and one item after 
   CHECK(run({"--op", "chunk_o", "--head-ratio", "1", "--item-heads", "2"}).code == 2);
 }
 
-TEST_CASE("where no tile is named, the first that the arch serves is shown; one that is named is refused where it does not serve it") {
+TEST_CASE(
+    "where no tile is named, the first that the arch serves is shown; one that is named is refused where it does not "
+    "serve it") {
   for (const char* target : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a"}) {
     CAPTURE(std::string(target));
     const Result result = run({"--op", "gemm", "--target", target});
@@ -125,7 +134,8 @@ TEST_CASE("where no tile is named, the first that the arch serves is shown; one 
 }
 
 TEST_CASE("roles from the joint search, or by the simple split") {
-  const std::vector<std::string> words = {"--op", "fmha", "--target", "sm_90a", "--head-dim", "64", "--dtype", "f16", "--json"};
+  const std::vector<std::string> words = {"--op", "fmha",    "--target", "sm_90a", "--head-dim",
+                                          "64",   "--dtype", "f16",      "--json"};
   for (const char* roles : {"joint", "split"}) {
     std::vector<std::string> with = words;
     with.insert(with.end(), {"--roles", roles});
@@ -163,7 +173,8 @@ TEST_CASE("a target with options: rings of what the cap leaves, under one name")
   CHECK(capped["machine"] == "sm_90a+smem=140K");
   const auto bytes = [](const nlohmann::json& json) {
     std::int64_t sum = 0;
-    for (const auto& ring : json["rings"]) sum += ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>();
+    for (const auto& ring : json["rings"])
+      sum += ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>();
     return sum;
   };
   CHECK(bytes(capped) <= 140 * 1024);
@@ -172,7 +183,9 @@ TEST_CASE("a target with options: rings of what the cap leaves, under one name")
   CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=16K"}).err, "SMEM"));  // no tile fits
 }
 
-TEST_CASE("without --target, TJ_TARGET says what for, as for other tools; a flag goes before it, and a graph brings its own machine") {
+TEST_CASE(
+    "without --target, TJ_TARGET says what for, as for other tools; a flag goes before it, and a graph brings its own "
+    "machine") {
   const auto shown = [](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"--op", "gemm", "--dtype", "f16", "--json"};
     words.insert(words.end(), more.begin(), more.end());

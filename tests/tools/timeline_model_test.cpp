@@ -1,5 +1,6 @@
-// Protects that what a recording kernel writes on the CPU model is its schedule: each role's nodes in order and complete, what depends on each
-// other one after the other; and that trace and picture of it can be read. The model's steps are no cycles: lengths decide nothing here.
+// Protects that what a recording kernel writes on the CPU model is its schedule: each role's nodes in order and
+// complete, what depends on each other one after the other; and that trace and picture of it can be read. The model's
+// steps are no cycles: lengths decide nothing here.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,20 +41,26 @@ const Span* find(const BlockSpans& block, const sched::Schedule& schedule, std::
   return nullptr;
 }
 
-/// Pairs of instances that an edge ties: the one that needs the other's result begins no earlier than that is there, as far as roles see it.
+/// Pairs of instances that an edge ties: the one that needs the other's result begins no earlier than that is there, as
+/// far as roles see it.
 std::size_t check_edges(const tools::MeasuredTimeline& measured) {
   const graph::Graph& graph = measured.graph();
   std::size_t pairs = 0;
   for (const BlockSpans& block : measured.blocks)
     for (std::size_t tile = 0; tile < block.roles.front().tiles.size(); ++tile)
       for (const graph::Edge& edge : graph.edges) {
-        const auto loops = [&](int node) { return graph.nodes[static_cast<std::size_t>(node)].scope == graph::Scope::iteration; };
+        const auto loops = [&](int node) {
+          return graph.nodes[static_cast<std::size_t>(node)].scope == graph::Scope::iteration;
+        };
         if (!loops(edge.src) || !loops(edge.dst) || edge.delay < 0) continue;
         for (int i = 0; i + edge.distance < block.roles.front().tiles[tile].iterations; ++i) {
-          const Span *from = find(block, measured.schedule(), tile, edge.src, i), *to = find(block, measured.schedule(), tile, edge.dst, i + edge.distance);
+          const Span *from = find(block, measured.schedule(), tile, edge.src, i),
+                     *to = find(block, measured.schedule(), tile, edge.dst, i + edge.distance);
           if (from == nullptr || to == nullptr) continue;
           ++pairs;
-          const bool seen = edge.blocking && from->done >= 0 && measured.schedule().role[static_cast<std::size_t>(edge.src)] == measured.schedule().role[static_cast<std::size_t>(edge.dst)];
+          const bool seen = edge.blocking && from->done >= 0 &&
+                            measured.schedule().role[static_cast<std::size_t>(edge.src)] ==
+                                measured.schedule().role[static_cast<std::size_t>(edge.dst)];
           CAPTURE(graph.nodes[static_cast<std::size_t>(edge.src)].name);
           CAPTURE(graph.nodes[static_cast<std::size_t>(edge.dst)].name);
           CAPTURE(i);
@@ -95,14 +102,17 @@ std::string read(const std::string& path) {
 }  // namespace
 
 TEST_CASE("attention with turns, two sub-tiles: order, dependences, products seen complete") {
-  const tools::MeasuredTimeline measured = measure("fmha", "model:sm_90a", {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"seq-q", {"256"}}, {"seq-k", {"1400"}}});
+  const tools::MeasuredTimeline measured = measure(
+      "fmha", "model:sm_90a",
+      {{"dtype", {"f16"}}, {"head-dim", {"128"}}, {"causal", {"true"}}, {"seq-q", {"256"}}, {"seq-k", {"1400"}}});
   check_whole(measured);
   for (const tools::RoleRow& row : measured.comparison.roles) {
     CHECK(row.interval.has_value());
     for (const tools::NodeRow& node : row.nodes) {
       CHECK(node.measured_issue.has_value());
       CHECK(node.measured_offset.has_value());
-      CHECK(node.measured_done.has_value() == (measured.graph().nodes[static_cast<std::size_t>(node.node)].async == graph::Async::matrix));
+      CHECK(node.measured_done.has_value() ==
+            (measured.graph().nodes[static_cast<std::size_t>(node.node)].async == graph::Async::matrix));
     }
     CHECK(row.waiting + row.issuing <= 1.0);
     CHECK(!row.waits.empty());
@@ -111,7 +121,8 @@ TEST_CASE("attention with turns, two sub-tiles: order, dependences, products see
 }
 
 TEST_CASE("products: rings of their own for each consumer, stores by a role of its own, several tiles a block") {
-  check_whole(measure("gemm", "model:sm_90a", {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"m", {"512"}}, {"n", {"512"}}, {"k", {"320"}}}));
+  check_whole(measure("gemm", "model:sm_90a",
+                      {{"dtype", {"f16"}}, {"tile", {"128x128x64"}}, {"m", {"512"}}, {"n", {"512"}}, {"k", {"320"}}}));
 }
 
 TEST_CASE("products in tensor memory, and a block that has no barriers in shared memory") {
@@ -123,9 +134,13 @@ TEST_CASE("trace, picture and table: what is in them, and that they can be read"
   testing::Scratch scratch;
   const std::string trace_path = scratch / "trace.json", svg_path = scratch / "picture.svg";
   std::ostringstream out, err;
-  const int code = tools::bench({"--timeline", "--op", "gemm", "--target", "model:sm_90a", "--dtype", "f16", "--tile", "128x128x64", "--m", "256", "--n", "256", "--k", "512", "--trace", trace_path, "--svg", svg_path}, out, err);
+  const int code =
+      tools::bench({"--timeline", "--op", "gemm", "--target", "model:sm_90a", "--dtype", "f16", "--tile", "128x128x64",
+                    "--m", "256", "--n", "256", "--k", "512", "--trace", trace_path, "--svg", svg_path},
+                   out, err);
   CHECK_MESSAGE(code == tools::kExitOk, err.str());
-  for (const char* part : {"steps of the CPU model", "load (1 warp): interval 512 predicted", "mma.0", "waits for a full", "tiles of 8 iterations", "bars:"})
+  for (const char* part : {"steps of the CPU model", "load (1 warp): interval 512 predicted", "mma.0",
+                           "waits for a full", "tiles of 8 iterations", "bars:"})
     CHECK_MESSAGE(out.str().find(part) != std::string::npos, std::string(part), " is not in: ", out.str());
 
   const auto trace = nlohmann::json::parse(read(trace_path));
@@ -156,11 +171,13 @@ TEST_CASE("trace, picture and table: what is in them, and that they can be read"
 
   const std::string svg = read(svg_path);
   CHECK(test::SvgReader(svg).read().size() > 50);
-  for (const char* part : {"measured, steps", "predicted", "which are no cycles", "waits for"}) CHECK_MESSAGE(svg.find(part) != std::string::npos, std::string(part));
+  for (const char* part : {"measured, steps", "predicted", "which are no cycles", "waits for"})
+    CHECK_MESSAGE(svg.find(part) != std::string::npos, std::string(part));
 }
 
 TEST_CASE("places that are full, blocks that there are none of, files that cannot be written: each is said") {
-  const std::vector<std::string> small = {"--op", "copy_rows", "--target", "model:sm_90a", "--rows", "8", "--columns", "2048"};
+  const std::vector<std::string> small = {"--op",   "copy_rows", "--target",  "model:sm_90a",
+                                          "--rows", "8",         "--columns", "2048"};
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.begin(), small.begin(), small.end());
     std::ostringstream out, err;
@@ -175,6 +192,8 @@ TEST_CASE("places that are full, blocks that there are none of, files that canno
   CHECK(nowhere.first == tools::kExitBadUse);
   CHECK_MESSAGE(nowhere.second.find("--trace: cannot write") != std::string::npos, nowhere.second);
   std::ostringstream out, err;
-  CHECK(tools::timeline({"--op", "gemm", "--target", "model:sm_90a", "--dtype", "f16", "--tile", "128x128x64", "--m", "128", "--n", "128", "--k", "2048", "--records", "64", "--svg", scratch / "x.svg"}, out, err) == tools::kExitBadUse);
+  CHECK(tools::timeline({"--op", "gemm", "--target", "model:sm_90a", "--dtype", "f16", "--tile", "128x128x64", "--m",
+                         "128", "--n", "128", "--k", "2048", "--records", "64", "--svg", scratch / "x.svg"},
+                        out, err) == tools::kExitBadUse);
   CHECK_MESSAGE(err.str().find("--records is 64") != std::string::npos, err.str());
 }

@@ -1,5 +1,5 @@
-// Protects tj-bench --timeline on a machine of fakes: the launches that a GPU sees, what is said where nothing is recorded, and bad use.
-// Records themselves are read, and what is wrong with them is named.
+// Protects tj-bench --timeline on a machine of fakes: the launches that a GPU sees, what is said where nothing is
+// recorded, and bad use. Records themselves are read, and what is wrong with them is named.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -46,7 +46,8 @@ struct HandMade {
   HandMade() {
     const ops::Op& op = *ops::find("copy_rows");
     recording.choice = choose(op, op.requests({}).front(), *arch::find("sm_90a"));
-    recording.unit = codegen::emit(recording.choice.candidate.graph, recording.choice.schedule, "sm90", {.record = true});
+    recording.unit =
+        codegen::emit(recording.choice.candidate.graph, recording.choice.schedule, "sm90", {.record = true});
   }
   int id(MarkKind kind) const {
     for (const Mark& mark : recording.unit.marks)
@@ -54,10 +55,14 @@ struct HandMade {
     return 0;
   }
   HandMade& add(MarkKind kind, int number, std::uint32_t clock) {
-    records[next++] = {static_cast<std::uint32_t>(id(kind)) << codegen::kMarkNumberBits | static_cast<std::uint32_t>(number), clock};
+    records[next++] = {
+        static_cast<std::uint32_t>(id(kind)) << codegen::kMarkNumberBits | static_cast<std::uint32_t>(number), clock};
     return *this;
   }
-  tools::BlockSpans read() const { return tools::read_block(recording.choice.candidate.graph, recording.unit, recording.choice.schedule, 0, records, records.size()); }
+  tools::BlockSpans read() const {
+    return tools::read_block(recording.choice.candidate.graph, recording.unit, recording.choice.schedule, 0, records,
+                             records.size());
+  }
 };
 
 }  // namespace
@@ -97,7 +102,10 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
 
 TEST_CASE("records become spans; the clock may pass its end; a role that filled its places ends in an open tile") {
   HandMade made;
-  made.add(MarkKind::role_begin, 7, 0xfffffff0u).add(MarkKind::tile_begin, 1, 0xfffffff4u).add(MarkKind::node_begin, 0, 0xfffffff8u).add(MarkKind::node_end, 0, 8);
+  made.add(MarkKind::role_begin, 7, 0xfffffff0u)
+      .add(MarkKind::tile_begin, 1, 0xfffffff4u)
+      .add(MarkKind::node_begin, 0, 0xfffffff8u)
+      .add(MarkKind::node_end, 0, 8);
   const tools::BlockSpans block = made.read();
   REQUIRE(block.roles.size() == 1);
   CHECK(block.roles[0].processor == 7);
@@ -112,10 +120,24 @@ TEST_CASE("records become spans; the clock may pass its end; a role that filled 
 
 TEST_CASE("what no unit can have written is named") {
   CHECK(has(error_of([] { HandMade().read(); }).message, "there are no records"));
-  CHECK(has(error_of([] { HandMade().add(MarkKind::role_begin, 0, 100).add(MarkKind::role_end, 0, 50).read(); }).message, "clock goes back"));
-  CHECK(has(error_of([] { HandMade().add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_end, 0, 1).read(); }).message, "without its begin"));
-  CHECK(has(error_of([] { HandMade().add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_begin, 0, 1).add(MarkKind::node_end, 1, 2).read(); }).message, "without its begin"));
-  CHECK(has(error_of([] { HandMade().add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_begin, 0, 1).add(MarkKind::node_begin, 0, 2).read(); }).message, "inside another"));
+  CHECK(
+      has(error_of([] { HandMade().add(MarkKind::role_begin, 0, 100).add(MarkKind::role_end, 0, 50).read(); }).message,
+          "clock goes back"));
+  CHECK(has(error_of([] { HandMade().add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_end, 0, 1).read(); }).message,
+            "without its begin"));
+  CHECK(has(
+      error_of([] {
+        HandMade().add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_begin, 0, 1).add(MarkKind::node_end, 1, 2).read();
+      }).message,
+      "without its begin"));
+  CHECK(has(error_of([] {
+              HandMade()
+                  .add(MarkKind::tile_begin, 1, 0)
+                  .add(MarkKind::node_begin, 0, 1)
+                  .add(MarkKind::node_begin, 0, 2)
+                  .read();
+            }).message,
+            "inside another"));
   CHECK(has(error_of([] { HandMade().add(MarkKind::tile_end, 0, 1).read(); }).message, "outside of a tile"));
   HandMade unknown;
   unknown.records[0] = {4095u << codegen::kMarkNumberBits, 1};
@@ -125,11 +147,16 @@ TEST_CASE("what no unit can have written is named") {
 TEST_CASE("an order that is not the schedule's is named, as is what is missing") {
   HandMade twice;
   twice.add(MarkKind::tile_begin, 2, 0);
-  for (const int iteration : {1, 0}) twice.add(MarkKind::node_begin, iteration, 1).add(MarkKind::node_end, iteration, 1);
+  for (const int iteration : {1, 0})
+    twice.add(MarkKind::node_begin, iteration, 1).add(MarkKind::node_end, iteration, 1);
   twice.add(MarkKind::tile_end, 0, 3);
   const auto& choice = twice.recording.choice;
-  CHECK(has(tools::check_block(choice.candidate.graph, choice.schedule, twice.read()), "was recorded where the schedule has"));
+  CHECK(has(tools::check_block(choice.candidate.graph, choice.schedule, twice.read()),
+            "was recorded where the schedule has"));
   HandMade less;
-  less.add(MarkKind::tile_begin, 2, 0).add(MarkKind::node_begin, 0, 1).add(MarkKind::node_end, 0, 2).add(MarkKind::tile_end, 0, 3);
+  less.add(MarkKind::tile_begin, 2, 0)
+      .add(MarkKind::node_begin, 0, 1)
+      .add(MarkKind::node_end, 0, 2)
+      .add(MarkKind::tile_end, 0, 3);
   CHECK(has(tools::check_block(choice.candidate.graph, choice.schedule, less.read()), "was not recorded"));
 }

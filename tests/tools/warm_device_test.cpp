@@ -1,5 +1,5 @@
-// Protects that tj-warm without a target makes what calls on this machine's first GPU take: for an op that its usual target does not serve, the
-// kernels of the target that does. The driver and the compiler are the fakes.
+// Protects that tj-warm without a target makes what calls on this machine's first GPU take: for an op that its usual
+// target does not serve, the kernels of the target that does. The driver and the compiler are the fakes.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,8 @@ struct Warmed {
 };
 Warmed warmed(Machine& machine, const char* op) {
   std::ostringstream out, err;
-  REQUIRE(tj::tools::warm({"--op", op, "--json", "--cache-dir", machine.cache_dir()}, out, err, false) == tj::tools::kExitOk);
+  REQUIRE(tj::tools::warm({"--op", op, "--json", "--cache-dir", machine.cache_dir()}, out, err, false) ==
+          tj::tools::kExitOk);
   const auto kernels = nlohmann::json::parse(out.str())["kernels"];
   REQUIRE(!kernels.empty());
   for (const auto& kernel : kernels) CHECK(kernel["target"] == kernels[0]["target"]);
@@ -26,7 +27,9 @@ Warmed warmed(Machine& machine, const char* op) {
 
 }  // namespace
 
-TEST_CASE("on a data-center Blackwell chunk output is made for tensor memory, with one warning, and all else for every such GPU") {
+TEST_CASE(
+    "on a data-center Blackwell chunk output is made for tensor memory, with one warning, and all else for every such "
+    "GPU") {
   for (const auto& [minor, usual, tensor] : {std::tuple{0, "sm_100", "sm_100a"}, std::tuple{3, "sm_103", "sm_103a"}}) {
     Machine machine;
     machine.cuda.set_capability(10, minor);

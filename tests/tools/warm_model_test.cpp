@@ -61,14 +61,17 @@ TEST_CASE("kernels are made once, kept, and found again") {
   const Run terminal = run({"--causal", "both"}, dir, true);
   CHECK(terminal.code == tj::tools::kExitOk);
   CHECK(terminal.out.find("\r") != std::string::npos);
-  CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") != std::string::npos);  // the last line stands alone
+  CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") !=
+        std::string::npos);  // the last line stands alone
 }
 
 TEST_CASE("what a target does not serve is left out in words, if anything else is asked for") {
   const Scratch folder;
   const auto warm = [&](const std::string& tiles) {
     std::ostringstream out, err;
-    const int code = tj::tools::warm({"--cache-dir", folder / "cache", "--op", "gemm", "--dtype", "f16", "--tile", tiles, "--target", "model:gfx1100"}, out, err, false);
+    const int code = tj::tools::warm({"--cache-dir", folder / "cache", "--op", "gemm", "--dtype", "f16", "--tile",
+                                      tiles, "--target", "model:gfx1100"},
+                                     out, err, false);
     return Run{code, out.str(), err.str()};
   };
   const Run some = warm("64x32x128,128x192x64");
@@ -95,7 +98,8 @@ TEST_CASE("rungs of the ladder are kernels of their own; the last is the op's ow
 
 TEST_CASE("chunk output is made for a ratio of heads, found again, and listed under its name") {
   const Scratch folder;
-  const std::vector<std::string> words = {"--op", "chunk_o", "--head-ratio", "1", "--cache-dir", folder / "cache", "--target", "model:sm_90a", "--json"};
+  const std::vector<std::string> words = {"--op",           "chunk_o",  "--head-ratio", "1",     "--cache-dir",
+                                          folder / "cache", "--target", "model:sm_90a", "--json"};
   for (const char* origin : {"compiled", "cached"}) {
     std::ostringstream out, err;
     REQUIRE(tj::tools::warm(words, out, err, false) == tj::tools::kExitOk);
@@ -143,7 +147,10 @@ TEST_CASE("where nothing can be kept nothing is made, and the reason is told onc
   const std::string file = folder / "file", link = folder / "link";
   std::ofstream(file) << "no directory";
   std::filesystem::create_directory_symlink(folder.path(), link);
-  const std::vector<std::pair<std::string, std::string>> cases = {{file, "Not a directory"}, {"/dev/null", "Not a directory"}, {link, "it is a symbolic link"}, {"/proc/none", "cannot make it"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{file, "Not a directory"},
+                                                                  {"/dev/null", "Not a directory"},
+                                                                  {link, "it is a symbolic link"},
+                                                                  {"/proc/none", "cannot make it"}};
   for (const auto& [given, why] : cases) {
     const std::string dir = given, reason = why;
     CAPTURE(dir);
@@ -153,7 +160,8 @@ TEST_CASE("where nothing can be kept nothing is made, and the reason is told onc
     const std::size_t at = result.err.find(said);
     REQUIRE_MESSAGE(at != std::string::npos, result.err);
     CHECK_MESSAGE(result.err.find(said, at + 1) == std::string::npos, result.err);
-    CHECK_MESSAGE(result.err.find("1 kernel more: fmha_f16_d64_causal for model:sm_90a\n") != std::string::npos, result.err);
+    CHECK_MESSAGE(result.err.find("1 kernel more: fmha_f16_d64_causal for model:sm_90a\n") != std::string::npos,
+                  result.err);
     const auto json = nlohmann::json::parse(result.out);
     CHECK(json["failures"] == 2);
     for (const auto& kernel : json["kernels"]) {
@@ -174,8 +182,11 @@ TEST_CASE("a cache that can only be read serves what it has; the rest is not mad
     all = run({"--causal", "false"}, dir);
   }
   CHECK(some.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(some.out.find("2 kernels: 0 compiled, 1 already in the cache, 1 failed") != std::string::npos, some.out);
-  CHECK_MESSAGE(some.err.find("fmha_f16_d64_causal for model:sm_90a: nothing can be kept in the cache at '" + dir + "', so it was not made: cannot write a first entry: File too large") != std::string::npos, some.err);
+  CHECK_MESSAGE(some.out.find("2 kernels: 0 compiled, 1 already in the cache, 1 failed") != std::string::npos,
+                some.out);
+  CHECK_MESSAGE(some.err.find("fmha_f16_d64_causal for model:sm_90a: nothing can be kept in the cache at '" + dir +
+                              "', so it was not made: cannot write a first entry: File too large") != std::string::npos,
+                some.err);
   CHECK_MESSAGE(all.code == tj::tools::kExitOk, all.err);
 }
 
@@ -183,18 +194,21 @@ TEST_CASE("what was kept and then evicted under a bound is no failure; what neve
   const Scratch folder;
   std::uintmax_t largest = 0;
   REQUIRE(run({"--causal", "both"}, folder / "all").code == tj::tools::kExitOk);
-  for (const auto& file : std::filesystem::directory_iterator(folder / "all")) largest = std::max(largest, file.file_size());
+  for (const auto& file : std::filesystem::directory_iterator(folder / "all"))
+    largest = std::max(largest, file.file_size());
   const auto warm = [&](std::uintmax_t bound, const char* name) {
     const Variable size("TJ_CACHE_MAX_SIZE", std::to_string(bound));
     return run({"--causal", "both", "--jobs", "1"}, folder / name);
   };
   const Run one = warm(largest + largest / 4, "one");
   CHECK_MESSAGE(one.code == tj::tools::kExitOk, one.err);
-  CHECK_MESSAGE(one.err.find("1 kernel was kept, and removed since to stay within the cache's bound of ") == 0, one.err);
+  CHECK_MESSAGE(one.err.find("1 kernel was kept, and removed since to stay within the cache's bound of ") == 0,
+                one.err);
   CHECK(one.out.find("2 kernels: 2 compiled, 0 already in the cache, 0 failed") != std::string::npos);
   const Run none = warm(1000, "none");
   CHECK(none.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(none.err.find("was made and is not in the cache: kernel cache: an entry of ") != std::string::npos, none.err);
+  CHECK_MESSAGE(none.err.find("was made and is not in the cache: kernel cache: an entry of ") != std::string::npos,
+                none.err);
   CHECK(none.out.find("2 failed") != std::string::npos);
 }
 

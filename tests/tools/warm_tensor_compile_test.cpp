@@ -1,5 +1,6 @@
-// Protects that every kernel that tj-warm makes for archs with tensor memory compiles with NVRTC without a spill and fits the device: registers of
-// all roles together, shared memory and columns of tensor memory. And that the tool makes them without a GPU.
+// Protects that every kernel that tj-warm makes for archs with tensor memory compiles with NVRTC without a spill and
+// fits the device: registers of all roles together, shared memory and columns of tensor memory. And that the tool makes
+// them without a GPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -27,9 +28,11 @@ namespace {
 constexpr const char* kArchs[] = {"sm_100a", "sm_103a"};
 constexpr int kThreadsOfGroup = 128, kColumns = 512, kLeastColumns = 32, kLeastRegisters = 24;
 
-/// Registers that move are those of the launch: none too many, and as many as the assembler counts on, else who asks for more waits for ever.
+/// Registers that move are those of the launch: none too many, and as many as the assembler counts on, else who asks
+/// for more waits for ever.
 void check_registers(const codegen::Layout& layout, const test::DeviceKernel& made, const arch::Arch& arch) {
-  const bool move = std::any_of(layout.groups.begin(), layout.groups.end(), [&](const codegen::Group& each) { return each.registers > layout.entry_registers; });
+  const bool move = std::any_of(layout.groups.begin(), layout.groups.end(),
+                                [&](const codegen::Group& each) { return each.registers > layout.entry_registers; });
   CHECK((made.unit.text.find("registers_grow<") != std::string::npos) == move);
   if (!move) return;
   std::int64_t given = 0;
@@ -43,7 +46,8 @@ void check_registers(const codegen::Layout& layout, const test::DeviceKernel& ma
   CHECK(made.binary.registers == layout.entry_registers);
 }
 
-void check_fits(const ops::Op& op, const ops::Request& request, const arch::Arch& arch, const test::DeviceKernel& made) {
+void check_fits(const ops::Op& op, const ops::Request& request, const arch::Arch& arch,
+                const test::DeviceKernel& made) {
   CAPTURE(request.name);
   CAPTURE(arch.name);
   const Choice choice = choose(op, request, arch);
@@ -79,7 +83,8 @@ TEST_CASE("what tj-warm makes by default: no spill, no warning, within the devic
       for (const ops::Request& request : op->requests_for({}, *arch::find(name))) {
         const arch::Arch& arch = *arch::find(name);
         if (!tools::serves(*op, request, arch)) continue;
-        if (op == &ops::gemm_op() && ops::gemm_kernel(request).dtype != DType::f16) continue;  // of bf16: ops/gemm_tensor_compile_test.cpp
+        if (op == &ops::gemm_op() && ops::gemm_kernel(request).dtype != DType::f16)
+          continue;  // of bf16: ops/gemm_tensor_compile_test.cpp
         if (const auto first = texts.find(request.name); first != texts.end()) {
           const Choice choice = choose(*op, request, arch);
           if (codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives).text == first->second) {
@@ -106,7 +111,8 @@ TEST_CASE("the tool makes them for both archs at once, and finds them again") {
   test::nvrtc_or_skip();
   const testing::Scratch folder;
   for (const char* origin : {"compiled", "cached"}) {
-    const auto json = warmed({"--op", "fmha", "--dtype", "f16", "--head-dim", "128", "--causal", "true", "--target", "sm_100a,sm_103a", "--cache-dir", folder / "cache", "--json"});
+    const auto json = warmed({"--op", "fmha", "--dtype", "f16", "--head-dim", "128", "--causal", "true", "--target",
+                              "sm_100a,sm_103a", "--cache-dir", folder / "cache", "--json"});
     REQUIRE(json["kernels"].size() == 2);
     for (const auto& kernel : json["kernels"]) CHECK(kernel["origin"] == origin);
   }

@@ -1,5 +1,5 @@
-// Protects tj-warm for the model of archs with tensor memory: what it makes ahead is what calls find, and what such an arch does not serve is left
-// out of a default set, or refused where it was asked for, by what is allowed.
+// Protects tj-warm for the model of archs with tensor memory: what it makes ahead is what calls find, and what such an
+// arch does not serve is left out of a default set, or refused where it was asked for, by what is allowed.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -35,9 +35,10 @@ Run run(std::vector<std::string> words, const std::string& cache, const char* ta
 TEST_CASE("calls find what was made ahead") {
   const Scratch folder;
   const std::string cache = folder / "cache";
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--op", "fmha", "--dtype", "f16", "--head-dim", "64", "--causal", "true"},
-                                                                                    {"--op", "gemm", "--dtype", "f16", "--rung", "v8"},
-                                                                                    {"--op", "chunk_o", "--head-ratio", "2"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--op", "fmha", "--dtype", "f16", "--head-dim", "64", "--causal", "true"},
+                                             {"--op", "gemm", "--dtype", "f16", "--rung", "v8"},
+                                             {"--op", "chunk_o", "--head-ratio", "2"}}) {
     const Run made = run(words, cache, "model:sm_100a");
     REQUIRE_MESSAGE(made.code == tools::kExitOk, made.err);
     const auto json = nlohmann::json::parse(made.out);
@@ -64,11 +65,16 @@ TEST_CASE("what the arch does not serve: left out of what was not named, else re
     CHECK(result.code != tools::kExitOk);
     CHECK_MESSAGE((result.err + result.out).find(part) != std::string::npos, result.err, result.out);
   };
-  refused({"--op", "gemm", "--dtype", "e4m3", "--tile", "128x128x128"}, "a.dtype is e4m3; allowed on sm_100a: f16, bf16");
-  refused({"--op", "gemm", "--dtype", "f16", "--tile", "16x64x128"}, "tile is 16x64x128; allowed on sm_100a: 128x256x64");
-  refused({"--op", "chunk_o", "--head-ratio", "3", "--item-heads", "3"}, "--item-heads is '3'; allowed on sm_100a: auto, 1, 2");
-  refused({"--op", "fmha", "--step", "2"}, "does not run on 'sm_100a'; steps are for archs whose products are a warp's");
-  const Run some = run({"--op", "gemm", "--dtype", "f16", "--tile", "128x64x64,16x64x128"}, folder / "cache", "model:sm_100a");
+  refused({"--op", "gemm", "--dtype", "e4m3", "--tile", "128x128x128"},
+          "a.dtype is e4m3; allowed on sm_100a: f16, bf16");
+  refused({"--op", "gemm", "--dtype", "f16", "--tile", "16x64x128"},
+          "tile is 16x64x128; allowed on sm_100a: 128x256x64");
+  refused({"--op", "chunk_o", "--head-ratio", "3", "--item-heads", "3"},
+          "--item-heads is '3'; allowed on sm_100a: auto, 1, 2");
+  refused({"--op", "fmha", "--step", "2"},
+          "does not run on 'sm_100a'; steps are for archs whose products are a warp's");
+  const Run some =
+      run({"--op", "gemm", "--dtype", "f16", "--tile", "128x64x64,16x64x128"}, folder / "cache", "model:sm_100a");
   CHECK_MESSAGE(some.code == tools::kExitOk, some.err);
   CHECK_MESSAGE(some.err == "left out, as model:sm_100a does not serve them: gemm_f16_kk_16x64x128\n", some.err);
 }

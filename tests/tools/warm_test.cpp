@@ -63,9 +63,12 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
   bad_use({"--cache-dir", dir, "--op", "--dtype", "f16"}, "--op");
   bad_use({"--cache-dir", dir, "--target", "--dtype", "f16"}, "--target");
   bad_use({"--cache-dir", dir, "fmha"}, "'fmha' is not understood");
-  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "4"}, "--head-ratio is '4'; allowed are 2, 1, 3, 6");
-  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--dtype", "f16"}, "--dtype means nothing to chunk_o");
-  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "3", "--item-heads", "2"}, "--item-heads is '2'");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "4"},
+          "--head-ratio is '4'; allowed are 2, 1, 3, 6");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--dtype", "f16"},
+          "--dtype means nothing to chunk_o");
+  bad_use({"--cache-dir", dir, "--op", "chunk_o", "--target", "sm_90a", "--head-ratio", "3", "--item-heads", "2"},
+          "--item-heads is '2'");
   bad_use({"--cache-dir", dir, "--op", "chunk_indices", "--target", "sm_90a", "--head-ratio", "2"}, "--head-ratio");
   bad_use({"--jobs", "0"}, "0");
   bad_use({"--jobs", "many"}, "many");
@@ -77,7 +80,8 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
 TEST_CASE("a target that the op has no node bodies for is a failure that says where the op runs") {
   const Scratch folder;
   for (const char* target : {"sm_80", "model:sm_120a"}) {
-    const Run result = run({"--cache-dir", folder / "cache", "--op", "chunk_o", "--head-ratio", "2", "--target", target});
+    const Run result =
+        run({"--cache-dir", folder / "cache", "--op", "chunk_o", "--head-ratio", "2", "--target", target});
     CHECK(result.code != tj::tools::kExitOk);
     CHECK(result.code != tj::tools::kExitBadUse);
     CHECK_MESSAGE(result.err.find("it runs on sm_90a, model:sm_90a") != std::string::npos, result.err);
@@ -102,8 +106,11 @@ TEST_CASE("a cache that cannot be looked at is a failure, with the reason; nothi
   std::filesystem::permissions(open, std::filesystem::perms::all);
   std::filesystem::create_directory_symlink(open, link);
   std::ofstream(file) << "no directory";
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {absent, "it does not exist"}, {open, "others can write it; run chmod go-w"}, {link, "it is a symbolic link"}, {file, "Not a directory"}, {"/dev/null", "Not a directory"}};
+  const std::vector<std::pair<std::string, std::string>> cases = {{absent, "it does not exist"},
+                                                                  {open, "others can write it; run chmod go-w"},
+                                                                  {link, "it is a symbolic link"},
+                                                                  {file, "Not a directory"},
+                                                                  {"/dev/null", "Not a directory"}};
   for (const auto& [given, why] : cases) {
     const std::string dir = given, reason = why;
     CAPTURE(dir);
@@ -111,7 +118,8 @@ TEST_CASE("a cache that cannot be looked at is a failure, with the reason; nothi
       const Run result = run({mode, "--cache-dir", dir});
       CHECK(result.code == tj::tools::kExitFailures);
       CHECK(result.out.empty());
-      CHECK_MESSAGE(result.err.find("the cache at '" + dir + "' cannot be looked at: " + reason) != std::string::npos, result.err);
+      CHECK_MESSAGE(result.err.find("the cache at '" + dir + "' cannot be looked at: " + reason) != std::string::npos,
+                    result.err);
       CHECK(result.err.find("Give --cache-dir") != std::string::npos);
       const Run as_json = run({mode, "--json", "--cache-dir", dir});
       CHECK(as_json.code == tj::tools::kExitFailures);
@@ -133,20 +141,35 @@ TEST_CASE("a misspelt flag, op or target is answered by the one that was probabl
   bad_use({"--cache-dir", dir, "--jsno"}, "did you mean --json?");
   bad_use({"--cache-dir", dir, "--lst"}, "did you mean --list?");
   bad_use({"--cache-dir", dir, "--list", "--jbos", "3"}, "did you mean --jobs?");
-  bad_use({"--cache-dir", dir, "--op", "gem"}, "--op is 'gem'; allowed: fmha, gemm, copy_rows, sum_parts, chunk_indices, chunk_o; did you mean 'gemm'?");
+  bad_use({"--cache-dir", dir, "--op", "gem"},
+          "--op is 'gem'; allowed: fmha, gemm, copy_rows, sum_parts, chunk_indices, chunk_o; did you mean 'gemm'?");
   bad_use({"--cache-dir", dir, "--op", "fmha", "--haed-dim", "64", "--target", "sm_90a"}, "did you mean --head-dim?");
-  bad_use({"--cache-dir", dir, "--op", "fmha", "--dtype", "pf16", "--target", "sm_90a"}, "--dtype is 'pf16'; allowed are f16, bf16; did you mean 'f16'?");
+  bad_use({"--cache-dir", dir, "--op", "fmha", "--dtype", "pf16", "--target", "sm_90a"},
+          "--dtype is 'pf16'; allowed are f16, bf16; did you mean 'f16'?");
   bad_use({"--cache-dir", dir, "--target", "sm90a"}, "target 'sm90a' is unknown; did you mean 'sm_90a'? Allowed are ");
   bad_use({"--cache-dir", dir, "--target", "GFX1100"}, "did you mean 'gfx1100'?");
-  bad_use({"--cache-dir", dir, "--target", "gfx1030"}, "target 'gfx1030' is unknown: 'gfx1030' has no matrix instructions");
+  bad_use({"--cache-dir", dir, "--target", "gfx1030"},
+          "target 'gfx1030' is unknown: 'gfx1030' has no matrix instructions");
   CHECK(run({"--cache-dir", dir, "--target", "sm90a"}).err.size() < 700);
 }
 
 TEST_CASE("a value cannot pass for another line, and a long one is cut") {
   const Scratch folder;
   const std::string dir = folder / "cache", fake = "sm_90a\n[info] fake\x1b[2J", large(100000, 'x');
-  const std::vector<std::vector<std::string>> lines = {{"--target", fake}, {"--op", fake}, {"--dtype", fake}, {"--" + fake, "1"}, {fake}, {"--jobs", fake}, {"--cache-dir", folder / fake, "--list"},
-                                                       {"--target", large}, {"--op", large}, {"--dtype", large}, {"--" + large, "1"}, {large}, {"--jobs", large}, {"--cache-dir", large, "--list"}};
+  const std::vector<std::vector<std::string>> lines = {{"--target", fake},
+                                                       {"--op", fake},
+                                                       {"--dtype", fake},
+                                                       {"--" + fake, "1"},
+                                                       {fake},
+                                                       {"--jobs", fake},
+                                                       {"--cache-dir", folder / fake, "--list"},
+                                                       {"--target", large},
+                                                       {"--op", large},
+                                                       {"--dtype", large},
+                                                       {"--" + large, "1"},
+                                                       {large},
+                                                       {"--jobs", large},
+                                                       {"--cache-dir", large, "--list"}};
   for (const std::vector<std::string>& line : lines) {
     CAPTURE(line[0].substr(0, 30));
     std::vector<std::string> words = line;
@@ -177,14 +200,17 @@ class Variable {
 
 TEST_CASE("without a compiler the reason is told once, with the kernels that lack it") {
   const Scratch folder;
-  const Variable path("PATH", folder / "bin"), rocm("ROCM_PATH", folder / "rocm"), hip("HIP_PATH", folder / "rocm"), compiler("TJ_HIP_COMPILER", "clang");
+  const Variable path("PATH", folder / "bin"), rocm("ROCM_PATH", folder / "rocm"), hip("HIP_PATH", folder / "rocm"),
+      compiler("TJ_HIP_COMPILER", "clang");
   const Run result = run({"--cache-dir", folder / "cache", "--op", "sum_parts", "--target", "gfx1100", "--jobs", "1"});
   CHECK(result.code == tj::tools::kExitFailures);
   const std::size_t at = result.err.find("failed: sum_parts_f16 for gfx1100: ");
   REQUIRE_MESSAGE(at != std::string::npos, result.err);
   const std::string why = result.err.substr(at + 35, 60);
   CHECK_MESSAGE(why.find("clang") != std::string::npos, why);
-  CHECK_MESSAGE(result.err.find("2 kernels more: sum_parts_bf16 for gfx1100, sum_parts_f32 for gfx1100\n") != std::string::npos, result.err);
+  CHECK_MESSAGE(
+      result.err.find("2 kernels more: sum_parts_bf16 for gfx1100, sum_parts_f32 for gfx1100\n") != std::string::npos,
+      result.err);
   CHECK_MESSAGE(std::count(result.err.begin(), result.err.end(), '\n') == 2, result.err);
   CHECK(result.out.find("3 kernels: 0 compiled, 0 already in the cache, 3 failed") != std::string::npos);
 }
@@ -201,7 +227,8 @@ TEST_CASE("list shows name, target, size and last use") {
   store(folder.path(), "fmha_bf16_d64", "model:sm_90a");
   const Run result = run({"--list", "--cache-dir", folder.path()});
   CHECK(result.code == tj::tools::kExitOk);
-  for (const char* part : {"last use", "fmha_f16_d128_causal  sm_90a", "fmha_bf16_d64         model:sm_90a", "KiB", "2 kernels, 0 damaged"})
+  for (const char* part : {"last use", "fmha_f16_d128_causal  sm_90a", "fmha_bf16_d64         model:sm_90a", "KiB",
+                           "2 kernels, 0 damaged"})
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, std::string(part), " is not in: ", result.out);
 
   const auto json = nlohmann::json::parse(run({"--list", "--json", "--cache-dir", folder.path()}).out);

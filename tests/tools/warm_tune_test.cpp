@@ -1,5 +1,5 @@
-// Protects tj-warm --tune on a machine of fakes: what it prints and keeps, that --list shows it, and that bad use and machines
-// without a GPU are refused in words.
+// Protects tj-warm --tune on a machine of fakes: what it prints and keeps, that --list shows it, and that bad use and
+// machines without a GPU are refused in words.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -47,9 +47,11 @@ struct TuneMachine : Machine {
 
 TEST_CASE("the table shows predicted and measured times of every kernel, and the cache has the choice") {
   TuneMachine machine;
-  const Run result = machine.tune({"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--tune-rounds", "2"});
+  const Run result = machine.tune(
+      {"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--tune-rounds", "2"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
-  for (const char* part : {"gemm_f16_kk 1024x1024x1024", "predicted us", "measured us", "chosen", "1 problems on Fake H200: 1 with another kernel than predicted, 0 failed", "seed "})
+  for (const char* part : {"gemm_f16_kk 1024x1024x1024", "predicted us", "measured us", "chosen",
+                           "1 problems on Fake H200: 1 with another kernel than predicted, 0 failed", "seed "})
     CHECK_MESSAGE(has(result.out, part), std::string(part), " is not in: ", result.out);
   const std::string row = result.out.substr(result.out.find("  128x256x64 "));
   CHECK(has(row.substr(0, row.find('\n')), "chosen"));
@@ -65,7 +67,8 @@ TEST_CASE("the table shows predicted and measured times of every kernel, and the
 
 TEST_CASE("several problems, as JSON and nothing else") {
   TuneMachine machine;
-  const Run result = machine.tune({"--sizes", "1024,64x512x256", "--dtype", "f16,bf16", "--tune-limit", "3", "--tune-rounds", "1", "--json"});
+  const Run result = machine.tune(
+      {"--sizes", "1024,64x512x256", "--dtype", "f16,bf16", "--tune-limit", "3", "--tune-rounds", "1", "--json"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
   const auto json = nlohmann::json::parse(result.out);
   CHECK(json["device"] == "Fake H200");
@@ -79,12 +82,14 @@ TEST_CASE("several problems, as JSON and nothing else") {
   }
 }
 
-TEST_CASE("a Blackwell's tiles in tensor memory are timed where that is asked for, and calls there take what was measured") {
+TEST_CASE(
+    "a Blackwell's tiles in tensor memory are timed where that is asked for, and calls there take what was measured") {
   for (const bool named : {true, false}) {
     TuneMachine machine;
     machine.cuda.set_capability(10, 0);
     if (!named) ::setenv("TJ_TARGET", "sm_100a", 1);
-    std::vector<std::string> words = {"--sizes", "1024", "--dtype", "f16", "--tune-limit", "6", "--tune-rounds", "1", "--json"};
+    std::vector<std::string> words = {"--sizes", "1024",          "--dtype", "f16",   "--tune-limit",
+                                      "6",       "--tune-rounds", "1",       "--json"};
     if (named) words.insert(words.end(), {"--target", "sm_100a"});
     const Run result = machine.tune(words);
     ::unsetenv("TJ_TARGET");
@@ -99,16 +104,21 @@ TEST_CASE("a Blackwell's tiles in tensor memory are timed where that is asked fo
     const tj::KernelReport report = tj::Runtime(options).prepare(config, {tj::DeviceKind::cuda, 0});
     CHECK(has(report.schedule_json, "TMEM"));
     CHECK(report.origin == tj::KernelOrigin::disk);
-    CHECK_MESSAGE(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 1024x1024x1024 on Fake H200: " + report.name.substr(report.name.rfind('_') + 1)), report.name);
+    CHECK_MESSAGE(has(run({"--list", "--cache-dir", machine.cache_dir()}).out,
+                      "gemm_f16_kk 1024x1024x1024 on Fake H200: " + report.name.substr(report.name.rfind('_') + 1)),
+                  report.name);
   }
 }
 
 TEST_CASE("a kernel that is named is the one that is kept; a problem that it does not serve is a failure") {
   TuneMachine machine;
-  const Run result = machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
+  const Run result =
+      machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
-  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 1000x1000x1000 on Fake H200: 64x64x128"));
-  const Run other = machine.tune({"--sizes", "16x64x64,17x64x64", "--dtype", "f16", "--tune-only", "16x32x128", "--tune-rounds", "1"});
+  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out,
+            "gemm_f16_kk 1000x1000x1000 on Fake H200: 64x64x128"));
+  const Run other = machine.tune(
+      {"--sizes", "16x64x64,17x64x64", "--dtype", "f16", "--tune-only", "16x32x128", "--tune-rounds", "1"});
   CHECK(other.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(other.err, "'16x32x128' does not serve gemm_f16_kk 17x64x64"), other.err);
   CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 16x64x64 on Fake H200: 16x32x128"));
@@ -121,8 +131,11 @@ TEST_CASE("bad use is refused before anything is made") {
   machine.refused({"--m", "64", "--n", "64", "--k", "0"}, "k is 0");
   machine.refused({"--m", "64", "--n", "64", "--k", "64", "--head-dim", "64"}, "--head-dim means nothing to gemm");
   machine.refused({"--sizes", "64", "--tile", "128x256x64"}, "--tile is given; it is what is measured");
-  machine.refused({"--sizes", "64", "--target", "model:sm_90a"}, "--target is 'model:sm_90a'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
-  machine.refused({"--sizes", "64", "--target", "sm_90a,sm_90"}, "--target is 'sm_90'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
+  machine.refused(
+      {"--sizes", "64", "--target", "model:sm_90a"},
+      "--target is 'model:sm_90a'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
+  machine.refused({"--sizes", "64", "--target", "sm_90a,sm_90"},
+                  "--target is 'sm_90'; allowed with --tune: one that this machine's first GPU runs, such as sm_90a");
   machine.refused({"--sizes", "64", "--target", "sm_100a"}, "target 'sm_100a' does not run on cuda:0 (sm_90a)");
   machine.refused({"--sizes", "64", "--tune-limit", "0"}, "0");
   machine.refused({"--list"}, "--tune");
@@ -133,8 +146,10 @@ TEST_CASE("for AMD's targets it says that nothing is measured there, whatever th
   TuneMachine machine;
   for (const int devices : {1, 0}) {
     machine.cuda.set_devices(devices);
-    machine.refused({"--sizes", "64", "--target", "gfx1100"}, "--target is 'gfx1100'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU");
-    machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"}, "For AMD's nothing is measured: calls there take the predicted kernel");
+    machine.refused({"--sizes", "64", "--target", "gfx1100"},
+                    "--target is 'gfx1100'; allowed with --tune: targets of NVIDIA GPUs, on such a GPU");
+    machine.refused({"--sizes", "64", "--target", "sm_90a", "--target", "model:gfx942"},
+                    "For AMD's nothing is measured: calls there take the predicted kernel");
   }
 }
 
@@ -149,9 +164,13 @@ TEST_CASE("without a GPU, or on the model, it says that it needs one") {
 
 TEST_CASE("a cache that cannot be written is a failure") {
   TuneMachine machine;
-  const Run result = run({"--tune", "--cache-dir", "/proc/none", "--sizes", "64", "--dtype", "f16", "--tune-limit", "1", "--tune-rounds", "1"});
+  const Run result = run({"--tune", "--cache-dir", "/proc/none", "--sizes", "64", "--dtype", "f16", "--tune-limit", "1",
+                          "--tune-rounds", "1"});
   CHECK(result.code == tj::tools::kExitFailures);
-  CHECK_MESSAGE(has(result.err, "no choice can be kept in the cache at '/proc/none', so nothing was measured: cannot make it: No such file or directory"), result.err);
+  CHECK_MESSAGE(has(result.err,
+                    "no choice can be kept in the cache at '/proc/none', so nothing was measured: cannot make it: No "
+                    "such file or directory"),
+                result.err);
 }
 
 }  // namespace

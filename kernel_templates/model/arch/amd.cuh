@@ -1,8 +1,8 @@
-// Primitives of every AMD GPU that has matrix instructions, on the CPU: the names, signatures and meanings of the device's file, for the CPU
-// model.
+// Primitives of every AMD GPU that has matrix instructions, on the CPU: the names, signatures and meanings of the
+// device's file, for the CPU model.
 //
-// Decides what a lane can do alone; the rest is any.cuh's and the library's. Included by the files of the archs, which say kWave before.
-// Invariant: a unit that compiles for the device compiles here.
+// Decides what a lane can do alone; the rest is any.cuh's and the library's. Included by the files of the archs, which
+// say kWave before. Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
 namespace tj::dev::detail {
@@ -16,7 +16,8 @@ inline constexpr unsigned kSharedBarriers = 0;  ///< none
 
 namespace tj::dev {
 
-// ---- values that are numbers, never NaN ------------------------------------------------------------------------------
+// ---- values that are numbers, never NaN
+// ------------------------------------------------------------------------------
 template <class Tag>
 struct Numbers {};
 /// `pack` where a NaN may become anything: the device's arithmetic, bit by bit.
@@ -29,19 +30,22 @@ TJ_DEVICE u32 pack(Numbers<Bf16>, float low, float high) {
   return rounded(low) | rounded(high) << 16;
 }
 
-// ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more ----
+// ---- ordinary accesses to shared memory; addresses are multiples of the access's size, of 16 bytes where it is more
+// ----
 /// 1, 2, 4 or 8 words.
 template <int Count>
 TJ_DEVICE void load_shared(u32 address, u32 (&words)[Count]) {
   constexpr int kAtOnce = Count < 4 ? Count : 4;
   static_assert(Count % kAtOnce == 0 && Count != 3, "what one instruction moves, or several of 16 bytes");
-  for (int first = 0; first < Count; first += kAtOnce) detail::api.shared_load(address + 4u * static_cast<u32>(first), &words[first], 4 * kAtOnce);
+  for (int first = 0; first < Count; first += kAtOnce)
+    detail::api.shared_load(address + 4u * static_cast<u32>(first), &words[first], 4 * kAtOnce);
 }
 template <int Count>
 TJ_DEVICE void store_shared(u32 address, const u32 (&words)[Count]) {
   constexpr int kAtOnce = Count < 4 ? Count : 4;
   static_assert(Count % kAtOnce == 0 && Count != 3, "what one instruction moves, or several of 16 bytes");
-  for (int first = 0; first < Count; first += kAtOnce) detail::api.shared_store(address + 4u * static_cast<u32>(first), &words[first], 4 * kAtOnce);
+  for (int first = 0; first < Count; first += kAtOnce)
+    detail::api.shared_store(address + 4u * static_cast<u32>(first), &words[first], 4 * kAtOnce);
 }
 TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
   const unsigned short half = static_cast<unsigned short>(value);
@@ -61,13 +65,15 @@ template <int Mask>
 TJ_DEVICE float shuffle_xor(float value) {
   return shuffle_xor(value, Mask);
 }
-/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become two columns.
+/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become
+/// two columns.
 TJ_DEVICE u32 low_halves(u32 first, u32 second) { return (first & 0xffffu) | second << 16; }
 TJ_DEVICE u32 high_halves(u32 first, u32 second) { return first >> 16 | (second & 0xffff0000u); }
 
 namespace detail {
 
-/// d += a b on the matrix instruction of a wave; fragments as on the device. All lanes take part. `flushes`: 1 where it takes subnormal numbers as 0.
+/// d += a b on the matrix instruction of a wave; fragments as on the device. All lanes take part. `flushes`: 1 where it
+/// takes subnormal numbers as 0.
 template <class Tag>
 TJ_DEVICE void multiply(Tag tag, tj_model_wave_layout layout, float* d, const u32* a, const u32* b, int flushes = 0) {
   static_assert(kElementBytes<Tag> == 2, "elements of 16 bits");

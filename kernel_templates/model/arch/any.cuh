@@ -1,8 +1,8 @@
 // Primitives of every GPU, on the CPU: the names, signatures and meanings of the devices' files, for the CPU model.
 //
 // Decides what a thread can do alone (arithmetic, where it is, plain stores) and hands everything else to the library
-// through the table of abi.h. No op and no schedule. Included by the vendors' files, which say detail::kWarp and kSharedBarriers before.
-// Invariant: a unit that compiles for the device compiles here.
+// through the table of abi.h. No op and no schedule. Included by the vendors' files, which say detail::kWarp and
+// kSharedBarriers before. Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
 #include "../abi.h"
@@ -10,20 +10,28 @@
 
 #define TJ_DEVICE inline
 #define TJ_MODEL_EXPORT extern "C" __attribute__((visibility("default")))
-#define TJ_KERNEL(symbol, block_threads, Params, params)                                                             \
-  static void symbol##_body(const Params& params);                                                                   \
-  TJ_MODEL_EXPORT void symbol(const void* params) { symbol##_body(*static_cast<const Params*>(params)); }            \
-  TJ_MODEL_EXPORT const tj_model_kernel symbol##_model;                                                              \
-  extern "C" const char symbol##_notes[] __attribute__((weak, visibility("hidden"))); /* null without TJ_NOTES */\
-  const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION, block_threads, tj::dev::detail::kWarp, tj::dev::detail::kSharedBarriers, sizeof(Params), alignof(Params), symbol, \
-                                          tj::dev::bind_model, symbol##_notes};                                                      \
+#define TJ_KERNEL(symbol, block_threads, Params, params)                                                          \
+  static void symbol##_body(const Params& params);                                                                \
+  TJ_MODEL_EXPORT void symbol(const void* params) { symbol##_body(*static_cast<const Params*>(params)); }         \
+  TJ_MODEL_EXPORT const tj_model_kernel symbol##_model;                                                           \
+  extern "C" const char symbol##_notes[] __attribute__((weak, visibility("hidden"))); /* null without TJ_NOTES */ \
+  const tj_model_kernel symbol##_model = {TJ_MODEL_ABI_VERSION,                                                   \
+                                          block_threads,                                                          \
+                                          tj::dev::detail::kWarp,                                                 \
+                                          tj::dev::detail::kSharedBarriers,                                       \
+                                          sizeof(Params),                                                         \
+                                          alignof(Params),                                                        \
+                                          symbol,                                                                 \
+                                          tj::dev::bind_model,                                                    \
+                                          symbol##_notes};                                                        \
   static void symbol##_body(const Params& params)
 
 /// What reports say of the unit: a JSON text.
 #define TJ_NOTES(symbol, text) const char symbol##_notes[] = text;
 
 /// The model has registers for any number of blocks.
-#define TJ_KERNEL_BESIDE(symbol, block_threads, blocks_per_sm, Params, params) TJ_KERNEL(symbol, block_threads, Params, params)
+#define TJ_KERNEL_BESIDE(symbol, block_threads, blocks_per_sm, Params, params) \
+  TJ_KERNEL(symbol, block_threads, Params, params)
 
 // CUDA has these without qualification.
 inline int min(int a, int b) { return b < a ? b : a; }
@@ -129,7 +137,9 @@ TJ_DEVICE float multiply_add_saturated(float a, float b, float c) {
 /// A NaN where one of them is.
 TJ_DEVICE float maximum_or_nan(float a, float b) { return a != a ? a : b != b ? b : maximum(a, b); }
 /// value with `count` added to its exponent, where that stays in range.
-TJ_DEVICE float scaled_by_bits(float value, u32 count) { return __builtin_bit_cast(float, __builtin_bit_cast(u32, value) + (count << 23)); }
+TJ_DEVICE float scaled_by_bits(float value, u32 count) {
+  return __builtin_bit_cast(float, __builtin_bit_cast(u32, value) + (count << 23));
+}
 TJ_DEVICE u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
 TJ_DEVICE float minus_infinity() { return -__builtin_inff(); }
 
@@ -140,7 +150,9 @@ TJ_DEVICE float shuffle_xor(float value, int mask) {
 }
 /// The value of lane `lane`; all lanes of the warp take part.
 TJ_DEVICE u32 shuffle_from(u32 value, int lane) { return detail::api.shuffle(value, static_cast<u32>(lane)); }
-TJ_DEVICE float shuffle_from(float value, int lane) { return __builtin_bit_cast(float, shuffle_from(__builtin_bit_cast(u32, value), lane)); }
+TJ_DEVICE float shuffle_from(float value, int lane) {
+  return __builtin_bit_cast(float, shuffle_from(__builtin_bit_cast(u32, value), lane));
+}
 template <int Bit>
 TJ_DEVICE void trade(u32& low, u32& high) {
   const bool upper = (lane_index() & static_cast<u32>(Bit)) != 0;

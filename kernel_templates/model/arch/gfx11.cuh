@@ -1,4 +1,5 @@
-// Primitives of gfx11 (RDNA 3 and 3.5) on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Primitives of gfx11 (RDNA 3 and 3.5) on the CPU: the names, signatures and meanings of the device's file, for the CPU
+// model.
 //
 // Decides nothing: the library's model multiplies. Invariant: a unit that compiles for the device compiles here.
 #pragma once

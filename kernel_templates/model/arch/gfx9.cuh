@@ -1,7 +1,8 @@
-// Primitives of gfx9 (CDNA 2 to 4: gfx90a, gfx942, gfx950) on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Primitives of gfx9 (CDNA 2 to 4: gfx90a, gfx942, gfx950) on the CPU: the names, signatures and meanings of the
+// device's file, for the CPU model.
 //
-// Decides nothing: the library's model multiplies. gfx90a.cuh, which includes this, says that subnormal elements count as 0.
-// Invariant: a unit that compiles for the device compiles here.
+// Decides nothing: the library's model multiplies. gfx90a.cuh, which includes this, says that subnormal elements count
+// as 0. Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
 #ifndef TJ_MATRIX_FLUSHES_SUBNORMALS

@@ -1,7 +1,8 @@
-// Primitives of every NVIDIA GPU from sm_80 on, on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Primitives of every NVIDIA GPU from sm_80 on, on the CPU: the names, signatures and meanings of the device's file,
+// for the CPU model.
 //
-// Decides nothing: what all GPUs have is any.cuh's, barriers are the library's. No op and no schedule. Included by the files of the archs,
-// first. Invariant: a unit that compiles for the device compiles here.
+// Decides nothing: what all GPUs have is any.cuh's, barriers are the library's. No op and no schedule. Included by the
+// files of the archs, first. Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
 namespace tj::dev::detail {

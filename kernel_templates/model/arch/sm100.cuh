@@ -1,15 +1,16 @@
 // Primitives of sm_100a on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
 //
-// Decides which files make this arch; no op and no schedule. Invariant: a unit that compiles for the device compiles here.
+// Decides which files make this arch; no op and no schedule. Invariant: a unit that compiles for the device compiles
+// here.
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "arch/sm90_sync.cuh"
-#include "arch/sm90_copies.cuh"
-#include "arch/sm80_mma.cuh"
-#include "matrix_sm100.cuh"
-#include "arch/sm100_tensor.cuh"
 #include "arch/sm100_matrix.cuh"
+#include "arch/sm100_tensor.cuh"
+#include "arch/sm80_mma.cuh"
+#include "arch/sm90_copies.cuh"
+#include "arch/sm90_sync.cuh"
+#include "matrix_sm100.cuh"
 
 namespace tj::dev {
 

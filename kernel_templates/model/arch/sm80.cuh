@@ -1,11 +1,13 @@
-// Primitives of sm_80, sm_86 and sm_89 on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Primitives of sm_80, sm_86 and sm_89 on the CPU: the names, signatures and meanings of the device's file, for the CPU
+// model.
 //
-// Decides nothing: the library's model waits. No op and no schedule. Invariant: a unit that compiles for the device compiles here.
+// Decides nothing: the library's model waits. No op and no schedule. Invariant: a unit that compiles for the device
+// compiles here.
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "before_sm90.cuh"
 #include "arch/sm80_mma.cuh"
+#include "before_sm90.cuh"
 
 namespace tj::dev {
 

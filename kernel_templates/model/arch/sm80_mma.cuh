@@ -1,14 +1,15 @@
-// Copies by threads, matrices from shared memory and the matrix instruction of a warp on the CPU: the names, signatures and meanings of
-// the device's file, for the CPU model.
+// Copies by threads, matrices from shared memory and the matrix instruction of a warp on the CPU: the names, signatures
+// and meanings of the device's file, for the CPU model.
 //
-// Decides nothing: the library's model copies, loads and multiplies. Included by the files of archs whose kernels use them, after
-// arch/nvidia.cuh.
+// Decides nothing: the library's model copies, loads and multiplies. Included by the files of archs whose kernels use
+// them, after arch/nvidia.cuh.
 #pragma once
 
 namespace tj::dev {
 
 // ---- copies by threads ----------------------------------------------------------------------------------------------
-/// The first `present` of `Bytes` (4, 8 or 16) of global memory to shared memory, some time later; the rest becomes zero.
+/// The first `present` of `Bytes` (4, 8 or 16) of global memory to shared memory, some time later; the rest becomes
+/// zero.
 template <int Bytes>
 TJ_DEVICE void copy_async(u32 destination, const void* source, u32 present) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "a thread copies 4, 8 or 16 bytes");
@@ -42,8 +43,9 @@ TJ_DEVICE void copy_async_drain() {
 }
 
 // ---- matrices from shared memory ------------------------------------------------------------------------------------
-/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, a multiple of 16, and
-/// gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on name nothing. All lanes take part.
+/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, a
+/// multiple of 16, and gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on
+/// name nothing. All lanes take part.
 template <int Count>
 TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices");

@@ -1,12 +1,12 @@
 // Primitives of sm_90a on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
 //
-// Decides nothing but what a step of a matrix multiplication adds to its operands: the library's model multiplies. No op and no
-// schedule. Invariant: a unit that compiles for the device compiles here.
+// Decides nothing but what a step of a matrix multiplication adds to its operands: the library's model multiplies. No
+// op and no schedule. Invariant: a unit that compiles for the device compiles here.
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "arch/sm90_sync.cuh"
 #include "arch/sm80_mma.cuh"
+#include "arch/sm90_sync.cuh"
 
 namespace tj::dev {
 
@@ -42,7 +42,15 @@ inline constexpr int kRightMn = 1, kLeftMn = 2;
 template <int MnMajor, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
   static_assert(kElementBytes<Tag> == 2 || MnMajor == 0, "operands of 8 bits are K-major");
-  const tj_model_matrix instruction = {detail::element(tag), 2 * Half, (MnMajor & kLeftMn) != 0, (MnMajor & kRightMn) != 0, accumulate, d, nullptr, a, b};
+  const tj_model_matrix instruction = {detail::element(tag),
+                                       2 * Half,
+                                       (MnMajor & kLeftMn) != 0,
+                                       (MnMajor & kRightMn) != 0,
+                                       accumulate,
+                                       d,
+                                       nullptr,
+                                       a,
+                                       b};
   detail::api.matrix_multiply(&instruction);
 }
 /// The same with a in registers: a[0..3] is the 64x16 fragment of this thread.
@@ -53,8 +61,8 @@ TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, b
   const tj_model_matrix instruction = {detail::element(tag), 2 * Half, 0, MnMajor == kRightMn, accumulate, d, a, 0, b};
   detail::api.matrix_multiply(&instruction);
 }
-/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the bytes given.
-/// MnMajor: which operands in shared memory are stored so.
+/// How far a multiplication goes: `Steps` steps of 32 bytes of K; each moves the operands in shared memory on by the
+/// bytes given. MnMajor: which operands in shared memory are stored so.
 template <int Steps, int LeftBytes, int RightBytes, int MnMajor>
 struct MatrixSteps {
   static constexpr int kSteps = Steps, kLeftBytes = LeftBytes, kRightBytes = RightBytes;
@@ -64,12 +72,14 @@ struct MatrixSteps {
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], u64 a, u64 b, bool accumulate) {
   for (u32 step = 0; step < S::kSteps; ++step)
-    matrix_multiply<S::kMnMajor>(tag, d, operand_advance(a, step * S::kLeftBytes), operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
+    matrix_multiply<S::kMnMajor>(tag, d, operand_advance(a, step * S::kLeftBytes),
+                                 operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
 }
 template <class S, class Tag, int Half>
 TJ_DEVICE void matrix_multiply(Tag tag, float (&d)[Half], const u32* a, u64 b, bool accumulate) {
   for (u32 step = 0; step < S::kSteps; ++step)
-    matrix_multiply<S::kMnMajor>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes), accumulate || step > 0);
+    matrix_multiply<S::kMnMajor>(tag, d, a + 4 * step, operand_advance(b, step * S::kRightBytes),
+                                 accumulate || step > 0);
 }
 
 }  // namespace tj::dev

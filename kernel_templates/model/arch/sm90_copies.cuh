@@ -1,4 +1,5 @@
-// Bulk tensor copies and stores of sm_90 and later on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Bulk tensor copies and stores of sm_90 and later on the CPU: the names, signatures and meanings of the device's file,
+// for the CPU model.
 //
 // Decides nothing: the library's model copies. Included by the files of archs that have them.
 #pragma once
@@ -12,13 +13,15 @@ TJ_DEVICE void copy_box_4d(u32 destination, const TensorMap* map, u32 barrier, i
   detail::api.copy_box(destination, map, barrier, coordinates, 4);
 }
 
-/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete on the
-/// barrier at the same place there.
-TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1, int c2, int c3) {
+/// The same box to the same place in every block of the cluster whose rank's bit is set in `mask`; its bytes complete
+/// on the barrier at the same place there.
+TJ_DEVICE void copy_box_4d_multicast(u32 destination, const TensorMap* map, u32 barrier, u32 mask, int c0, int c1,
+                                     int c2, int c3) {
   const int coordinates[4] = {c0, c1, c2, c3};
   detail::api.copy_box_multicast(destination, map, barrier, mask, coordinates, 4);
 }
-/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for its own.
+/// One box of shared memory into a rank-4 tensor, nothing outside it. One thread issues it, and commits and waits for
+/// its own.
 TJ_DEVICE void store_box_4d(const TensorMap* map, u32 source, int c0, int c1, int c2, int c3) {
   const int coordinates[4] = {c0, c1, c2, c3};
   detail::api.store_box(map, source, coordinates, 4);

@@ -1,6 +1,8 @@
-// Primitives that came with sm_90 and stayed, on the CPU: the names, signatures and meanings of the device's file, for the CPU model.
+// Primitives that came with sm_90 and stayed, on the CPU: the names, signatures and meanings of the device's file, for
+// the CPU model.
 //
-// Decides nothing: the library's model synchronises. Included by the files of archs that have them, after arch/nvidia.cuh.
+// Decides nothing: the library's model synchronises. Included by the files of archs that have them, after
+// arch/nvidia.cuh.
 #pragma once
 
 namespace tj::dev {
@@ -44,11 +46,12 @@ TJ_DEVICE void proxy_fence() {
   detail::api.proxy_fence(Site);
 }
 
-// ---- clusters: blocks that run together and reach into each other's shared memory -------------------------------------------
+// ---- clusters: blocks that run together and reach into each other's shared memory
+// -------------------------------------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
-/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has announced are
-/// seen after it; it orders no other memory.
+/// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has
+/// announced are seen after it; it orders no other memory.
 template <int Site>
 TJ_DEVICE void cluster_sync() {
   detail::api.cluster_sync(Site, 0);
@@ -58,14 +61,15 @@ template <int Site>
 TJ_DEVICE void cluster_sync_all() {
   detail::api.cluster_sync(Site, 1);
 }
-/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are done. What it
-/// has written is not ordered by it.
+/// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are
+/// done. What it has written is not ordered by it.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
 }
 
-// ---- registers of a role (executed by every warp of a warpgroup) -----------------------------------------------------
+// ---- registers of a role (executed by every warp of a warpgroup)
+// -----------------------------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
   static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
@@ -77,9 +81,10 @@ TJ_DEVICE void registers_grow() {
   detail::api.registers(Site, Registers, 1);
 }
 
-// ---- matrices to shared memory ---------------------------------------------------------------------------------------
-/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m], elements
-/// 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+// ---- matrices to shared memory
+// ---------------------------------------------------------------------------------------
+/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
+/// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
   for (u32 m = 0; m < 4; ++m) {
     const u32 row = detail::api.shuffle(address, 8 * m + lane_index() / 4);

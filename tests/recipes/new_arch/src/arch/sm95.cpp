@@ -15,10 +15,12 @@ Arch make_sm95z() {
   a.device_minor = 5;
   a.units = {{"TC", 1}, {"EXP", 1}, {"ALU", 1}, {"TMA", 1}};
   a.facts = {
-      {"matrix_flops_per_cycle", {8192, invented}}, {"exp2_per_cycle", {32, invented}},       {"f32_per_cycle", {128, invented}},
-      {"minmax_per_cycle", {128, invented}},        {"convert_per_cycle", {64, invented}},    {"matrix_drain_cycles", {60, invented}},
-      {"shared_unit_cycles", {50, invented}},       {"matrix_group_cycles", {40, invented}},  {"copy_latency_cycles", {700, invented}},
-      {"copy_cycles_per_kb", {10, invented}},       {"barrier_cycles", {60, invented}},
+      {"matrix_flops_per_cycle", {8192, invented}}, {"exp2_per_cycle", {32, invented}},
+      {"f32_per_cycle", {128, invented}},           {"minmax_per_cycle", {128, invented}},
+      {"convert_per_cycle", {64, invented}},        {"matrix_drain_cycles", {60, invented}},
+      {"shared_unit_cycles", {50, invented}},       {"matrix_group_cycles", {40, invented}},
+      {"copy_latency_cycles", {700, invented}},     {"copy_cycles_per_kb", {10, invented}},
+      {"barrier_cycles", {60, invented}},
   };
   a.smem_per_block_bytes = 100 * 1024;
   a.registers_per_sm = 65536;

@@ -1,5 +1,5 @@
-// Protects the recipe "new arch" at run time: the arch is a target, attention is scheduled for its numbers, and the CPU model
-// runs what was emitted for it.
+// Protects the recipe "new arch" at run time: the arch is a target, attention is scheduled for its numbers, and the CPU
+// model runs what was emitted for it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -60,7 +60,8 @@ TEST_CASE("schedules follow its numbers, and what does not fit is refused with t
     FAIL("192 registers a thread were put into 168");
   } catch (const Error& e) {
     CHECK(e.stage == Stage::schedule);
-    CHECK(e.message.find("possible without the limit on registers") != std::string::npos);  // three groups that cannot exchange theirs
+    CHECK(e.message.find("possible without the limit on registers") !=
+          std::string::npos);  // three groups that cannot exchange theirs
   }
 }
 
@@ -74,7 +75,8 @@ TEST_CASE("attention on its model is right") {
   CAPTURE(seed);
   const std::int64_t queries = 65 + static_cast<std::int64_t>(seed % 100), keys = queries + 70;
   const auto random = [&](std::int64_t heads, std::int64_t length, std::uint64_t stream) {
-    return Tensor4(heads, length, samples::random_normal(static_cast<std::size_t>(heads * length * 64), DType::f16, seed + stream));
+    return Tensor4(heads, length,
+                   samples::random_normal(static_cast<std::size_t>(heads * length * 64), DType::f16, seed + stream));
   };
   const Tensor4 q = random(2, queries, 1), k = random(1, keys, 2), v = random(1, keys, 3);
   const Tensor4 o(2, queries, std::vector<std::uint16_t>(static_cast<std::size_t>(2 * queries * 64), 0x7e00));

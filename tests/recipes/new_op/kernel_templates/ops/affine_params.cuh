@@ -6,9 +6,9 @@
 namespace tj::ops::affine {
 
 struct Params {
-  TensorMap x;            ///< rank 4: C, R, 1, 1
+  TensorMap x;  ///< rank 4: C, R, 1, 1
   float* y;
-  long long y_stride_row; ///< in elements
+  long long y_stride_row;  ///< in elements
   int rows, columns;
   float a, b;
 };

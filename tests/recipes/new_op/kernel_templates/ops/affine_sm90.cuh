@@ -48,7 +48,8 @@ struct Worker {
   using C = C_;
   const Params& params;
   const int thread;  ///< of its role
-  TJ_DEVICE Worker(const Params& p, int) : params(p), thread(static_cast<int>(dev::warp_index() % C::kWorkerWarps * 32u + dev::lane_index())) {}
+  TJ_DEVICE Worker(const Params& p, int)
+      : params(p), thread(static_cast<int>(dev::warp_index() % C::kWorkerWarps * 32u + dev::lane_index())) {}
 };
 
 template <class C_>
@@ -56,7 +57,8 @@ struct Writer {
   using C = C_;
   const Params& params;
   const int thread;
-  TJ_DEVICE Writer(const Params& p, int) : params(p), thread(static_cast<int>(dev::warp_index() % C::kWriterWarps * 32u + dev::lane_index())) {}
+  TJ_DEVICE Writer(const Params& p, int)
+      : params(p), thread(static_cast<int>(dev::warp_index() % C::kWriterWarps * 32u + dev::lane_index())) {}
 };
 
 /// Iterations before this one have elements outside.
@@ -95,7 +97,8 @@ TJ_DEVICE void write(Writer<C>& writer, const Tile& tile, int i, u32 y, Variant)
   const int column = first_column<C>(tile, i) + writer.thread % C::kColumns;
   for (int row = writer.thread / C::kColumns; row < C::kRows; row += C::kWriterWarps) {
     if (!Variant::kFast && (tile.row + row >= params.rows || column >= params.columns)) continue;
-    const float value = dev::load_shared<float>(y + static_cast<u32>(row * C::kColumns + writer.thread % C::kColumns) * 4u);
+    const float value =
+        dev::load_shared<float>(y + static_cast<u32>(row * C::kColumns + writer.thread % C::kColumns) * 4u);
     dev::store_global(params.y + (tile.row + row) * params.y_stride_row + column, value);
   }
 }

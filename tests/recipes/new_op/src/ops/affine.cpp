@@ -27,10 +27,13 @@ const arch::Needs kNeeds = {{"TMA", "ALU"}, {"copy_latency_cycles", "copy_cycles
 const AffineArgs& get(const void* args) { return *static_cast<const AffineArgs*>(args); }
 
 void check(const char* name, const Tensor& tensor) {
-  const bool fits = tensor.data != nullptr && tensor.dtype == DType::f32 && tensor.rank == 2 && tensor.shape[0] >= 1 && tensor.shape[1] >= 1 &&
-                    tensor.shape[0] <= 1 << 24 && tensor.shape[1] <= 1 << 24 && tensor.strides[1] == 1 && tensor.strides[0] >= tensor.shape[1] &&
-                    tensor.strides[0] % 4 == 0 && reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0;
-  if (!fits) fail(Stage::argument, Code::invalid_argument, cat(name, " must be a f32 matrix, rows contiguous, aligned and apart by multiples of 16 bytes"));
+  const bool fits = tensor.data != nullptr && tensor.dtype == DType::f32 && tensor.rank == 2 && tensor.shape[0] >= 1 &&
+                    tensor.shape[1] >= 1 && tensor.shape[0] <= 1 << 24 && tensor.shape[1] <= 1 << 24 &&
+                    tensor.strides[1] == 1 && tensor.strides[0] >= tensor.shape[1] && tensor.strides[0] % 4 == 0 &&
+                    reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0;
+  if (!fits)
+    fail(Stage::argument, Code::invalid_argument,
+         cat(name, " must be a f32 matrix, rows contiguous, aligned and apart by multiples of 16 bytes"));
 }
 
 int ceil_cycles(double value) { return static_cast<int>(std::ceil(value)); }
@@ -54,13 +57,16 @@ graph::Graph affine_graph(const arch::Arch& arch) {
   g.namespace_name = "tj::ops::affine";
   g.includes = {cat("ops/affine_", arch.family, ".cuh")};
   g.params_type = "tj::ops::affine::Params";
-  g.config = {{"static constexpr int kRows", cat(kRows)}, {"static constexpr int kColumns", cat(kColumns)},
-              {"static constexpr int kWorkerWarps", cat(arch.warps_per_group)}, {"static constexpr int kWriterWarps", cat(kWriterWarps)}};
+  g.config = {{"static constexpr int kRows", cat(kRows)},
+              {"static constexpr int kColumns", cat(kColumns)},
+              {"static constexpr int kWorkerWarps", cat(arch.warps_per_group)},
+              {"static constexpr int kWriterWarps", cat(kWriterWarps)}};
   const std::int64_t bytes = kRows * kColumns * kElementBytes;
   g.values = {{"x", bytes, 128, graph::Scope::iteration, 1, 6}, {"y", bytes, 128, graph::Scope::iteration, 1, 4}};
   const int copy = ceil_cycles(static_cast<double>(bytes) / 1024 * arch.fact("copy_cycles_per_kb"));
   const int work = ceil_cycles(kRows * kColumns / arch.fact("f32_per_cycle")) + 40;  // and the latency of shared memory
-  g.nodes = {node("load_x", "Loader", 0, 1, g.machine.unit_index("TMA"), copy), node("transform", "Worker", 0, arch.warps_per_group, g.machine.unit_index("ALU"), work),
+  g.nodes = {node("load_x", "Loader", 0, 1, g.machine.unit_index("TMA"), copy),
+             node("transform", "Worker", 0, arch.warps_per_group, g.machine.unit_index("ALU"), work),
              node("write", "Writer", 1, kWriterWarps, g.machine.unit_index("WRITER"), 2 * work)};
   g.nodes[0].async = graph::Async::copy;
   g.nodes[0].variable_latency = g.nodes[0].streaming = true;
@@ -78,17 +84,24 @@ class Affine final : public Op {
   void validate(const void* args, bool) const override {
     check("x", get(args).x);
     check("y", get(args).y);
-    if (get(args).x.shape != get(args).y.shape) fail(Stage::argument, Code::invalid_argument, "x and y must have one shape");
-    if (!(get(args).x.device == get(args).y.device)) fail(Stage::argument, Code::invalid_argument, "x and y must be on one device");
+    if (get(args).x.shape != get(args).y.shape)
+      fail(Stage::argument, Code::invalid_argument, "x and y must have one shape");
+    if (!(get(args).x.device == get(args).y.device))
+      fail(Stage::argument, Code::invalid_argument, "x and y must be on one device");
   }
   Device device_of(const void* args) const override { return get(args).x.device; }
   std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
-  Request request_of(const void*, const arch::Arch&) const override { return {"affine", {{"dtype", "f32"}}, "affine_f32"}; }
+  Request request_of(const void*, const arch::Arch&) const override {
+    return {"affine", {{"dtype", "f32"}}, "affine_f32"};
+  }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
-    if (!flags.empty()) fail(Stage::argument, Code::invalid_argument, cat("--", flags.begin()->first, " means nothing to affine; it has no flags"));
+    if (!flags.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", flags.begin()->first, " means nothing to affine; it has no flags"));
     return {{"affine", {{"dtype", "f32"}}, "affine_f32"}};
   }
-  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given, const arch::Arch&) const override {
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given,
+                            const arch::Arch&) const override {
     Flags flags = given;
     const Sizes sizes(name(), flags, {{"rows", 70}, {"columns", 320}});
     requests(flags);  // refuses all others
@@ -97,8 +110,10 @@ class Affine final : public Op {
     trial.name = cat(rows, "x", columns);
     trial.flags = sizes.flags();
     trial.tensors = {dense("x", DType::f32, {rows, columns}), dense("y", DType::f32, {rows, columns}, true)};
-    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places, const std::function<void(const void*)>& use) {
-      const AffineArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1]), 2, 1};
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                const std::function<void(const void*)>& use) {
+      const AffineArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1]), 2,
+                            1};
       use(&args);
     };
     return {std::move(trial)};
@@ -116,7 +131,8 @@ class Affine final : public Op {
     map.base = in.x.data;
     map.dtype = DType::f32;
     map.rank = 4;
-    const auto rows = static_cast<std::uint64_t>(in.x.shape[0]), pitch = static_cast<std::uint64_t>(in.x.strides[0]) * kElementBytes;
+    const auto rows = static_cast<std::uint64_t>(in.x.shape[0]),
+               pitch = static_cast<std::uint64_t>(in.x.strides[0]) * kElementBytes;
     map.dims = {static_cast<std::uint64_t>(in.x.shape[1]), rows, 1, 1, 0};
     map.stride_bytes = {kElementBytes, pitch, pitch * rows, pitch * rows, 0};
     map.box = {kColumns, kRows, 1, 1, 0};

@@ -1,5 +1,5 @@
-// Protects the recipe "new op" at run time: the op is listed, scheduled, emitted, and right on the CPU model, on the GPU's
-// compiler where there is one, and refused by name where it must be. Every one of its barriers is needed.
+// Protects the recipe "new op" at run time: the op is listed, scheduled, emitted, and right on the CPU model, on the
+// GPU's compiler where there is one, and refused by name where it must be. Every one of its barriers is needed.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,12 +23,15 @@ namespace {
 constexpr float kPoison = -12345.5f;
 
 struct Matrix {
-  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t pitch) : memory(static_cast<std::size_t>(rows * pitch + 4), kPoison) {
+  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t pitch)
+      : memory(static_cast<std::size_t>(rows * pitch + 4), kPoison) {
     float* begin = memory.data();
     while (reinterpret_cast<std::uintptr_t>(begin) % 16 != 0) ++begin;
     view = Tensor::strided(begin, {DeviceKind::cpu, 0}, DType::f32, {rows, columns}, {pitch, 1});
   }
-  float& at(std::int64_t row, std::int64_t column) { return static_cast<float*>(view.data)[row * view.strides[0] + column]; }
+  float& at(std::int64_t row, std::int64_t column) {
+    return static_cast<float*>(view.data)[row * view.strides[0] + column];
+  }
   std::vector<float> memory;
   Tensor view;
 };
@@ -45,7 +48,9 @@ Choice chosen(const sched::Options& how = {}) {
   return choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a"), how);
 }
 
-std::string emitted(const Choice& choice) { return codegen::emit(choice.candidate.graph, choice.schedule, arch::find("sm_90a")->primitives).text; }
+std::string emitted(const Choice& choice) {
+  return codegen::emit(choice.candidate.graph, choice.schedule, arch::find("sm_90a")->primitives).text;
+}
 
 }  // namespace
 
@@ -70,7 +75,8 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   const auto any = [&] { return static_cast<int>(random() % 300) + 1; };
-  const std::vector<std::pair<int, int>> sizes = {{1, 1}, {32, 32}, {33, 31}, {31, 96}, {64, 200}, {500, 321}, {any(), any()}};
+  const std::vector<std::pair<int, int>> sizes = {{1, 1},    {32, 32},   {33, 31},      {31, 96},
+                                                  {64, 200}, {500, 321}, {any(), any()}};
   for (const auto& size : sizes) {
     const int rows = size.first, columns = size.second;
     CAPTURE(rows);
@@ -93,7 +99,8 @@ TEST_CASE("model: right for whole and partial tiles, nothing written outside") {
 TEST_CASE("model: no wait, arrival or announcement of the unit can be left out unnoticed") {
   const ops::Op& op = *ops::find("affine");
   const auto compiler = compile::make_compiler("host", {});
-  const Artifact artifact = make(op, op.request_of(nullptr, *arch::find("sm_90a")), arch::parse_target("model:sm_90a"), *compiler, {}, support::Log(LogLevel::off, {}));
+  const Artifact artifact = make(op, op.request_of(nullptr, *arch::find("sm_90a")), arch::parse_target("model:sm_90a"),
+                                 *compiler, {}, support::Log(LogLevel::off, {}));
   const Choice choice = chosen();
   const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
   const auto driver = launch::open_model_driver();
@@ -113,7 +120,8 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
     op.plan(&args, {artifact.geometry.at("rows")}, plan);
     driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
     try {
-      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes, true}, plan.params.data(), plan.params_bytes, {});
+      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes, true}, plan.params.data(),
+                     plan.params_bytes, {});
     } catch (const Error& e) {
       CHECK(e.stage == Stage::model);
       return false;
@@ -126,7 +134,9 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
   CHECK(right({}, 1));
   for (const codegen::Site& site : sites) {
     // The model has one kind of memory and no limit on registers, and its reads are done when they return.
-    if (site.what.find("proxy fence") != std::string::npos || site.what.find("registers of") == 0 || site.what.find("reads of ring") != std::string::npos) continue;
+    if (site.what.find("proxy fence") != std::string::npos || site.what.find("registers of") == 0 ||
+        site.what.find("reads of ring") != std::string::npos)
+      continue;
     CAPTURE(site.what);
     bool noticed = false;
     for (std::uint64_t seed = 1; seed <= 50 && !noticed; ++seed) noticed = !right({site.id}, seed);
@@ -149,7 +159,8 @@ TEST_CASE("compile: NVRTC makes a kernel of it without spills") {
   Options o = options(scratch, "sm_90a");
   o.log_sink = [&](LogLevel, std::string_view text) { warnings += text; };
   Runtime runtime(o);
-  const KernelReport report = runtime.warm_op(ops::find("affine")->request_of(nullptr, *arch::find("sm_90a")), "sm_90a");
+  const KernelReport report =
+      runtime.warm_op(ops::find("affine")->request_of(nullptr, *arch::find("sm_90a")), "sm_90a");
   CHECK(report.origin == KernelOrigin::compiled);
   CHECK(warnings.empty());
 }

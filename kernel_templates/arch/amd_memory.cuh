@@ -1,0 +1,57 @@
+// Ordinary accesses to global memory on AMD GPUs; addresses are multiples of the access's size. Included by amd.cuh.
+//
+// Decides how wide an instruction is, no order: what is under way is the compiler's to wait for. Invariant: one access
+// is one instruction, but of `store_halves`.
+#pragma once
+
+namespace tj::dev {
+
+TJ_DEVICE float load_global(const float* address) { return detail::load<float>(address); }
+TJ_DEVICE void load_global(const void* address, u32 (&words)[4]) {
+  const auto four = detail::load<detail::Words4>(address);
+  __builtin_memcpy(words, &four, sizeof(four));
+}
+TJ_DEVICE void load_global(const void* address, u32 (&words)[2]) {
+  const auto two = detail::load<detail::Words2>(address);
+  __builtin_memcpy(words, &two, sizeof(two));
+}
+TJ_DEVICE void load_global(const float* address, float& a, float& b) {
+  u32 words[2];
+  load_global(static_cast<const void*>(address), words);
+  a = detail::number(words[0]);
+  b = detail::number(words[1]);
+}
+TJ_DEVICE void load_global(const float* address, float (&v)[4]) {
+  const auto four = detail::load<detail::Words4>(address);
+  __builtin_memcpy(v, &four, sizeof(four));
+}
+TJ_DEVICE u32 load_global_u8(const void* address) { return detail::load<unsigned char>(address); }
+TJ_DEVICE u32 load_global_u32(const void* address) { return detail::load<u32>(address); }
+TJ_DEVICE u32 load_global_u16(const void* address) { return detail::load<unsigned short>(address); }
+TJ_DEVICE void store_global(void* address, u32 a, u32 b, u32 c, u32 d) {
+  detail::store(address, detail::Words4{a, b, c, d});
+}
+TJ_DEVICE void store_global(void* address, u32 a, u32 b) { detail::store(address, detail::Words2{a, b}); }
+TJ_DEVICE void store_global(void* address, u32 value) { detail::store(address, value); }
+TJ_DEVICE void store_global_u16(void* address, u32 value) {
+  detail::store(address, static_cast<unsigned short>(value));
+}
+TJ_DEVICE void store_global(float* address, float value) { detail::store(address, value); }
+TJ_DEVICE void store_global(float* address, float a, float b) {
+  detail::store(address, detail::Words2{detail::bits(a), detail::bits(b)});
+}
+TJ_DEVICE void store_global(float* address, const float (&v)[4]) {
+  detail::store(address,
+                detail::Words4{detail::bits(v[0]), detail::bits(v[1]), detail::bits(v[2]), detail::bits(v[3])});
+}
+/// The first `count` of 8 halves, none where that is not positive; all 16 bytes at once where they are allowed to be
+/// (`wide`).
+TJ_DEVICE void store_halves(void* address, const u32 (&words)[4], int count, bool wide) {
+  if (wide && count > 7) return store_global(address, words[0], words[1], words[2], words[3]);
+  unsigned short* halves = static_cast<unsigned short*>(address);
+#pragma unroll
+  for (int e = 0; e < 8; ++e)
+    if (e < count) store_global_u16(halves + e, words[e / 2] >> (e % 2 * 16));
+}
+
+}  // namespace tj::dev
