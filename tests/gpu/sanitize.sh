@@ -10,8 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 folder="${1:-build/release}"
 what="${2:-fmha gemm chunk}"
 fmha="$folder/samples/01_fmha"
-gemm="$folder/tests/gpu.gemm_gpu"
-list="$folder/tests/gpu.chunk_indices_gpu"
+tests="$folder/tests/tests.gpu"
 chunk="$folder/samples/03_chunk_o"
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || sanitizer=""
 if [ -z "$sanitizer" ]; then echo "skipped: compute-sanitizer was not found on PATH or in /usr/local/cuda/bin"; exit 77; fi
@@ -47,15 +46,17 @@ case " $what " in *" fmha "*)
   done ;;
 esac
 case " $what " in *" gemm "*)
-  needs "$gemm"
+  needs "$tests"
   for cases in "shapes at the edges*" "epilogues*" "e4m3*" "rows off their lines*" "in parts of K*"; do
-    sanitize "products, $cases" "memcheck racecheck synccheck initcheck" "$gemm" "--test-case=$cases"
+    sanitize "products, $cases" "memcheck racecheck synccheck initcheck" \
+      "$tests" "--source-file=*/gemm_gpu_test.cpp" "--test-case=$cases"
   done ;;
 esac
 case " $what " in *" chunk "*)
-  needs "$list"
+  needs "$tests"
   needs "$chunk"
-  sanitize "lists of chunks" "memcheck racecheck synccheck initcheck" "$list" "--test-case=too little room*"
+  sanitize "lists of chunks" "memcheck racecheck synccheck initcheck" \
+    "$tests" "--source-file=*/chunk_indices_gpu_test.cpp" "--test-case=too little room*"
   for problem in "--lengths 64,1,0,65,130 --heads 2" "--lengths 63,200,2 --heads 1 --v-heads 3" "--lengths 300 --heads 2 --v-heads 2"; do
     # shellcheck disable=SC2086
     sanitize "chunk output $problem" "memcheck racecheck synccheck" "$chunk" $problem --iterations 1
