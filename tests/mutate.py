@@ -43,10 +43,11 @@ def arguments():
     parser.add_argument("--time-limit", type=float, default=0, help="seconds after which no further mutant is begun")
     parser.add_argument("--test-seconds", type=float, default=120, help="of tests for a mutant that survives (default: 120)")
     parser.add_argument("--list", action="store_true", help="print the choice and end")
-    parser.add_argument("--replay", metavar="ID", help="run one mutant that was chosen before or is listed")
+    parser.add_argument("--replay", metavar="ID", action="append", default=[], help="run a mutant that was chosen before or is listed; may be repeated")
     parser.add_argument("--check", action="store_true", help="run mutation/known.json")
     parser.add_argument("--json", metavar="FILE", help="write all results")
     parser.add_argument("--at-least", type=float, default=0, metavar="PERCENT", help="fail below this score")
+    parser.add_argument("--test", action="append", default=[], metavar="NAME", help="only these tests; may be repeated")
     parser.add_argument("--no-build", action="store_true", help="take the build as it is; leave out tests that are not built")
     parser.add_argument("--forget", action="store_true", help="judge again what is known")
     options = parser.parse_args()
@@ -185,14 +186,15 @@ def known_jobs(listed, entries):
 
 
 def replayed(options, listed, cost, kept):
-    entry = kept.patch(options.replay)
-    found = [patches.Patch(*entry)] if entry else []
+    found = [patches.Patch(*entry) for entry in map(kept.patch, options.replay) if entry]
     found += [lists.patch_of(each) for each in lists.read(lists.KNOWN) + lists.read(lists.EQUIVALENTS) if "kind" not in each]
     found += [mutant.patch for name in options.file for mutant in kinds.mutants_of(name, (ROOT / name).read_text())]
-    patch = next((each for each in found if each.id == options.replay), None)
-    if patch is None:
-        raise SystemExit(f"error: --replay {options.replay}: neither chosen before nor listed; with --file all mutants of a file are looked at")
-    return [Job("replay", patch, *suite.chosen(patch.file, listed, cost, options.test_seconds))]
+    patch_of = {patch.id: patch for patch in found}
+    for name in options.replay:
+        if name not in patch_of:
+            raise SystemExit(f"error: --replay {name}: neither chosen before nor listed; with --file all mutants of a file are looked at")
+    chosen = [patch_of[name] for name in options.replay]
+    return [Job("replay", patch, *suite.chosen(patch.file, listed, cost, options.test_seconds)) for patch in chosen]
 
 
 def main():
@@ -200,6 +202,10 @@ def main():
     build = Build(ROOT, options.build)
     kept = memory.Memory(build.folder / "mutation" / "memory.json", options.forget)
     listed = suite.tests(build.folder)
+    unknown = set(options.test) - {test.name for test in listed}
+    if unknown:
+        raise SystemExit(f"error: --test {', '.join(sorted(unknown))}: no such test; ctest --test-dir {build.folder} -N names them")
+    listed = [test for test in listed if not options.test or test.name in options.test]
     cost = {**suite.costs(build.folder), **kept.seconds()}
     seed, problems = None, []
     if options.check:
@@ -214,9 +220,9 @@ def main():
         return 0
     if not options.no_build:
         build.make(sorted({target for job in jobs for test in job.tests for target in test.targets}), options.jobs)
-    run(jobs, judge.Judge(build, kept, build.folder / "mutation"), options)
-    if options.replay:
-        print(shown(jobs[0].patch, jobs[0].text))
+    run(jobs, judge.Judge(build, kept, build.folder / "mutation", confirm=not options.check), options)
+    for job in jobs if options.replay else []:
+        print(f"\n{job.patch.id}:\n{shown(job.patch, job.text)}\n{job.found.said}")
     score, text = report(jobs)
     if options.json:
         write_json(options.json, jobs, seed=seed, score=score)

@@ -1,7 +1,7 @@
 """What becomes of one mutant: compiled, linked test by test, and run until a test fails.
 
 Decides the verdict. Does not choose mutants. Invariant: a mutant is killed only by a test that passes on the build as it is, within a bound
-that follows from that run.
+that follows from that run. Where asked to confirm, it fails twice with the mutant and passes in between without it: a busy machine kills nothing.
 """
 import hashlib
 import shutil
@@ -22,11 +22,12 @@ class Verdict(NamedTuple):
     ran: tuple = ()     # names of tests that passed with the mutant
     left_out: int = 0   # tests that would have cost too much
     seconds: float = 0.0
+    said: str = ""      # the end of what the test wrote that failed
 
 
 class Judge:
-    def __init__(self, build, memory, folder):
-        self.build, self.memory, self.folder = build, memory, Path(folder)
+    def __init__(self, build, memory, folder, confirm=True):
+        self.build, self.memory, self.folder, self.confirm = build, memory, Path(folder), confirm
         self.sanitized = "fsanitize" in " ".join(next(iter(build.commands.values()))[0])
         self._locks, self._lock = {}, threading.Lock()
         self._hashes, self._plain = {}, {}
@@ -53,11 +54,16 @@ class Judge:
             key = self.hash_of(test)
             known = self.memory.baseline(test.name, key)
             if known is None:
-                begin = time.monotonic()
-                outcome = sandbox.run(test, test.command, folder / "run", test.limit_s, sanitized=self.sanitized)
-                known = (outcome.status == 0, outcome.seconds, time.monotonic() - begin)
-                self.memory.keep_baseline(test.name, key, known)
+                outcome, known = self.plain(test, folder)
+                if outcome.status is not None:  # else too slow now, which says nothing of another hour
+                    self.memory.keep_baseline(test.name, key, known)
             return known
+
+    def plain(self, test, folder):
+        """(outcome, what baseline() gives) of a run without a mutant."""
+        begin = time.monotonic()
+        outcome = sandbox.run(test, test.command, folder / "run", test.limit_s, sanitized=self.sanitized)
+        return outcome, (outcome.status == 0, outcome.seconds, time.monotonic() - begin)
 
     # --- a mutant ----------------------------------------------------------------------------------------------------
 
@@ -88,7 +94,7 @@ class Judge:
         place.parent.mkdir(parents=True)
         place.write_text(f'#line 1 "{self.build.root / patch.file}"\n{mutated}' if patch.file.endswith(".cpp") else mutated)
         affected = self.build.objects_reading(patch.file)
-        objects, linked, ran = {}, {}, list(passed)
+        objects, linked, ran, doubtful = {}, {}, list(passed), []
         for test in tests:
             parts = {made for target in test.targets for made in self.build.objects(target)}
             if not parts & set(affected):
@@ -103,12 +109,19 @@ class Judge:
             problem = self._link(test, objects, linked, folder)
             if problem:
                 return Verdict(NOT_COMPILED, first_error(problem))
-            outcome = self._test(test, linked, folder)
-            if outcome.failed:
-                return Verdict(KILLED, test.name + (" (hangs)" if outcome.status is None else ""), tuple(ran))
-            ran.append(test.name)
-        if not ran:
-            return Verdict(NOT_RUN, "no test that passes here is linked with it")
+            outcome = self._test(test, linked, folder, self.baseline(test, folder))
+            if outcome.failed and self.confirm:
+                passes, *cost = self.plain(test, folder)[1]  # as slow as the machine is now
+                outcome = self._test(test, linked, folder, (passes, *cost)) if passes else None
+            if outcome is None:
+                doubtful.append(test.name)
+            elif outcome.failed:
+                return Verdict(KILLED, test.name + (" (hangs)" if outcome.status is None else ""), tuple(ran), said=outcome.output[-2000:])
+            else:
+                ran.append(test.name)
+        if doubtful or not ran:
+            why = f"fails without it too: {', '.join(doubtful)}" if doubtful else "no test that passes here is linked with it"
+            return Verdict(NOT_RUN, why, tuple(ran))
         if patch.file.endswith(".cpp") and self._same_code(patch, tree, affected[0], folder):
             return Verdict(EQUIVALENT, "the same machine code")
         return Verdict(SURVIVED, "", tuple(ran))
@@ -125,8 +138,8 @@ class Judge:
                 return problem
         return ""
 
-    def _test(self, test, linked, folder):
-        _, busy_s, seconds = self.baseline(test, folder)
+    def _test(self, test, linked, folder, plain):
+        _, busy_s, seconds = plain
         busy_s = HANG_FACTOR * busy_s + HANG_EXTRA_S
         limit_s = min(test.limit_s, HANG_FACTOR * seconds + HANG_EXTRA_S)
         first = test.targets[0]

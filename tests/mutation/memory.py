@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Memory:
@@ -42,14 +42,14 @@ class Memory:
         known = self.data["verdicts"].get(key)
         if known is None or any(hashes.get(name, value) != value for name, value in known["tests"].items()):
             return None
-        verdict, by, ran, left_out, seconds = known["verdict"]
+        verdict, by, ran, left_out, seconds, said = known["verdict"]
         if (verdict == "killed" and by.split(" ")[0] not in hashes) or (verdict == "survived" and set(hashes) - set(known["tests"])):
             return None
-        return verdict, by, tuple(ran), left_out, seconds
+        return verdict, by, tuple(ran), left_out, seconds, said
 
     def passed(self, key, hashes):
         """Names of tests, as they are now, that this mutant is known to survive."""
-        known = self.data["verdicts"].get(key, {"tests": {}, "verdict": ["", "", [], 0, 0]})
+        known = self.data["verdicts"].get(key, {"tests": {}, "verdict": ["", "", [], 0, 0, ""]})
         if known["verdict"][0] != "survived":
             return []
         return [name for name, value in known["tests"].items() if hashes.get(name) == value]

@@ -7,6 +7,7 @@ import random
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(os.environ.get("TJ_TEST_REPO_DIR", Path(__file__).resolve().parents[2]))
@@ -200,6 +201,61 @@ class Runs(unittest.TestCase):
         found = self.outcome("while :; do :; done", 120.0, 0)
         self.assertIsNone(found.status)
         self.assertLess(found.seconds, 30)
+
+
+class OneBuild:
+    """A build with one object in one program; what is compiled and linked is nothing."""
+
+    def __init__(self, folder):
+        self.root = self.folder = Path(folder)
+        self.commands = {"a.o": (["g++", "-c", "a.cpp"], Path("a.cpp"))}
+        (self.root / "src").mkdir()
+        (self.root / "src/sample.cpp").write_text(SAMPLE)
+        (self.root / "program").write_text("")
+
+    def objects_reading(self, path):
+        return ["a.o"]
+
+    def objects(self, target):
+        return ["a.o"]
+
+    def compile(self, made, path, tree, output, extra=()):
+        output.write_text((tree / path).read_text())
+        return ""
+
+    def link(self, target, objects, output):
+        return ""
+
+
+class Verdicts(unittest.TestCase):
+    def verdict(self, with_mutant, without, confirm=True):
+        """Of a mutant whose one test ends so in turn, with it and without it; None: too late."""
+        left = {True: list(with_mutant), False: list(without)}
+
+        def run(test, command, folder, limit_s, *more, **others):
+            status = left["linked" in command[0]].pop(0)
+            return sandbox.Outcome(status, 0.1, "what it said")
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(sandbox, "run", run):
+            build = OneBuild(folder)
+            test = suite.Test("a.b", (str(build.folder / "program"),), ("unit",), (), (), 600, folder, ("program",))
+            mutant = kinds.mutants_of("src/sample.cpp", SAMPLE)[0]
+            return judge.Judge(build, memory.Memory(Path(folder) / "memory.json"), Path(folder) / "m", confirm).judge(mutant.patch, [test], 0, 0)
+
+    def test_a_test_that_fails_twice_with_the_mutant_and_not_without_it_kills(self):
+        found = self.verdict([1, 1], [0, 0])
+        self.assertEqual((judge.KILLED, "a.b", "what it said"), (found.verdict, found.by, found.said))
+        self.assertEqual("a.b (hangs)", self.verdict([None, None], [0, 0]).by)
+
+    def test_a_test_that_fails_now_and_then_kills_nothing(self):
+        self.assertEqual(judge.SURVIVED, self.verdict([1, 0], [0, 0]).verdict)
+        self.assertEqual(judge.SURVIVED, self.verdict([None, 0], [0, 0]).verdict)
+
+    def test_where_the_test_fails_without_the_mutant_too_nothing_is_said(self):
+        found = self.verdict([1], [0, 1])
+        self.assertEqual((judge.NOT_RUN, "fails without it too: a.b"), (found.verdict, found.by))
+
+    def test_a_first_failure_is_enough_where_nobody_asks_for_more(self):
+        self.assertEqual(judge.KILLED, self.verdict([1], [0], confirm=False).verdict)
 
 
 class Memories(unittest.TestCase):
