@@ -12,6 +12,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/forms.hpp"
 #include "ops/gemm.hpp"
 #include "ops/op.hpp"
 #include "support/pinned.hpp"
@@ -85,37 +86,6 @@ std::vector<const arch::Arch*> pinned_archs() {
   return list;
 }
 
-/// Every form of the op's kernels; what the arch does not serve is left out.
-std::vector<ops::Request> forms_of(const ops::Op& op, const arch::Arch& arch) {
-  std::vector<ops::Request> list = op.requests_for({}, arch);
-  const auto more = [&](const std::map<std::string, std::vector<std::string>>& flags) {
-    for (ops::Request& request : op.requests_for(flags, arch)) list.push_back(std::move(request));
-  };
-  if (op.name() == "fmha")
-    more({{"dtype", {"f16"}}, {"general-scale", {"true"}}, {"step", {"1", "2", "3", "4", "5", "6"}}});
-  if (op.name() == "chunk_o")
-    more({{"head-ratio", {"1", "2", "3", "6"}},
-          {"gated", {"both"}},
-          {"variable", {"both"}},
-          {"h-transposed", {"both"}}});
-  if (op.name() != "gemm") return list;
-  std::vector<std::string> wide, narrow;
-  for (const ops::GemmTile& tile : ops::gemm_tiles())
-    (tile.element_bytes == 2 ? wide : narrow).push_back(ops::gemm_tile_name(tile));
-  more({{"dtype", {"f16"}},
-        {"tile", wide},
-        {"out", {"f16", "f32"}},
-        {"a-major", {"k", "m"}},
-        {"b-major", {"k", "n"}},
-        {"d-aligned", {"both"}},
-        {"parts", {"both"}}});
-  more(
-      {{"dtype", {"bf16"}}, {"tile", wide}, {"bias", {"both"}}, {"add-c", {"both"}}, {"activation", {"none", "gelu"}}});
-  more({{"dtype", {"e4m3"}}, {"tile", narrow}, {"out", {"bf16", "f32"}}});
-  more({{"dtype", {"f16"}}, {"rung", {"v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10"}}});
-  return list;
-}
-
 constexpr std::array<std::int64_t, 3> kSizes[] = {
     {1, 1, 1},          {16, 4096, 4096},  {64, 7168, 2048},   {128, 24576, 1536}, {128, 128, 16384},
     {256, 256, 8192},   {512, 512, 512},   {1000, 1000, 1000}, {1024, 1024, 1024}, {2048, 2048, 2048},
@@ -130,7 +100,7 @@ TEST_CASE("costs, reservations, registers and sizes of every graph are those tha
     for (const ops::Op* op : ops::all()) {
       if (!op->serves(*arch)) continue;
       Sums sums;
-      for (const ops::Request& request : forms_of(*op, *arch)) try {
+      for (const ops::Request& request : testing::forms_of(*op, *arch)) try {
           for (const ops::Candidate& candidate : op->candidates(request, *arch)) sums.add(candidate);
         } catch (const Error& error) {
           CHECK_MESSAGE(error.code == Code::unsupported, error.message);

@@ -13,17 +13,25 @@
 
 namespace tj::testing {
 
-/// file: below the repository. Each line that differs fails by itself; the way to keep what is meant is in the message.
+inline bool writes_pinned() { return std::getenv("TJ_TEST_WRITE") != nullptr; }
+
+/// file: below the repository, here and below.
+inline std::vector<std::string> pinned_lines(const std::string& file) {
+  std::ifstream in(std::string(TJ_REPO_DIR "/") + file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+inline void write_pinned(const std::string& file, const std::vector<std::string>& lines) {
+  std::ofstream out(std::string(TJ_REPO_DIR "/") + file);
+  for (const std::string& line : lines) out << line << '\n';
+}
+
+/// Each line that differs fails by itself; the way to keep what is meant is in the message.
 inline void check_pinned(const std::string& file, const std::vector<std::string>& lines) {
-  const std::string path = std::string(TJ_REPO_DIR "/") + file;
-  if (std::getenv("TJ_TEST_WRITE") != nullptr) {
-    std::ofstream out(path);
-    for (const std::string& line : lines) out << line << '\n';
-    return;
-  }
-  std::ifstream in(path);
-  std::vector<std::string> pinned;
-  for (std::string line; std::getline(in, line);) pinned.push_back(line);
+  if (writes_pinned()) return write_pinned(file, lines);
+  const std::vector<std::string> pinned = pinned_lines(file);
   CHECK_MESSAGE(pinned.size() == lines.size(), file, " has another number of lines");
   for (std::size_t i = 0; i < lines.size() && i < pinned.size(); ++i)
     CHECK_MESSAGE(pinned[i] == lines[i],
