@@ -1,48 +1,46 @@
 // Trace events of a picture's boxes (see trace.hpp).
 #include "sched/trace.hpp"
 
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "sched/picture.hpp"
+#include "sched/trace_events.hpp"
 #include "support/fail.hpp"
 
 namespace tj::sched {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = TraceEvents::Json;
 using support::cat;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-class Events {
+class Bars {
  public:
-  Events(const graph::Graph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {}
+  Bars(const graph::Graph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {}
 
   void add(const View& view, int process, const std::string& name) {
-    metadata("process_name", process, 0, name);
+    events_.name_process(process, name);
     int thread = 0;
     for (const Row& row : view.rows)
       for (std::size_t track = 0; track < row.tracks.size(); ++track) {
         ++thread;
-        metadata("thread_name", process, thread, track == 0 ? row.name : cat(row.name, " (", track + 1, ")"));
-        list_.push_back({{"name", "thread_sort_index"},
-                         {"ph", "M"},
-                         {"pid", process},
-                         {"tid", thread},
-                         {"args", {{"sort_index", thread}}}});
+        events_.name_thread(process, thread, track == 0 ? row.name : cat(row.name, " (", track + 1, ")"));
         for (const Box& box : row.tracks[track].boxes)
           if (box.begin >= 0 && box.begin < view.window)
             event(box, process, thread);  // an earlier one repeats within the window
       }
   }
 
-  Json take() { return std::move(list_); }
-
- private:
-  void metadata(const char* kind, int process, int thread, const std::string& name) {
-    list_.push_back({{"name", kind}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}});
+  std::string document() {
+    return events_.document({{"graph", graph_.name},
+                             {"machine", graph_.machine.name},
+                             {"ii", schedule_.ii},
+                             {"length", schedule_.length},
+                             {"unit", "1 us = 1 cycle"}});
   }
 
+ private:
   void event(const Box& box, int process, int thread) {
     Json arguments = {{"iteration", box.iteration}};
     std::string name = box.label;
@@ -54,36 +52,22 @@ class Events {
       arguments["instances"] = box.count;
       arguments["issued_cycles"] = box.issued - box.begin;
     }
-    list_.push_back({{"name", name},
-                     {"ph", "X"},
-                     {"pid", process},
-                     {"tid", thread},
-                     {"ts", box.begin},
-                     {"dur", box.end - box.begin},
-                     {"args", arguments}});
+    events_.add({process, thread, std::move(name), "", box.begin, box.end - box.begin, std::move(arguments)});
   }
 
   const graph::Graph& graph_;
   const Schedule& schedule_;
-  Json list_ = Json::array();
+  TraceEvents events_;
 };
 
 }  // namespace
 
 std::string to_trace(const graph::Graph& graph, const Schedule& schedule) {
   const Picture picture = make_picture(graph, schedule);
-  Events events(graph, schedule);
-  events.add(picture.steady, 1, "steady state: units");
-  events.add(picture.unrolled, 2, "first iterations: roles");
-  Json out;
-  out["displayTimeUnit"] = "ns";
-  out["otherData"] = {{"graph", graph.name},
-                      {"machine", graph.machine.name},
-                      {"ii", schedule.ii},
-                      {"length", schedule.length},
-                      {"unit", "1 us = 1 cycle"}};
-  out["traceEvents"] = events.take();
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  Bars bars(graph, schedule);
+  bars.add(picture.steady, 1, "steady state: units");
+  bars.add(picture.unrolled, 2, "first iterations: roles");
+  return bars.document();
 }
 
 }  // namespace tj::sched

@@ -1,38 +1,38 @@
 // Trace events of a timeline; see timeline.hpp.
 //
 // Invariant: events of one thread do not overlap; a node has one name, and so one colour, wherever it is shown.
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "sched/picture.hpp"
+#include "sched/trace_events.hpp"
 #include "support/fail.hpp"
 #include "tools/timeline.hpp"
 
 namespace tj::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = sched::TraceEvents::Json;
 using support::cat;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-class Events {
+class Bars {
  public:
-  explicit Events(const MeasuredTimeline& measured)
+  explicit Bars(const MeasuredTimeline& measured)
       : measured_(measured), graph_(measured.graph()), schedule_(measured.schedule()) {}
 
-  Json make() {
+  std::string document(Json about) {
     // Times from 0 on: what comes before a block's first record was predicted alone.
     for (const BlockSpans& block : measured_.blocks)
       if (const auto zero = zero_of(block, 0)) before_ = std::max(before_, -*zero);
     for (std::size_t b = 0; b < measured_.blocks.size(); ++b) {
       const BlockSpans& block = measured_.blocks[b];
       const int process = 2 * static_cast<int>(b) + 1;
-      metadata("process_name", process, 0, cat("predicted, block ", block.block, ": cycles"));
-      metadata("process_name", process + 1, 0, cat("measured, block ", block.block, ": ", measured_.unit()));
+      events_.name_process(process, cat("predicted, block ", block.block, ": cycles"));
+      events_.name_process(process + 1, cat("measured, block ", block.block, ": ", measured_.unit()));
       for (const RoleSpans& role : block.roles) {
         threads(process, role.role, "issued, result not there yet");
         threads(process + 1, role.role, "issued, not seen complete yet");
@@ -40,7 +40,7 @@ class Events {
         predicted(process, block, role);
       }
     }
-    return std::move(list_);
+    return events_.document(std::move(about));
   }
 
  private:
@@ -50,28 +50,13 @@ class Events {
 
   const std::string& role_name(int role) const { return schedule_.roles[at(role)].name; }
 
-  void metadata(const char* kind, int process, int thread, const std::string& name) {
-    list_.push_back({{"name", kind}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}});
-  }
   void threads(int process, int role, const char* flights) {
-    metadata("thread_name", process, thread_of(role), role_name(role));
+    events_.name_thread(process, thread_of(role), role_name(role));
     flights_[process * 1000 + role] = cat(role_name(role), ": ", flights);
-    list_.push_back({{"name", "thread_sort_index"},
-                     {"ph", "M"},
-                     {"pid", process},
-                     {"tid", thread_of(role)},
-                     {"args", {{"sort_index", thread_of(role)}}}});
   }
   void event(int process, int thread, const std::string& name, const char* category, std::int64_t begin,
              std::int64_t end, Json arguments) {
-    list_.push_back({{"name", name},
-                     {"cat", category},
-                     {"ph", "X"},
-                     {"pid", process},
-                     {"tid", thread},
-                     {"ts", begin + before_},
-                     {"dur", end - begin},
-                     {"args", std::move(arguments)}});
+    events_.add({process, thread, name, category, begin + before_, end - begin, std::move(arguments)});
   }
 
   /// Each on the first row that is free, rows named when they are first used.
@@ -80,12 +65,7 @@ class Events {
     for (std::size_t t = 0; t < tracks.size() && t + 1 < at(kFlights); ++t) {
       if (tracks[t].boxes.empty()) continue;
       const int thread = thread_of(role) + 1 + static_cast<int>(t);
-      metadata("thread_name", process, thread, flights_.at(process * 1000 + role));
-      list_.push_back({{"name", "thread_sort_index"},
-                       {"ph", "M"},
-                       {"pid", process},
-                       {"tid", thread},
-                       {"args", {{"sort_index", thread}}}});
+      events_.name_thread(process, thread, flights_.at(process * 1000 + role));
       for (const sched::Box& box : tracks[t].boxes)
         event(process, thread, graph_.nodes[at(box.node)].name, "flight", box.begin, box.end,
               {{"iteration", box.iteration}});
@@ -160,16 +140,14 @@ class Events {
   const sched::Schedule& schedule_;
   std::map<int, std::string> flights_;
   std::int64_t before_ = 0;
-  Json list_ = Json::array();
+  sched::TraceEvents events_;
 };
 
 }  // namespace
 
 std::string timeline_trace(const MeasuredTimeline& measured) {
   const RecordedRun& run = measured.run;
-  Json out;
-  out["displayTimeUnit"] = "ns";
-  out["otherData"] = {
+  Json about = {
       {"kernel", run.kernel},
       {"problem", run.problem},
       {"target", run.target},
@@ -180,9 +158,8 @@ std::string timeline_trace(const MeasuredTimeline& measured) {
                             : "1 us = 1 cycle"}};
   std::string meanings;
   for (const std::string& line : bar_meanings(run.on_model)) meanings += (meanings.empty() ? "" : " ") + line;
-  out["otherData"]["bars"] = meanings;
-  out["traceEvents"] = Events(measured).make();
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  about["bars"] = meanings;
+  return Bars(measured).document(std::move(about));
 }
 
 }  // namespace tj::tools
