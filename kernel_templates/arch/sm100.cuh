@@ -5,12 +5,15 @@
 #pragma once
 
 #include "arch/nvidia.cuh"
-#include "arch/sm100_matrix.cuh"
-#include "arch/sm100_tensor.cuh"
 #include "arch/sm80_mma.cuh"
 #include "arch/sm90_copies.cuh"
 #include "arch/sm90_sync.cuh"
 #include "matrix_sm100.cuh"
+
+// Each block uses names of the blocks above it, so the blank lines keep formatting from sorting them together.
+#include "arch/sm100_tensor.cuh"
+
+#include "arch/sm100_matrix.cuh"
 
 namespace tj::dev {
 
