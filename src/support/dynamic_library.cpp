@@ -2,6 +2,8 @@
 //
 // Decides the loader flags: everything is resolved at once (a broken library fails here and not in a later call) and
 // nothing leaks into the global symbol scope. Does not decide which names are tried.
+// Invariant: no fork comes in the middle of the loader's work. A child would find its lock taken and its lists half
+// changed.
 #include "support/dynamic_library.hpp"
 
 #include <dlfcn.h>
@@ -10,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::support {
@@ -20,6 +23,11 @@ std::string last_reason(const std::string& name) {
   const char* text = ::dlerror();  // per thread
   const std::string reason = text != nullptr ? text : "unknown reason";
   return reason.rfind(name + ": ", 0) == 0 ? reason : name + ": " + reason;
+}
+
+void* open(const std::string& name, int flags) {
+  const NoFork whole;
+  return ::dlopen(name.c_str(), flags);
 }
 
 std::string resolved_path(void* handle, const std::string& name) {
@@ -36,7 +44,7 @@ std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std
   for (const std::string& name : names) {
     // The empty name would be the program itself, which is never what was looked for.
     if (name.empty()) continue;
-    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (void* handle = open(name, RTLD_NOW | RTLD_LOCAL)) {
       return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
     }
     if (!tries.empty()) tries += '\n';
@@ -48,7 +56,7 @@ std::shared_ptr<DynamicLibrary> DynamicLibrary::open_first(const std::vector<std
 
 std::shared_ptr<DynamicLibrary> DynamicLibrary::loaded(const std::vector<std::string>& names) {
   for (const std::string& name : names)
-    if (void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD))
+    if (void* handle = open(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD))
       return std::shared_ptr<DynamicLibrary>(new DynamicLibrary(handle, resolved_path(handle, name)));
   return nullptr;
 }
@@ -66,7 +74,10 @@ void keep_open(std::shared_ptr<DynamicLibrary> library) {
   all.push_back(std::move(library));
 }
 
-DynamicLibrary::~DynamicLibrary() { ::dlclose(handle_); }
+DynamicLibrary::~DynamicLibrary() {
+  const NoFork whole;
+  ::dlclose(handle_);
+}
 
 void* DynamicLibrary::symbol(const char* name) const noexcept { return ::dlsym(handle_, name); }
 

@@ -11,12 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "support/dynamic_library.hpp"
 #include "support/lasting.hpp"
 #include "support/scratch.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using tj::support::DynamicLibrary;
 using tj::support::Mutex;
 using tj::support::Turn;
 using tj::testing::start_child;
@@ -64,6 +66,17 @@ TEST_CASE("a forked child finds each mutex free, and what it guards whole") {
               ::alarm(60);
               const std::lock_guard first(outer), second(inner);
               return pair[0] == pair[1] ? 0 : 1;
+            })) == 0);
+}
+
+TEST_CASE("a forked child opens libraries, whatever its parent's threads were opening") {
+  const auto opens = [](const char* name) { return DynamicLibrary::open_first({name}, nullptr) != nullptr; };
+  // Small ones of the C library that nothing else has open.
+  const Busy one(1, [&] { opens("libanl.so.1"); }), another(1, [&] { opens("libutil.so.1"); });
+  for (int i = 0; i < 5 * kForks; ++i)
+    REQUIRE(wait_for(start_child([&] {
+              ::alarm(60);
+              return opens("librt.so.1") ? 0 : 1;
             })) == 0);
 }
 
