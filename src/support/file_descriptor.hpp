@@ -1,16 +1,30 @@
-// An owned file descriptor. Invariant: closed exactly once, by its last owner.
+// An owned file descriptor. Invariant: closed exactly once, by its last owner; none of the three that programs print
+// to.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace tj::support {
 
+/// A program that has closed its standard output gives that number to the next file, and prints into it. So no file of
+/// the library keeps such a number. Returns another one for the same file, or -1 with errno.
+inline int away_from_standard(int value) noexcept {
+  if (value < 0 || value > STDERR_FILENO) return value;
+  const int moved = ::fcntl(value, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(value);
+  errno = error;
+  return moved;
+}
+
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int value) : value_(value) {}
+  explicit FileDescriptor(int value) : value_(away_from_standard(value)) {}
   ~FileDescriptor() { reset(); }
   FileDescriptor(FileDescriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "support/file_descriptor.hpp"
 #include "support/fork_safe.hpp"
 #include "support/lasting.hpp"
 
@@ -40,6 +41,7 @@ class OpenFiles {
     int file = -1;
     for (int i = 0; i < kMostInterruptions && file < 0 && (i == 0 || errno == EINTR); ++i)
       file = ::openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags, 0600);
+    file = away_from_standard(file);
     if (file >= 0) files_.insert(file);
     return file;
   }
