@@ -55,7 +55,7 @@ void remove_stale_temporaries(int directory) {
   const std::int64_t oldest_ns = now_ns() - kStaleNs;
   for (const std::string& name : list_names(directory)) {
     FileInfo info;
-    if (name.starts_with(support::kTemporaryPrefix) && file_info(directory, name, &info) && info.made_ns < oldest_ns) {
+    if (support::is_temporary_name(name) && file_info(directory, name, &info) && info.made_ns < oldest_ns) {
       ::unlinkat(directory, name.c_str(), 0);
     }
   }

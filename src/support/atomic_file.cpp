@@ -44,6 +44,12 @@ bool flush(int file) {
 
 std::string errno_text(int error) { return std::generic_category().message(error); }
 
+bool is_temporary_name(std::string_view name) {
+  constexpr std::size_t kDigits = 16;
+  return name.size() == kTemporaryPrefix.size() + kDigits && name.starts_with(kTemporaryPrefix) &&
+         name.find_first_not_of("0123456789abcdef", kTemporaryPrefix.size()) == std::string_view::npos;
+}
+
 AtomicFile::AtomicFile(int directory, std::string name, mode_t mode) : directory_(directory), name_(std::move(name)) {
   constexpr int kTries = 64;
   for (int i = 0; i < kTries && !file_; ++i) {

@@ -16,6 +16,8 @@ namespace tj::support {
 
 /// Temporaries are named kTemporaryPrefix + 16 hex digits. One that is an hour old lost its writer.
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
+/// Whether a file bears such a name. Nothing else may be removed: users keep files of their own where they like.
+bool is_temporary_name(std::string_view name);
 
 /// Not thread safe; one writer each. Failures are values: ok() turns false, problem() says why, later calls do nothing.
 class AtomicFile {

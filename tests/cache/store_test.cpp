@@ -178,9 +178,15 @@ TEST_CASE("temporaries of dead writers go, those of live ones stay") {
   write_bytes(scratch / ".tmp-0000000000000001", "old");
   set_times(scratch / ".tmp-0000000000000001", 1000, 1000);
   write_bytes(scratch / ".tmp-0000000000000002", "being written");
+  for (const char* name : {".tmp-notes", ".tmp-000000000000000g", ".tmp-00000000000000011"}) {  // a user's own
+    write_bytes(scratch / name, "old");
+    set_times(scratch / name, 1000, 1000);
+  }
   Store store(scratch.path(), 0, {});
   REQUIRE(store.store(key_of("k"), entry_of("binary")));
   CHECK_FALSE(std::filesystem::exists(scratch / ".tmp-0000000000000001"));
+  for (const char* name : {".tmp-notes", ".tmp-000000000000000g", ".tmp-00000000000000011"})
+    CHECK(std::filesystem::exists(scratch / name));
   CHECK(std::filesystem::exists(scratch / ".tmp-0000000000000002"));
 }
 
