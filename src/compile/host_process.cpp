@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "compile/program_search.hpp"
 #include "support/atomic_file.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -24,9 +25,7 @@ std::vector<std::string> child_environment(const std::string& directory, const s
   std::vector<std::string> variables = {"LC_ALL=C", "TMPDIR=" + directory};
   for (const char* name : {"HOME", "LD_LIBRARY_PATH"})
     if (const auto value = support::environment_variable(name)) variables.push_back(cat(name, "=", *value));
-  const std::string path = support::environment_variable("PATH").value_or("");
-  if (!path.empty() || !first_on_path.empty())
-    variables.push_back(cat("PATH=", first_on_path, !path.empty() && !first_on_path.empty() ? ":" : "", path));
+  variables.push_back(cat("PATH=", first_on_path, first_on_path.empty() ? "" : ":", program_path()));
   return variables;
 }
 

@@ -64,11 +64,15 @@ struct Live {
   support::Mutex mutex;
   std::set<std::string> paths;
   std::set<std::string> swept;  ///< folders in which leftovers were looked for, once a process
+  bool ended = false;           ///< nobody would remove what is made now
 };
 Live& live() {
   static constinit support::Lasting<Live> list;
   return list.get([] {
-    support::in_forked_children([] { live().paths.clear(); });  // the parent's
+    support::in_forked_children([] {
+      live().paths.clear();  // the parent's
+      live().ended = false;
+    });
     return Live{};
   });
 }
@@ -82,6 +86,8 @@ bool first_in(const std::string& base) {
 std::string make_directory(const std::string& base) {
   std::string path = cat(base, "/", kPrefix, std::string(kRandomLetters, 'X'));
   const std::lock_guard lock(live().mutex);
+  if (live().ended)
+    fail(Stage::compile, Code::io, "this process is ending; kernels that are not in the cache are made before");
   if (::mkdtemp(path.data()) == nullptr)
     fail(Stage::compile, Code::io,
          cat("cannot make a directory in ", base, ": ", support::errno_text(errno),
@@ -134,6 +140,7 @@ void abandon_compiles() noexcept {
     std::set<std::string> paths;
     {
       const std::lock_guard lock(live().mutex);
+      live().ended = true;
       paths.swap(live().paths);
     }
     for (const std::string& path : paths) remove_directory(path);
@@ -159,13 +166,20 @@ PrivateDirectory::~PrivateDirectory() {
 
 std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {
   const fs::path path = fs::path(path_) / name;
-  std::error_code failed;
-  fs::create_directories(path.parent_path(), failed);
+  // Folders below ours only: it itself may be gone with the process's end, and must not come back without its mark.
+  fs::path folder = path_;
+  for (const fs::path& part : fs::path(name).parent_path()) {
+    std::error_code failed;
+    fs::create_directory(folder /= part, failed);
+  }
+  errno = 0;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();
   if (!out)
-    fail(Stage::compile, Code::io, cat("cannot write ", path.string(), "; is ", path_, " full or not writable?"));
+    fail(Stage::compile, Code::io,
+         cat("cannot write ", path.string(), ": ", support::errno_text(errno != 0 ? errno : EIO),
+             "; set TMPDIR to a directory with room"));
   return path.string();
 }
 

@@ -14,8 +14,10 @@ constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
 
 }  // namespace
 
+std::string program_path() { return support::environment_variable("PATH").value_or(kDefaultPath); }
+
 std::vector<std::string> path_folders() {
-  std::vector<std::string> folders = split_path(support::environment_variable("PATH").value_or(kDefaultPath));
+  std::vector<std::string> folders = split_path(program_path());
   std::erase_if(folders, [](const std::string& folder) { return folder.front() != '/'; });
   return folders;
 }

@@ -8,6 +8,9 @@
 
 namespace tj::compile {
 
+/// PATH, or what stands for it where a process has none. Compilers need it to find their assembler and linker.
+std::string program_path();
+
 /// The folders of PATH, without relative ones: those would mean another compiler wherever the process changes to.
 std::vector<std::string> path_folders();
 

@@ -142,4 +142,10 @@ TEST_CASE("the environment of a caller does not reach the compiler") {
   CHECK(error_of([&] { tj::compile::run_process({"/nonexistent/c++"}, directory); }).code == Code::io);
 }
 
+TEST_CASE("a compiler finds its linker where the caller has no PATH") {
+  const Variable none("PATH", "");  // counts as unset
+  const tj::compile::PrivateDirectory directory;
+  CHECK(contains(tj::compile::run_process({"/usr/bin/env"}, directory).output, "PATH=/usr/local/bin:/usr/bin:/bin\n"));
+}
+
 }  // namespace
