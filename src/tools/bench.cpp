@@ -16,7 +16,6 @@
 
 #include <tilejit/error.hpp>
 
-#include "support/atomic_file.hpp"
 #include "support/dynamic_library.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"
@@ -24,6 +23,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
 #include "tools/process.hpp"
 #include "tools/timeline.hpp"
 
@@ -179,11 +179,8 @@ support::Log bench_log(const BenchArguments& arguments) {
 
 void write_json(const BenchArguments& arguments, const nlohmann::ordered_json& document) {
   if (arguments.json.empty()) return;
-  std::string problem;
-  const std::string text = document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (!support::write_file_atomically(arguments.json, text, 0644, &problem))
-    bad_use(cat("--json is '", arguments.json, "': ", problem,
-                "; allowed: a file in a directory that exists and may be written"));
+  write_output_file("--json", arguments.json,
+                    document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 int bench(const std::vector<std::string>& words, std::ostream& out, std::ostream& err,

@@ -68,8 +68,9 @@ std::vector<check::Change> changes_of(const CheckSettings& settings, const check
     const auto found = std::find_if(named->sites.begin(), named->sites.end(),
                                     [&](const check::Site& each) { return each.id == site.id; });
     if (found == named->sites.end())
-      bad_use(cat(flag, " is '", support::to_string(site), "'; ", named->name, " has the sites 1 to ",
-                  named->sites.size(), " (--list-sites)"));
+      bad_use(cat(flag, " is '", support::to_string(site), "'; ", named->name,
+                  named->sites.empty() ? std::string(" has no site") : cat(" has the sites 1 to ", named->sites.size()),
+                  " (--list-sites)"));
     if (weaken && !check::can_be_weakened(*found))
       bad_use(cat(flag, " is '", support::to_string(site), "', a site of kind '", found->kind,
                   "'; allowed: a wait for groups, an announcement, a turn"));

@@ -16,7 +16,8 @@ void bad_use(std::string message) { support::fail(Stage::argument, Code::invalid
 
 bool is_flag(const std::string& word) { return word.size() > 2 && word.compare(0, 2, "--") == 0; }
 std::string no_flag(const std::string& value) {
-  return is_flag(value) ? cat("needs a value, and is followed by ", value) : std::string();
+  if (value.empty()) return "needs a value, and what it is given is empty";
+  return is_flag(value) ? cat("needs a value, and is followed by ", support::shown(value)) : std::string();
 }
 
 std::vector<OpFlag> read_op_flags(const std::vector<std::string>& words) {

@@ -20,7 +20,7 @@ inline constexpr int kExitBadUse = 2;
 
 bool is_flag(const std::string& word);
 /// For options that take any text: a flag in the place of their value means that the value was forgotten. Empty when it
-/// is none.
+/// is none. So is an empty text, which a variable of the shell was that is not set.
 std::string no_flag(const std::string& value);
 
 struct OpFlag {

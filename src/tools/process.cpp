@@ -68,6 +68,7 @@ int run_process(
   clean_up_on_signals();
   std::signal(SIGCHLD, SIG_DFL);  // who starts this may ignore it, and then nobody learns how a program ended
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is told as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a limit on the size of files
   if (!keep_the_three()) {
     std::cerr << tool << ": argument: standard output is 'closed'; allowed: one that can be written\n";
     return kExitBadUse;

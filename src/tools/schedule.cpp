@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,6 +32,7 @@
 #include "support/text.hpp"
 #include "tools/command_line.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
 #include "tools/process.hpp"
 
 namespace tj::tools {
@@ -84,12 +86,12 @@ void add_options(CLI::App& app, Settings& settings) {
       ->check(no_flag);
   app.add_option("--max-stages", settings.options.max_stages,
                  "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app.add_option("--max-slots", settings.options.max_slots,
                  "most slots of a ring; 0: what the op and memory allow (default)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app.add_option("--roles", settings.roles,
                  "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for "
                  "each copy of the rest")
@@ -213,15 +215,6 @@ Subject of_graph(const Settings& settings) {
   return subject;
 }
 
-void write_file(const char* flag, const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    bad_use(cat(flag, ": cannot write '", support::shown_path(path),
-                "'; give a file in a directory that exists and may be written"));
-}
-
 void print(const Subject& subject, bool json, std::ostream& out) {
   if (json) {
     auto document = nlohmann::ordered_json::parse(sched::to_json(subject.graph, subject.schedule));
@@ -243,9 +236,9 @@ int schedule(const std::vector<std::string>& words, std::ostream& out, std::ostr
     Settings settings;
     if (const auto code = parse(words, settings, out, err)) return *code;
     const Subject subject = settings.op.empty() ? of_graph(settings) : of_op(settings);
-    if (!settings.svg.empty()) write_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
+    if (!settings.svg.empty()) write_output_file("--svg", settings.svg, sched::to_svg(subject.graph, subject.schedule));
     if (!settings.trace.empty())
-      write_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
+      write_output_file("--trace", settings.trace, sched::to_trace(subject.graph, subject.schedule));
     print(subject, settings.json, out);
     return kExitOk;
   });

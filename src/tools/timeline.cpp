@@ -3,13 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
-#include <fstream>
 #include <optional>
 #include <ostream>
 #include <sstream>
 
 #include "support/fail.hpp"
 #include "tools/options.hpp"
+#include "tools/output_file.hpp"
 
 namespace tj::tools {
 namespace {
@@ -73,14 +73,6 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
   return std::nullopt;
 }
 
-void write_file(const char* flag, const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    bad_use(cat(flag, ": cannot write '", path, "'; give a file in a directory that exists and may be written"));
-}
-
 }  // namespace
 
 MeasuredTimeline measure_timeline(RecordedRun run) {
@@ -106,8 +98,8 @@ int timeline(const std::vector<std::string>& words, std::ostream& out, std::ostr
                            [&err](LogLevel, std::string_view text) { err << "tj-bench: " << text << '\n'; });
     const MeasuredTimeline measured = measure_timeline(run_recorded(settings.problem, log));
     print_timeline(measured, out);
-    if (!settings.trace.empty()) write_file("--trace", settings.trace, timeline_trace(measured));
-    if (!settings.svg.empty()) write_file("--svg", settings.svg, timeline_svg(measured, 0, settings.iterations));
+    if (!settings.trace.empty()) write_output_file("--trace", settings.trace, timeline_trace(measured));
+    if (!settings.svg.empty()) write_output_file("--svg", settings.svg, timeline_svg(measured, 0, settings.iterations));
     out.flush();
     return kExitOk;
   } catch (const Error& e) {

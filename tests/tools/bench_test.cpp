@@ -64,11 +64,25 @@ TEST_CASE("an output that cannot be written is bad use, for both of them") {
   std::vector<std::string> nowhere = words;
   nowhere.insert(nowhere.end(), {"--json", machine.scratch / "none/bench.json"});
   CHECK(tools::bench(nowhere, out, err) == tools::kExitBadUse);
-  CHECK_MESSAGE(has(err.str(), "--json is '"), err.str());
+  CHECK_MESSAGE(has(err.str(), "--json: cannot write '"), err.str());
+  CHECK_MESSAGE(has(err.str(), "No such file or directory"), err.str());
   out.setstate(std::ios::badbit);
   std::ostringstream said;
   CHECK(tools::bench(words, out, said) == tools::kExitBadUse);
   CHECK_MESSAGE(has(said.str(), "standard output is '"), said.str());
+}
+
+TEST_CASE("what has the name of an output stays what it is, as a link or a device has to") {
+  BenchMachine machine;
+  std::ostringstream out, err;
+  const std::string link = machine.scratch / "link.json", file = machine.scratch / "file.json";
+  std::filesystem::create_symlink(file, link);
+  CHECK(tools::bench({"--compile", "--op", "chunk_indices", "--target", "sm_90a", "--cache-dir", machine.cache_dir(),
+                      "--json", link},
+                     out, err) == tools::kExitOk);
+  CHECK_MESSAGE(err.str().empty(), err.str());
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(tj::testing::read_bytes(file).starts_with("{"));
 }
 
 TEST_CASE("many samples stand as their median and tenths") {

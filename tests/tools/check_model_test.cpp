@@ -268,6 +268,7 @@ TEST_CASE("bad use: the argument, its value, what is allowed, exit code 2") {
       {kGemm + "--disable-site x", "--disable-site is 'x'"},
       {kGemm + "--disable-site 0", "--disable-site is '0'; allowed: a site's number from 1 on"},
       {kGemm + "--disable-site 9999", "has the sites 1 to "},
+      {"--op chunk_indices --target model:sm_80 --disable-site 1", "chunk_indices has no site (--list-sites)"},
       {kGemm + "--disable-site other:1", "the kernels are gemm_f16_kk_64x32x128"},
       {kGemm + "--disable-site 1 --mutate", "--disable-site and --weaken-site are given with --mutate"},
       {"--", "-- is followed by nothing"},

@@ -23,6 +23,7 @@ class Output(unittest.TestCase):
         # Each way of working that prints, of each tool.
         cls.commands = [("tj-check", words) for words in ("--help", "--version", TRIAL, TRIAL + "--json", TRIAL + "--list-sites", TRIAL + "--mutate")]
         cls.commands += [("tj-schedule", words) for words in ("--help", "--version", SCHEDULE, SCHEDULE + "--json", "--graph-example fa_hopper")]
+        cls.commands += [("tj-bench", words) for words in ("--help", "--version", "--timeline --help", cls.cache + "--compile --rounds 1 " + KERNEL)]
         cls.commands += [("tj-warm", cls.cache + words) for words in ("--help", "--version", KERNEL, KERNEL + "--json", "--list", "--list --json", "--verify", "--verify --json")]
 
     @classmethod
@@ -49,6 +50,11 @@ class Output(unittest.TestCase):
         for tool, words in (("tj-check", TRIAL), ("tj-schedule", SCHEDULE), ("tj-warm", self.cache + KERNEL)):
             done = self.run_tool(tool, words, "2>&- <&-")
             self.assertEqual(done.returncode, 0, f"{tool} {words}: {done.stderr}")
+
+    def test_a_limit_on_the_size_of_files(self):
+        done = subprocess.run(["bash", "-c", f"ulimit -f 1; exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{self.folder.name}/limited.svg'"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("limited.svg': File too large;", done.stderr)
 
     def test_a_pipe_that_nobody_reads(self):
         for tool, words in (("tj-check", TRIAL), ("tj-schedule", SCHEDULE), ("tj-warm", self.cache + KERNEL), ("tj-warm", self.cache + "--list")):

@@ -250,6 +250,16 @@ TEST_CASE("what is said of every shape is said once") {
   CHECK_MESSAGE(said.find("min_ii", at + 1) == std::string::npos, said);
 }
 
+TEST_CASE("an empty value was forgotten, and a range is told in few digits") {
+  for (const char* flag : {"--svg", "--trace", "--graph"}) {
+    const Result result = run({"--op", "fmha", flag, ""});
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(has(result.err, std::string(flag) + ": needs a value"), result.err);
+  }
+  for (const char* flag : {"--min-ii", "--max-stages", "--max-slots"})
+    CHECK(has(run({"--op", "fmha", flag, "-1"}).err, "not in range 0 to 2147483647"));
+}
+
 TEST_CASE("help and version are no errors") {
   CHECK(run({"--help"}).code == 0);
   const Result version = run({"--version"});
