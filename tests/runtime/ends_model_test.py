@@ -148,6 +148,40 @@ int main(int, char** words) {
 }
 """
 
+# Opens the library, as foreign-function interfaces do, and closes it while a thread compiles.
+CLOSES = r"""
+#include <cstdio>
+#include <dlfcn.h>
+#include <string>
+#include <sys/stat.h>
+#include <thread>
+#include <tilejit/tilejit.h>
+
+int main(int, char** words) {
+  void* library = dlopen(words[1], RTLD_NOW);
+  if (library == nullptr) return 2;
+  dlclose(library);
+  if (dlopen(words[1], RTLD_NOW | RTLD_NOLOAD) != library) return 3;  // else nothing would keep it there for a thread inside
+  const auto instance = reinterpret_cast<decltype(&tj_runtime_instance)>(dlsym(library, "tj_runtime_instance"));
+  const auto warm = reinterpret_cast<decltype(&tj_warm)>(dlsym(library, "tj_warm"));
+  const std::string folder = words[2];
+  tj_status status = TJ_INTERNAL;
+  std::thread compiles([&] {
+    tj_kernel_config config{};
+    config.size = sizeof config;
+    config.op = "chunk_indices";
+    tj_runtime* runtime = nullptr;
+    if (instance(&runtime) == TJ_OK) status = warm(runtime, &config, "model:sm_80", nullptr);
+  });
+  struct stat found;
+  while (::stat((folder + "/pid").c_str(), &found) != 0) std::this_thread::yield();
+  dlclose(library);
+  std::fclose(std::fopen((folder + "/go").c_str(), "w"));
+  compiles.join();
+  return status;
+}
+"""
+
 # The first call notes its process and waits for a file; each makes something that is not looked at until it is loaded.
 SCRIPT = """#!/bin/sh
 if mkdir {folder}/first 2>/dev/null; then
@@ -182,11 +216,16 @@ class Ends(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory(prefix="tilejit_ends_")
-        cls.program = Path(cls.shared.name) / "program"
-        source = cls.program.with_suffix(".cpp")
-        source.write_text(PROGRAM)
-        subprocess.run([COMPILER, "-std=c++20", "-O0", "-I", REPO / "include", source, "-o", cls.program, LIBRARY,
-                        f"-Wl,-rpath,{LIBRARY.parent}", "-pthread"], check=True)
+        cls.program = cls.built("program", PROGRAM, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}")
+        cls.closes = cls.built("closes", CLOSES, "-ldl")
+
+    @classmethod
+    def built(cls, name, text, *libraries):
+        program = Path(cls.shared.name) / name
+        source = program.with_suffix(".cpp")
+        source.write_text(text)
+        subprocess.run([COMPILER, "-std=c++20", "-O0", "-I", REPO / "include", source, "-o", program, *libraries, "-pthread"], check=True)
+        return program
 
     @classmethod
     def tearDownClass(cls):
@@ -247,6 +286,10 @@ class Ends(unittest.TestCase):
             listing = subprocess.run(["nm", "-A", "--undefined-only", archive], check=True, capture_output=True, text=True).stdout
             found += [line.split(":")[-2] + line.split()[-1] for line in listing.splitlines() if line.split()[-1] in ("__cxa_atexit", "__cxa_thread_atexit")]
         self.assertEqual(["lasting.cpp.o__cxa_thread_atexit"], sorted(set(found)))
+
+    def test_the_library_is_closed_while_a_thread_compiles(self):
+        done = subprocess.run([self.closes, LIBRARY, self.folder], env=self.scripted, timeout=HANGS, capture_output=True, text=True)
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
 
     # ---- forks
 
