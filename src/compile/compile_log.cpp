@@ -10,6 +10,7 @@
 
 #include "support/code_object.hpp"
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::compile {
 namespace {
@@ -78,7 +79,8 @@ std::string first_error(std::string_view log) {
     if (error.empty() && (contains(line, "error:") || contains(line, "error :") || contains(line, "fatal")))
       error = line;
   });
-  return error.empty() ? first : error;
+  constexpr std::size_t kMost = 1000;  // the whole of it stands in the log
+  return support::shown(error.empty() ? first : error, kMost);
 }
 
 }  // namespace tj::compile

@@ -19,7 +19,8 @@ void read_ptxas_log(Binary& binary);
 /// left as it is.
 void read_code_object_use(Binary& binary);
 
-/// The first line that reports an error, "unit.cu(12): error: ..."; the first line at all when none does.
+/// The first line that reports an error, "unit.cu(12): error: ..."; the first line at all when none does. At most
+/// 1000 bytes of it, on one line.
 std::string first_error(std::string_view log);
 
 }  // namespace tj::compile

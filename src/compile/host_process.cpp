@@ -61,7 +61,11 @@ ProcessResult run_process(const std::vector<std::string>& argv, const PrivateDir
 bool read_file(const std::string& path, std::string& bytes) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return false;
-  bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  try {
+    bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  } catch (const std::ios_base::failure&) {  // a folder opens, and says only then that it is none
+    return false;
+  }
   return !in.bad();
 }
 

@@ -159,9 +159,11 @@ PrivateDirectory::~PrivateDirectory() {
   if (generation_ != support::process_generation()) return;  // the parent's
   {
     const std::lock_guard lock(live().mutex);
-    if (live().paths.erase(path_) == 0) return;  // removed already, at the process's end
+    if (live().paths.count(path_) == 0) return;  // removed already, at the process's end
   }
   remove_directory(path_);
+  const std::lock_guard lock(live().mutex);
+  live().paths.erase(path_);  // only now: a process that ends in between removes the rest
 }
 
 std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {

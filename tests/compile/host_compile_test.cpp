@@ -120,15 +120,20 @@ TEST_CASE("a compiler behind a link is run by the link's name and identified by 
 
 TEST_CASE("a compiler that crashes or says nothing is reported") {
   const tj::testing::Scratch scratch;
-  tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\nkill -9 $$\n");
-  ::chmod((scratch / "c++").c_str(), 0700);
   const Variable path("PATH", scratch.path());
-  const Error killed = error_of([] { tj::compile::make_host()->compile(job("")); });
-  CHECK(killed.code == Code::compile_failed);
-  CHECK(contains(killed.message, "was ended by signal 9"));
-  tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\nexit 0\n");
-  ::chmod((scratch / "c++").c_str(), 0700);
-  CHECK(error_of([] { tj::compile::make_host()->compile(job("")); }).code == Code::compile_failed);
+  const auto refused_by = [&](const std::string& script) {
+    tj::testing::write_bytes(scratch / "c++", "#!/bin/sh\n" + script);
+    ::chmod((scratch / "c++").c_str(), 0700);
+    const Error error = error_of([] { tj::compile::make_host()->compile(job("")); });
+    CHECK(error.code == Code::compile_failed);
+    return error;
+  };
+  CHECK(contains(refused_by("kill -9 $$\n").message, "was ended by signal 9"));
+  refused_by("exit 0\n");
+  refused_by("for word; do [ \"$last\" = -o ] && /bin/mkdir \"$word\"; last=$word; done\n");  // a folder for an object
+  const Error wordy = refused_by("printf '%100000s\\n' error:\nexit 1\n");
+  CHECK(wordy.message.size() < 2000);
+  CHECK(wordy.log.size() > 100000);
 }
 
 TEST_CASE("the environment of a caller does not reach the compiler") {
