@@ -1,7 +1,6 @@
 // Opening, and keeping open, the compilers' libraries.
 #include "compile/runtime_library.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "support/fail.hpp"
@@ -23,7 +22,6 @@ RuntimeLibrary open_found(const LibrarySearch& search, const std::string& advice
   if (before) before(path);
   std::string reason;
   auto library = support::DynamicLibrary::open_first({path}, &reason);
-  std::replace(reason.begin(), reason.end(), '\n', ' ');
   if (!library)
     support::fail(Stage::compile, Code::not_found,
                   support::cat(search.library, " is at ", path, " but does not open: ", reason,

@@ -99,6 +99,17 @@ TEST_CASE("flags choose kernels and sizes of a trial") {
   CHECK(name == "M 100 N 70 K 321");
 }
 
+TEST_CASE("a list of chunks has a row for each chunk, and one where there is none") {
+  const auto rows = [](const char* flags) {
+    const std::vector<ops::TrialTensor> tensors =
+        ops::find("chunk_indices")->trials(flags_of(flags), *arch::find("sm_90a")).front().tensors;
+    return tensors[1].operand.shape[0];
+  };
+  CHECK(rows("--lengths 64") == 1);
+  CHECK(rows("--lengths 0") == 1);
+  CHECK(rows("--lengths 65,0,64") == 3);
+}
+
 TEST_CASE("a product's tile is that of its sizes where all are given, else that of usual ones") {
   const auto tile = [&](const char* flags) {
     return ops::find("gemm")->trials(flags_of(flags), *arch::find("sm_90a")).front().choice;
