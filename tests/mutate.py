@@ -14,6 +14,7 @@ import argparse
 import collections
 import concurrent.futures
 import difflib
+import fcntl
 import json
 import queue
 import random
@@ -197,9 +198,21 @@ def replayed(options, listed, cost, kept):
     return [Job("replay", patch, *suite.chosen(patch.file, listed, cost, options.test_seconds)) for patch in chosen]
 
 
+def alone(folder):
+    """A file that is held while this run lasts: two would compile into the same place and lose each other's verdicts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = open(folder / "lock", "w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"error: another run uses {folder}; wait for its end, or take another --build") from None
+    return held
+
+
 def main():
     options = arguments()
     build = Build(ROOT, options.build)
+    held = None if options.list else alone(build.folder / "mutation")  # noqa: F841
     kept = memory.Memory(build.folder / "mutation" / "memory.json", options.forget)
     listed = suite.tests(build.folder)
     unknown = set(options.test) - {test.name for test in listed}
@@ -220,10 +233,13 @@ def main():
         return 0
     if not options.no_build:
         build.make(sorted({target for job in jobs for test in job.tests for target in test.targets}), options.jobs)
-    run(jobs, judge.Judge(build, kept, build.folder / "mutation", confirm=not options.check), options)
+    judging = judge.Judge(build, kept, build.folder / "mutation", confirm=not options.check)
+    run(jobs, judging, options)
     for job in jobs if options.replay else []:
         print(f"\n{job.patch.id}:\n{shown(job.patch, job.text)}\n{job.found.said}")
     score, text = report(jobs)
+    if judging.failing:
+        print(f"warning: left out, as they fail without a mutant: {', '.join(sorted(judging.failing))}")
     if options.json:
         write_json(options.json, jobs, seed=seed, score=score)
     if options.check:

@@ -29,6 +29,7 @@ class Judge:
     def __init__(self, build, memory, folder, confirm=True):
         self.build, self.memory, self.folder, self.confirm = build, memory, Path(folder), confirm
         self.sanitized = "fsanitize" in " ".join(next(iter(build.commands.values()))[0])
+        self.failing = set()  # names of tests that fail on the build as it is, and say nothing of a mutant
         self._locks, self._lock = {}, threading.Lock()
         self._hashes, self._plain = {}, {}
 
@@ -55,7 +56,9 @@ class Judge:
             known = self.memory.baseline(test.name, key)
             if known is None:
                 outcome, known = self.plain(test, folder)
-                if outcome.status is not None:  # else too slow now, which says nothing of another hour
+                if outcome.failed:
+                    self.failing.add(test.name)  # not kept: it may have been late, or another hand may mend it
+                else:
                     self.memory.keep_baseline(test.name, key, known)
             return known
 

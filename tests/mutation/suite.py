@@ -16,6 +16,7 @@ import rules  # noqa: E402
 USUAL_COST_S = {"unit": 0.5, "model": 4.0, "compile": 15.0}
 OWN_TESTS = {"": ("runtime", "c_api", "custom")}   # of src/*.cpp
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
+NEAR = {"codegen": ("tools.units",), "ops": ("tools.units",)}  # tests elsewhere that are as near as a folder's own
 SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
 NO_WORDS = {"model", "compile", "gpu", "test"}  # of tests: labels
 
@@ -104,22 +105,29 @@ def usual_cost(test):
     return next((cost for label, cost in USUAL_COST_S.items() if label in test.labels), 10.0)
 
 
+def words_of(name):
+    """One for many: picture.cpp is tested by pictures_test.cpp."""
+    return {word.removesuffix("s") for word in name.split("_")}
+
+
 def chosen(path, listed, cost, limit_s):
     """Tests for a mutant of a file, in order, of at most that cost together; and how many were left out for it.
 
     Those of its own name and folder are taken before others, and what was taken is run by what it costs for its worth.
     """
     own, others = folders_for(folder_of(path))
-    stem = set(Path(path).stem.split("_")) - {own[0]}
+    near = NEAR.get(folder_of(path), ())
+    stem = words_of(Path(path).stem) - words_of(own[0])
     ranked = []
     for test in listed:
         folder, _, name = test.name.partition(".")
         if not test.targets or not set(test.labels) & set(USUAL_COST_S) or folder not in own + others:
             continue
-        common = len(stem & (set(name.split("_")) - NO_WORDS))
-        worth = (SAME_FOLDER if folder in own else 1.0) * SAME_WORD ** common
+        is_own = folder in own or test.name in near
+        common = len(stem & (words_of(name) - NO_WORDS))
+        worth = (SAME_FOLDER if is_own else 1.0) * SAME_WORD ** common
         seconds = cost.get(test.name, usual_cost(test))
-        ranked.append(((folder not in own, -common, seconds, test.name), (seconds + 0.2) / worth, test))
+        ranked.append(((not is_own, -common, seconds, test.name), (seconds + 0.2) / worth, test))
     taken, spent = [], 0.0
     for first, turn, test in sorted(ranked, key=lambda each: each[0]):
         if spent + first[2] <= limit_s:
