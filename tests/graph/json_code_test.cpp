@@ -6,12 +6,15 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "graph/code.hpp"
+#include "graph/json_code.hpp"
+#include "graph/json_fields.hpp"
 #include "graph/json_reader.hpp"
 #include "ops/op.hpp"
 #include "sched/schedule.hpp"
@@ -98,6 +101,28 @@ TEST_CASE("what copies bring into a slot is read, written, emitted, and at most 
   CHECK(has(unit_text(graph), "kSlotBytes = 8192, kCopiedBytes = 2048"));
   CHECK(has(unit_text(graph::read_json(coded())), "kSlotBytes = 8192, kCopiedBytes = 8192"));
   refuses(slot, slot + ", \"copied_bytes\": 8193", "values[0].copied_bytes is 8193");
+}
+
+TEST_CASE("a value that nobody names has as many slots as its machine has room for, and at least one") {
+  const auto slots = [](std::int64_t held, std::int64_t room) {
+    graph::Graph graph;
+    graph.nodes.resize(2);
+    graph.nodes[0].memory_bytes["SMEM"] = held;
+    if (room > 0) graph.machine.memory_bytes["SMEM"] = room;
+    graph.edges.resize(1);
+    graph.edges[0].src = 0;
+    graph.edges[0].dst = 1;
+    const graph::ImpliedValues implied = graph::implied_values(graph);
+    REQUIRE(implied.values.size() == 1);
+    CHECK(implied.of_edge == std::vector<int>{0});
+    CHECK(implied.values[0].slot_bytes == held);
+    return implied.values[0].max_slots;
+  };
+  CHECK(slots(100, 1000) == 10);
+  CHECK(slots(100, 1099) == 10);
+  CHECK(slots(100, 99) == 1);
+  CHECK(slots(1, 1 << 20) == graph::kMaxSlots);
+  CHECK(slots(1, 0) == graph::kMaxSlots);
 }
 
 TEST_CASE("clusters and what their blocks share are read, written, listed, emitted") {

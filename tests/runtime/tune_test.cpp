@@ -184,6 +184,26 @@ TEST_CASE("records are left alone where the option or the setting says so, and w
   CHECK(kernel_of(alone, square(1024)) != predicted);  // this runtime remembers
 }
 
+TEST_CASE("without a cache a runtime remembers each problem, and of one that is measured again the last choice") {
+  TuneMachine machine;
+  tj::Options options = machine.options();
+  options.use_disk_cache = false;
+  Runtime runtime(options);
+  const auto choose = [&](const char* size, const char* tile) {
+    tj::TuneOptions only;
+    only.rounds = 1;
+    only.only = {tile};
+    CHECK_FALSE(runtime.tune_op("gemm", problem(size), kGpu, only).kept);
+  };
+  choose("1024", "64x64x128");
+  choose("512", "128x192x64");
+  CHECK(kernel_of(runtime, square(1024)) == "gemm_f16_kk_64x64x128");
+  CHECK(kernel_of(runtime, square(512)) == "gemm_f16_kk_128x192x64");
+  choose("512", "64x64x128");
+  CHECK(kernel_of(runtime, square(512)) == "gemm_f16_kk_64x64x128");
+  CHECK(kernel_of(runtime, square(1024)) == "gemm_f16_kk_64x64x128");
+}
+
 TEST_CASE("a record that is damaged, foreign or makes no sense is said once and left out") {
   TuneMachine machine;
   std::string predicted;

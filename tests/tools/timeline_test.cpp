@@ -139,6 +139,16 @@ TEST_CASE("what no unit can have written is named") {
             }).message,
             "inside another"));
   CHECK(has(error_of([] { HandMade().add(MarkKind::tile_end, 0, 1).read(); }).message, "outside of a tile"));
+  HandMade another;  // whose end comes in the place of the one that began
+  std::vector<Mark>& marks = another.recording.unit.marks;
+  Mark end = marks[static_cast<std::size_t>(another.id(MarkKind::node_end) - 1)];
+  REQUIRE(!end.nodes.empty());
+  for (int& node : end.nodes) ++node;
+  end.id = static_cast<int>(marks.size()) + 1;
+  marks.push_back(end);
+  another.add(MarkKind::tile_begin, 1, 0).add(MarkKind::node_begin, 0, 1);
+  another.records[another.next++] = {static_cast<std::uint32_t>(end.id) << codegen::kMarkNumberBits, 2};
+  CHECK(has(error_of([&] { another.read(); }).message, "without its begin"));
   HandMade unknown;
   unknown.records[0] = {4095u << codegen::kMarkNumberBits, 1};
   CHECK(has(error_of([&] { unknown.read(); }).message, "mark 4095 is unknown"));
