@@ -198,6 +198,8 @@ class Nulls(Case):
                              (lambda: c.tj_target_of(runtime, CPU0, None), b"out"),
                              (lambda: c.tj_allocate(runtime, CPU0, 8, None), b"out"),
                              (lambda: c.tj_copy(runtime, None, CPU0, None, CPU0, 8), b"dst"),
+                             (lambda: c.tj_copy(runtime, None, CPU0, ctypes.byref(config), CPU0, 8), b"dst"),
+                             (lambda: c.tj_copy(runtime, ctypes.byref(config), CPU0, None, CPU0, 8), b"src"),
                              (lambda: c.tj_runtime_create(None, None), b"out"),
                              (lambda: c.tj_runtime_instance(None), b"out")):
             self.assertEqual(status(), tj.INVALID_ARGUMENT)

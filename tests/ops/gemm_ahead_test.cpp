@@ -69,6 +69,14 @@ TEST_CASE("the list of an arch begins with the usual tiles, has each kernel once
   }
 }
 
+TEST_CASE("each tile that large products take is told once") {
+  for (const arch::Arch* arch : arch::all()) {
+    CAPTURE(arch->name);
+    const std::vector<int> tiles = ops::gemm_large_tiles(ops::gemm_kernel({}, *arch), *arch);
+    CHECK(std::set<int>(tiles.begin(), tiles.end()).size() == tiles.size());
+  }
+}
+
 TEST_CASE("a tile that is named is the only one; a rung and parts of K keep theirs") {
   const arch::Arch& arch = *arch::find("sm_100a");
   for (const Flags& flags : {Flags{{"tile", {"128x128x64"}}}, Flags{{"parts", {"true"}}}})
