@@ -173,6 +173,13 @@ TEST_CASE("a graph that is wrong as a whole is refused") {
   for (int i = 0; i < 10000; ++i)
     many += (i == 0 ? "{\"name\": \"n" : ",{\"name\": \"n") + std::to_string(i) + "\", \"cycles\": 1, \"fu\": \"TC\"}";
   refuses_text(many + "]}", "instructions has 10000 entries; at most 1024");
+  const auto keys = [](int count) {
+    std::string text = "{\"k\": 0";
+    for (int i = 1; i < count; ++i) text += ", \"k" + std::to_string(i) + "\": 0";
+    return text + "}";
+  };
+  refuses_text(keys(1024), "the document has the key 'k'; allowed are machine");
+  refuses_text(keys(1025), "k1024 is one key too many; an object may have 1024");
   refuses_text(std::string(100000, '['), "nested deeper");
   refuses_text(R"({"machine": "hopper", "instructions": [{"name": )" + std::string(1000, '[') + "]}",
                "instructions[0].name[0]");
