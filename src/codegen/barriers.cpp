@@ -7,9 +7,12 @@
 #include <optional>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::codegen {
 namespace {
+
+using support::at;
 
 using graph::Edge;
 using graph::Graph;
@@ -17,7 +20,6 @@ using graph::Scope;
 using sched::Schedule;
 using support::cat;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 int modulo(int value, int n) { return (value % n + n) % n; }
 
 bool holds(const Arc& arc, int place, int places) {

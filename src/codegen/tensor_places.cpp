@@ -6,14 +6,15 @@
 #include <cstddef>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::codegen {
 namespace {
 
+using support::at;
+
 using graph::Edge;
 using graph::Scope;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Placer {
  public:

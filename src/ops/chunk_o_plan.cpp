@@ -5,15 +5,17 @@
 
 #include "ops/chunk_o.hpp"
 #include "ops/chunk_o_params.cuh"
+#include "support/index.hpp"
 
 namespace tj::ops {
 namespace {
+
+using support::at;
 
 constexpr std::uint64_t kCopyAlignment = 16;
 // Of a device that does not say how many it can run at a time: a few, which do item after item as on one that does.
 constexpr unsigned kUnknownBlocks = 4;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 std::uint64_t bytes(long long elements) { return static_cast<std::uint64_t>(elements) * 2; }
 /// A dimension of size 1 may have any stride; give it a legal one.
 std::uint64_t stride_bytes(const Tensor& tensor, int dimension) {

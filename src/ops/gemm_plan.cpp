@@ -5,13 +5,15 @@
 
 #include "ops/gemm.hpp"
 #include "ops/gemm_params.cuh"
+#include "support/index.hpp"
 
 namespace tj::ops {
 namespace {
 
+using support::at;
+
 constexpr std::uint64_t kCopyAlignment = 16;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) {
   return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
 }

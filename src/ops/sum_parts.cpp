@@ -14,10 +14,13 @@
 #include "ops/touched.hpp"
 #include "ops/trial.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
 namespace {
+
+using support::at;
 
 using support::cat;
 using support::fail;
@@ -26,7 +29,6 @@ constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 long long stride(const Tensor& tensor, int dimension) {
   return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
 }

@@ -6,14 +6,15 @@
 
 #include "sched/modulo.hpp"
 #include "sched/reservations.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 constexpr int kHorizon = 1 << 26;     ///< no time that is searched for lies beyond it
 constexpr std::uint64_t kEasy = 300;  ///< nodes at one II before it counts as hard
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>(a >= 0 ? (a + b - 1) / b : -(-a / b)); }
 

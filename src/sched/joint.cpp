@@ -14,9 +14,12 @@
 #include "sched/modulo.hpp"
 #include "sched/rings.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using support::cat;
 
@@ -24,8 +27,6 @@ constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds
 constexpr int kFirstIntervals = 16;              ///< that fail before one iteration after another is looked at
 constexpr int kUsualRoles = 6;                   ///< the pool where no other is asked for
 constexpr int kSingleSteps = 1024;               ///< IIs tried one by one before the steps grow
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Joint {
  public:

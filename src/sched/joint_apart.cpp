@@ -8,13 +8,14 @@
 #include "sched/joint_model.hpp"
 #include "sched/joint_roles.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-constexpr std::uint64_t kQuestionBudget = 4'000;  ///< a question
+using support::at;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr std::uint64_t kQuestionBudget = 4'000;  ///< a question
 
 /// Leaving out a family; spaces are apart, because they have names.
 struct Family {

@@ -6,13 +6,14 @@
 #include "sched/joint_model.hpp"
 #include "sched/joint_tile.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-using support::cat;
+using support::at;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::cat;
 
 }  // namespace
 

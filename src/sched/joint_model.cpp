@@ -12,15 +12,16 @@
 #include "sched/joint_tile.hpp"
 #include "sched/roles.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 using support::cat;
 
 constexpr int kHorizon = 1 << 26;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Pair pair_of(int i, int j, int low, int high) {
   Pair pair;

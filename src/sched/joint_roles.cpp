@@ -1,5 +1,6 @@
 // Depth-first assignment of clusters to roles (see joint_roles.hpp).
 #include "sched/joint_roles.hpp"
+#include "support/index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +8,7 @@
 namespace tj::sched {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::at;
 
 }  // namespace
 

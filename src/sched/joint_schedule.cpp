@@ -10,13 +10,14 @@
 #include "sched/rings.hpp"
 #include "sched/roles.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-using support::cat;
+using support::at;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::cat;
 
 /// Names by kind; a role has the warps of its largest node.
 void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {

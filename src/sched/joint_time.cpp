@@ -2,6 +2,7 @@
 // satisfies all difference constraints, so only pairs and resources can be broken, and the cases that repair one are
 // again difference constraints: a holding begins later than another one's begin, or ends before it.
 #include "sched/joint_time.hpp"
+#include "support/index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +10,7 @@
 namespace tj::sched {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::at;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 

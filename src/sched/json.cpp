@@ -2,13 +2,14 @@
 #include <nlohmann/json.hpp>
 
 #include "sched/schedule.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using support::at;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using Json = nlohmann::ordered_json;
 
 const char* scope_text(graph::Scope scope) {
   switch (scope) {

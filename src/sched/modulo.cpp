@@ -12,9 +12,12 @@
 #include "sched/at_interval.hpp"
 #include "sched/symmetry.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using support::cat;
 
@@ -24,8 +27,6 @@ constexpr std::uint64_t kFirstProbe = 300;
 constexpr std::uint64_t kCheapProbe = 6;  ///< nodes to exclude a length at little cost
 constexpr int kLongest = 1 << 14;         ///< of these steps: beyond, the II is more likely to be infeasible
 constexpr int kSingleSteps = 4096;        ///< IIs tried one by one before the steps grow
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Is the problem small enough for an exact search?
 bool within_reach(const Problem& problem) {

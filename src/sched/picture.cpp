@@ -6,15 +6,16 @@
 #include <map>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 using graph::Graph;
 using graph::Node;
 using support::cat;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool iterates(const Node& node) { return node.scope == graph::Scope::iteration; }
 

@@ -1,5 +1,6 @@
 // Graph -> Problem (see problem.hpp).
 #include "sched/problem.hpp"
+#include "support/index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +8,7 @@
 namespace tj::sched {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+using support::at;
 
 /// The same-role node that first waits for an asynchronous reader, as an edge from the reader; null when none does.
 const graph::Edge* first_waiter(const graph::Graph& graph, const Sharing& sharing, int reader) {

@@ -7,9 +7,12 @@
 #include "sched/conflicts.hpp"
 #include "sched/reservations.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using graph::Async;
 using graph::Edge;
@@ -17,8 +20,6 @@ using graph::Graph;
 using graph::Scope;
 
 constexpr std::int64_t kBarrierBytes = 16;  ///< a full and an empty barrier for each slot
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool crosses(const Schedule& schedule, const Edge& edge) {
   return edge.value >= 0 && schedule.role[at(edge.src)] != schedule.role[at(edge.dst)];

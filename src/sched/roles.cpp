@@ -7,16 +7,17 @@
 #include <string>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using graph::Async;
 using graph::Graph;
 using graph::Node;
 using graph::Scope;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Registers move between groups of warps inside what the block was launched with.
 void share_registers(const Graph& graph, Schedule& schedule, const std::vector<bool>& producer) {

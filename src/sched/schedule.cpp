@@ -15,9 +15,12 @@
 #include "sched/rings.hpp"
 #include "sched/roles.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using support::cat;
 
@@ -25,8 +28,6 @@ constexpr int kSlotAttempts = 40;
 constexpr std::uint64_t kBudgetOf40 = 7'000;  ///< nodes of the search for a graph of 40
 constexpr std::uint64_t kRolesShare =
     4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 void check_options(const graph::Graph& graph, const Options& options) {
   const auto refuse = [](const char* name, int value) {

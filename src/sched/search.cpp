@@ -1,5 +1,6 @@
 // Order of the search: propagate, learn from contradictions, decide (see search.hpp).
 #include "sched/search.hpp"
+#include "support/index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,11 +9,11 @@
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 constexpr std::uint64_t kRestart = 100;  ///< conflicts before the first restart
 constexpr double kDecay = 0.95;
 constexpr std::size_t kMostBytes = std::size_t{1} << 27;  ///< of the closures of all levels
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// 1 1 2 1 1 2 4 ...: how long the n-th try lasts.
 std::uint64_t luby(std::uint64_t n) {

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "sched/search.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 constexpr double kLargest = 1e100;
 constexpr std::size_t kClauses = 2000;  ///< learnt ones, before weak ones are forgotten
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

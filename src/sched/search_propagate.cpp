@@ -4,14 +4,15 @@
 #include <utility>
 
 #include "sched/search.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 constexpr int kRounds = 4;
 constexpr int kQueueRounds = 1;  ///< each is a valid step; without a bound they may creep through an infeasible window
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

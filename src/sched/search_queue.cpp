@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "sched/search.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::at;
 
 // Plain loops over targets, apart from everything that could alias: they are most of the work.
 void add_to(const std::int32_t* from, std::size_t stride, int more, std::size_t size, int* __restrict to) {

@@ -12,9 +12,12 @@
 #include "sched/picture.hpp"
 #include "sched/svg_page.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
+
+using support::at;
 
 using support::cat;
 
@@ -40,7 +43,6 @@ constexpr const char* kStyle =
     "0d7f77}.r7{fill:#857d0a}.r8{fill:#6e4526}.r9{fill:#3b4a80}.r10{fill:#a01c93}.r11{fill:#c62a17}\n"
     ".q0{fill:#222}.q1{fill:#d81b7a}.q2{fill:#0097b2}.q3{fill:#d9a400}\n";
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 int fitting(Tenths width, Tenths column) { return width <= 0 ? 0 : static_cast<int>(width / column); }
 std::string relative(int iteration) { return iteration == 0 ? "i" : cat("i", iteration > 0 ? "+" : "", iteration); }
 std::string css(char kind, int index, int colours = kColours) { return kind + std::to_string(index % colours); }

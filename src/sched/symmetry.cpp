@@ -1,6 +1,7 @@
 // Colours by refinement, then exchanges grown from one pair of equal colour and checked edge by edge (see
 // symmetry.hpp).
 #include "sched/symmetry.hpp"
+#include "support/index.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,10 +11,10 @@
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 constexpr int kAttempts = 512;  ///< exchanges tried; what is not found costs time only
 constexpr int kMostNodes = 128;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// One end of an edge as its node sees it.
 struct Link {

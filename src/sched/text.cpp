@@ -4,11 +4,12 @@
 #include <sstream>
 
 #include "sched/schedule.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::at;
 
 void role_lines(std::ostream& out, const graph::Graph& graph, const Schedule& schedule, const Role& role) {
   out << "role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");

@@ -6,14 +6,14 @@
 #include "sched/picture.hpp"
 #include "sched/trace_events.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
 using Json = TraceEvents::Json;
 using support::cat;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Bars {
  public:

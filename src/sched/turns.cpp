@@ -8,14 +8,15 @@
 #include <map>
 
 #include "sched/roles.hpp"
+#include "support/index.hpp"
 
 namespace tj::sched {
 namespace {
 
+using support::at;
+
 using graph::Async;
 using graph::Graph;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 struct Run {
   int role = 0;

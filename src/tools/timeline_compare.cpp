@@ -6,14 +6,15 @@
 #include <utility>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::tools {
 namespace {
 
+using support::at;
+
 using graph::Scope;
 using Times = std::vector<std::int64_t>;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::optional<std::int64_t> median(Times times) {
   if (times.empty()) return std::nullopt;

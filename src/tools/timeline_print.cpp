@@ -4,14 +4,15 @@
 #include <ostream>
 
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "tools/timeline.hpp"
 
 namespace tj::tools {
 namespace {
 
-using support::cat;
+using support::at;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using support::cat;
 
 std::string percent(double share) {
   char text[32];

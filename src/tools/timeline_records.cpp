@@ -6,16 +6,17 @@
 
 #include "codegen/timeline.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::tools {
 namespace {
+
+using support::at;
 
 using codegen::Mark;
 using codegen::MarkKind;
 using codegen::Record;
 using support::cat;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// One role's records, in the order in which they were written.
 class RoleReader {

@@ -10,15 +10,16 @@
 #include "sched/picture.hpp"
 #include "sched/svg.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "tools/timeline.hpp"
 
 namespace tj::tools {
 namespace {
 
+using support::at;
+
 using sched::Box;
 using support::cat;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Sheets {
  public:

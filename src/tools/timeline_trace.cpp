@@ -9,15 +9,15 @@
 #include "sched/picture.hpp"
 #include "sched/trace_events.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 #include "tools/timeline.hpp"
 
 namespace tj::tools {
 namespace {
 
+using support::at;
 using Json = sched::TraceEvents::Json;
 using support::cat;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Bars {
  public:

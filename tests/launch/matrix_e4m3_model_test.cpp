@@ -10,8 +10,11 @@
 #include "launch/matrix_problem.hpp"
 #include "launch/model_matrix_math.hpp"
 #include "launch/model_unit.hpp"
+#include "support/index.hpp"
 
 namespace {
+
+using tj::support::at;
 
 using tj::launch::model::e4m3_to_float;
 using tj::testing::contains;
@@ -66,8 +69,6 @@ tj::testing::ModelUnit& unit() {
   static tj::testing::ModelUnit made(tj::testing::with_widths(kUnit));
   return made;
 }
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// a [64, 128] and b [columns, 128] of bytes, and 64 x columns sums.
 struct Problem {

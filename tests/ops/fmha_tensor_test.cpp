@@ -14,13 +14,14 @@
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
+#include "support/index.hpp"
 
 using namespace tj;
 using testing::has;
 
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+using tj::support::at;
 
 Choice chosen(const char* arch, int head_dim, bool causal) {
   return choose(ops::fmha_op(), ops::fmha_request({DType::f16, head_dim, causal, false}), *arch::find(arch));

@@ -9,15 +9,16 @@
 #include "common/half.hpp"
 #include "common/random.hpp"
 #include "support/fail.hpp"
+#include "support/index.hpp"
 
 namespace tj::test {
 namespace {
 
+using tj::support::at;
+
 constexpr std::size_t kGuardBytes = 512;  // before and behind
 constexpr unsigned char kPoison = 0xff;   // a NaN in every type
 const Device kCpu{DeviceKind::cpu, 0};
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// By the format's definition; 0x7f and 0xff are its NaNs.
 double from_e4m3(std::uint8_t bits) {

@@ -14,14 +14,15 @@
 #include "ops/machine.hpp"
 #include "sched/joint.hpp"
 #include "sched/schedule.hpp"
+#include "support/index.hpp"
 
 namespace {
+
+using tj::support::at;
 
 using namespace tj;
 
 int up(double cycles) { return static_cast<int>(std::lround(std::ceil(cycles))); }
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 graph::Graph hopper(int head_dim, int block_n) {
   return ops::fmha_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
