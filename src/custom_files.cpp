@@ -55,10 +55,6 @@ std::vector<fs::path> find_files(const std::string& folder) {
   return paths;
 }
 
-bool is_word_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /// Comments become blanks; strings stay.
 std::string without_comments(std::string_view text) {
   std::string result(text);
@@ -80,8 +76,8 @@ std::string without_comments(std::string_view text) {
 
 bool has_word(const std::string& text, const std::string& word) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_word_letter(text[at - 1]);
-    const bool ends = at + word.size() == text.size() || !is_word_letter(text[at + word.size()]);
+    const bool begins = at == 0 || !support::is_word_letter(text[at - 1]);
+    const bool ends = at + word.size() == text.size() || !support::is_word_letter(text[at + word.size()]);
     if (begins && ends) return true;
   }
   return false;

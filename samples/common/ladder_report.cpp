@@ -6,17 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/report_text.hpp"
+
 namespace tj::samples {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 std::string size_text(const Rung& rung) {
   return format("%lldx%lldx%lld", static_cast<long long>(rung.m), static_cast<long long>(rung.n),
@@ -57,17 +52,17 @@ std::vector<std::string> cells(const Ladder& ladder, std::size_t i) {
           sentence(rung.changes)};
 }
 
-const std::vector<std::string> kColumns = {"rung",
-                                           "M x N x K",
-                                           "us",
-                                           "TFLOP/s",
-                                           "gain",
-                                           "II",
-                                           "stages",
-                                           "roles",
-                                           "slots",
-                                           "error",
-                                           "what the schedule changed"};
+const std::vector<std::string> kLadderColumns = {"rung",
+                                                 "M x N x K",
+                                                 "us",
+                                                 "TFLOP/s",
+                                                 "gain",
+                                                 "II",
+                                                 "stages",
+                                                 "roles",
+                                                 "slots",
+                                                 "error",
+                                                 "what the schedule changed"};
 
 }  // namespace
 
@@ -107,9 +102,9 @@ std::string Ladder::timing_text() const {
 }
 
 std::string ladder_text(const Ladder& ladder) {
-  std::vector<std::vector<std::string>> table = {kColumns};
+  std::vector<std::vector<std::string>> table = {kLadderColumns};
   for (std::size_t i = 0; i < ladder.rungs.size(); ++i) table.push_back(cells(ladder, i));
-  std::vector<std::size_t> width(kColumns.size(), 0);
+  std::vector<std::size_t> width(kLadderColumns.size(), 0);
   for (const auto& row : table)
     for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
   std::string text;
@@ -123,9 +118,9 @@ std::string ladder_text(const Ladder& ladder) {
 std::string ladder_markdown(const Ladder& ladder) {
   std::string text = "# The ladder of a matrix product\n\n" + ladder.target + " on " + ladder.device + ", " +
                      ladder.dtype + "; " + ladder.timing_text() + ".\n\n|";
-  for (const std::string& column : kColumns) text += " " + column + " |";
+  for (const std::string& column : kLadderColumns) text += " " + column + " |";
   text += "\n|";
-  for (std::size_t c = 0; c < kColumns.size(); ++c) text += "---|";
+  for (std::size_t c = 0; c < kLadderColumns.size(); ++c) text += "---|";
   for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
     text += "\n|";
     for (const std::string& cell : cells(ladder, i)) text += " " + cell + " |";

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/report_text.hpp"
+
 namespace tj::samples {
 namespace {
 
@@ -24,11 +26,6 @@ T value_of(const Json& object, const char* key, T otherwise) {
     return value.is_boolean() ? value.get<T>() : otherwise;
   else
     return value.is_number() ? value.get<T>() : otherwise;
-}
-
-const Json& list(const Json& root, const char* key) {
-  static const Json empty = Json::array();
-  return root.is_object() && root.contains(key) && root[key].is_array() ? root[key] : empty;
 }
 
 std::string joined(const Names& words) {

@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/report_text.hpp"
+
 namespace tj::samples {
 namespace {
 
@@ -25,11 +27,6 @@ std::string first_word(const Json& object, std::initializer_list<const char*> ke
   for (const char* key : keys)
     if (std::string text = word(object, key); !text.empty()) return text;
   return "?";
-}
-
-const Json& list(const Json& root, const char* key) {
-  static const Json empty = Json::array();
-  return root.is_object() && root.contains(key) && root[key].is_array() ? root[key] : empty;
 }
 
 }  // namespace

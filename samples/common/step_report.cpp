@@ -6,18 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/report_text.hpp"
+
 namespace tj::samples {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Lines = std::vector<std::string>;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[240];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 long long wide(std::int64_t value) { return static_cast<long long>(value); }
 

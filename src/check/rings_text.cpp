@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::check {
 namespace {
@@ -103,14 +104,12 @@ std::vector<Section> sections_of(const std::vector<std::string>& lines) {
   return sections;
 }
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// Whether the whole word was there.
 bool replace_word(std::string& line, const std::string& word, const std::string& other) {
   bool found = false;
   for (std::size_t at = 0; (at = line.find(word, at)) != std::string::npos;) {
-    const bool whole =
-        (at == 0 || !is_word(line[at - 1])) && (at + word.size() == line.size() || !is_word(line[at + word.size()]));
+    const bool whole = (at == 0 || !support::is_word_letter(line[at - 1])) &&
+                       (at + word.size() == line.size() || !support::is_word_letter(line[at + word.size()]));
     if (whole) line.replace(at, word.size(), other);
     found = found || whole;
     at += whole ? other.size() : word.size();

@@ -3,20 +3,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "support/fail.hpp"
+#include "support/text.hpp"
 
 namespace tj::check {
 namespace {
 
 using support::cat;
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -28,10 +26,10 @@ std::string without_numbers(const std::string& text) {
   std::string plain;
   for (std::size_t at = 0; at < text.size();) {
     const bool begins = std::isdigit(static_cast<unsigned char>(text[at])) != 0 &&
-                        (at == 0 || (!is_word(text[at - 1]) && text[at - 1] != '.'));
+                        (at == 0 || (!support::is_word_letter(text[at - 1]) && text[at - 1] != '.'));
     std::size_t end = at + 1;
     if (begins)
-      while (end < text.size() && is_word(text[end])) ++end;
+      while (end < text.size() && support::is_word_letter(text[end])) ++end;
     if (begins && !ends_with(plain, "site "))
       plain += '#';
     else

@@ -11,6 +11,11 @@
 
 namespace tj::support {
 
+/// A letter of ASCII, a digit or an underscore, whatever the locale.
+constexpr bool is_word_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 /// Control characters as "\n", "\t", "\x1b"; all else as it is.
 std::string one_line(std::string_view text);
 

@@ -73,7 +73,7 @@ struct Subject {
   }
 };
 
-struct Work {
+struct CompileWork {
   std::vector<Subject> subjects;
   std::vector<std::string> left_out;
 };
@@ -96,11 +96,11 @@ std::vector<arch::Target> targets_of(const BenchArguments& arguments, const Runt
 }
 
 /// The first kernel of each op's defaults, or all that flags name.
-Work find_work(const BenchArguments& arguments, const Runtime& runtime) {
+CompileWork find_work(const BenchArguments& arguments, const Runtime& runtime) {
   std::vector<const ops::Op*> chosen;
   for (const std::string& name : arguments.ops) chosen.push_back(&find_op(name));
   if (chosen.empty()) chosen = ops::all();
-  Work work;
+  CompileWork work;
   for (const arch::Target& target : targets_of(arguments, runtime))
     for (const ops::Op* op : chosen) {
       std::vector<ops::Request> requests = op->requests_for(arguments.op_flags, *target.arch);
@@ -152,7 +152,7 @@ void make_once(Subject& subject, Backends& backends, const support::Settings& se
 }
 
 /// Opening a compiler costs the first kernel of a process alone: it is a line of its own.
-std::map<std::string, double> open_compilers(const Work& work, Backends& backends) {
+std::map<std::string, double> open_compilers(const CompileWork& work, Backends& backends) {
   std::map<std::string, double> opened;
   for (const Subject& subject : work.subjects) {
     const std::string kind = subject.target.model ? "host" : subject.target.arch->compiler;
@@ -173,7 +173,7 @@ constexpr const char* kPhaseNote =
     "that is a process by runs that end earlier, hiprtc not at all. 'load' is there where a device (or the model) "
     "takes the binary.\n";
 
-void print(const Work& work, const std::map<std::string, double>& opened, int rounds, std::ostream& out) {
+void print(const CompileWork& work, const std::map<std::string, double>& opened, int rounds, std::ostream& out) {
   std::vector<std::string> columns;
   for (const Subject& subject : work.subjects)
     for (const auto& [name, samples] : subject.steps)
@@ -200,7 +200,7 @@ void print(const Work& work, const std::map<std::string, double>& opened, int ro
   out << work.subjects.size() << " kernels, " << rounds << " rounds\n";
 }
 
-Json to_json(const Work& work, const std::map<std::string, double>& opened, int rounds) {
+Json to_json(const CompileWork& work, const std::map<std::string, double>& opened, int rounds) {
   Json kernels = Json::array();
   for (const Subject& subject : work.subjects) {
     Json kernel = {{"name", subject.request.name},
@@ -231,7 +231,7 @@ int run_compile(const BenchArguments& arguments) {
   Runtime runtime(options);
   options.target = "";
   const support::Settings settings = support::resolve_settings(options);
-  Work work = find_work(arguments, runtime);
+  CompileWork work = find_work(arguments, runtime);
   const support::Log log = bench_log(own);
   Backends backends(settings, log);
   const std::map<std::string, double> opened = open_compilers(work, backends);

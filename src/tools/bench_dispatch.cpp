@@ -28,7 +28,7 @@ using support::cat;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kUsualRounds = 200;
+constexpr int kDispatchRounds = 200;
 constexpr int kCallsInSample = 64;  // far fewer than a queue holds, far more than reading the clock costs
 constexpr int kDiskHits = 10;
 
@@ -101,7 +101,7 @@ void time_calls(const BenchArguments& arguments, Runtime& runtime, CallPreparer&
   layer();
   runtime.synchronize(device);
   result.allocations = allocations_of(arguments, call);
-  const int rounds = arguments.rounds > 0 ? arguments.rounds : kUsualRounds;
+  const int rounds = arguments.rounds > 0 ? arguments.rounds : kDispatchRounds;
   preparer.backends().driver(device)->time_ms(device.index, [&] {  // whose context is current meanwhile
     for (int round = 0; round < rounds; ++round) {
       result.call.push_back(sample(runtime, device, call));
@@ -227,7 +227,7 @@ int run_dispatch(const BenchArguments& arguments) {
       *arguments.err << "left out, as " << target.name() << " does not serve it: " << result.name << '\n';
     }
   }
-  const int rounds = arguments.rounds > 0 ? arguments.rounds : kUsualRounds;
+  const int rounds = arguments.rounds > 0 ? arguments.rounds : kDispatchRounds;
   print(results, where, rounds, *arguments.out);
   Json problems = Json::array();
   for (const Dispatch& result : results) problems.push_back(to_json(result));

@@ -15,8 +15,6 @@ namespace {
 using support::cat;
 using support::shown_path;
 
-constexpr std::size_t kMostNames = 8;
-
 using Names = std::set<std::pair<std::string, std::string>>;
 
 /// Names and targets of all sound entries.
@@ -83,8 +81,7 @@ void check_kept(const std::string& cache_dir, std::uint64_t max_size_bytes, cons
   err << evicted.size() << (evicted.size() == 1 ? " kernel was" : " kernels were")
       << " kept, and removed since to stay within the cache's bound of " << max_size_bytes
       << " bytes (TJ_CACHE_MAX_SIZE): ";
-  for (std::size_t i = 0; i < evicted.size() && i < kMostNames; ++i) err << (i == 0 ? "" : ", ") << evicted[i];
-  err << (evicted.size() > kMostNames ? ", ...\n" : "\n");
+  print_names(err, evicted);
 }
 
 }  // namespace tj::tools

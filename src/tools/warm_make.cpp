@@ -45,9 +45,13 @@ Outcome make(Runtime& runtime, const Job& job) {
   return outcome;
 }
 
-constexpr std::size_t kMostNames = 8;
-
 }  // namespace
+
+void print_names(std::ostream& out, const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  for (std::size_t i = 0; i < names.size() && i < kMost; ++i) out << (i == 0 ? "" : ", ") << names[i];
+  out << (names.size() > kMost ? ", ...\n" : "\n");
+}
 
 void Progress::follow(Options& options) {
   options.log_level =
@@ -96,8 +100,7 @@ void Progress::end() {
     if (names.empty()) continue;
     err_ << "failed for the same reason" << (failures_.size() > 1 ? " (" + support::shown(said, 60) + ")" : "") << ": "
          << names.size() << (names.size() == 1 ? " kernel more: " : " kernels more: ");
-    for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i) err_ << (i == 0 ? "" : ", ") << names[i];
-    err_ << (names.size() > kMostNames ? ", ...\n" : "\n");
+    print_names(err_, names);
   }
   err_ << std::flush;
   failures_.clear();

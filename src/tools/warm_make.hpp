@@ -31,6 +31,9 @@ struct Outcome {
                          ///< written there
 };
 
+/// The first names, "..." for more than a screen's line, and the end of the line.
+void print_names(std::ostream& out, const std::vector<std::string>& names);
+
 /// Lines and the rewritten progress line, from any thread. A failure is told once, with the number of kernels that have
 /// it.
 class Progress {

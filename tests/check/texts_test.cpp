@@ -13,12 +13,14 @@
 #include "check/notes.hpp"
 #include "check/rings_text.hpp"
 #include "check/seeds.hpp"
+#include "support/expect.hpp"
 #include "support/sites.hpp"
 
 using namespace tj;
 
 namespace {
 
+using tj::testing::has;
 const std::string kUnit = R"(namespace {
   struct RingA {
     static constexpr unsigned kSlots = 2, kSlotBytes = 64;
@@ -48,8 +50,6 @@ TJ_KERNEL(tj_kernel, 384, Params, params) {
   }
 }
 )";
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

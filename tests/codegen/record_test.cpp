@@ -23,6 +23,7 @@ using codegen::MarkKind;
 
 namespace {
 
+using tj::testing::has;
 struct Case {
   const char* arch;
   const char* op;
@@ -68,8 +69,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// Takes the lines of marks away, and gives the parameter its name back.
 std::string without_marks(const std::string& text, const std::string& params_type) {
   std::string out;

@@ -19,9 +19,11 @@
 #include "support/expect.hpp"
 #include "support/installations.hpp"
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
+using tj::testing::Variable;
 namespace fs = std::filesystem;
 using tj::Code;
 using tj::Error;
@@ -30,24 +32,6 @@ using tj::compile::HipVersion;
 using tj::compile::LibrarySearch;
 using tj::testing::error_of;
 using tj::testing::has;
-
-/// A variable of this process, put back afterwards.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) {
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_)
-      ::setenv(name_, before_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 /// A machine whose programs and ROCm lie in a folder of the test; nothing of the real one is found but what is in
 /// /opt/rocm.

@@ -13,6 +13,7 @@
 #include "launch/model_unit.hpp"
 #include "support/environment.hpp"
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -21,24 +22,7 @@ using tj::Error;
 using tj::Stage;
 using tj::testing::contains;
 using tj::testing::error_of;
-
-/// A variable of this process, put back afterwards.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name), before_(tj::support::environment_variable(name)) {
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_)
-      ::setenv(name_, before_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
+using tj::testing::Variable;
 
 tj::compile::Job job(std::string text) {
   tj::compile::Job result;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "support/full.hpp"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
@@ -136,7 +138,7 @@ TEST_CASE("damaged texts are read or refused") {
   const std::vector<std::string> texts = corpus();
   REQUIRE(texts.size() >= 4);
   Damage damage;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < tj::testing::drawn(kRounds); ++round) {
     std::string text = texts[damage.below(texts.size())];
     for (std::size_t edit = 1 + damage.below(4); edit > 0; --edit) damage.apply(text, texts);
     feed(text);

@@ -48,8 +48,10 @@ TEST_CASE("lengths at the edges of chunks; what lies around sequences is neither
   for (const char* target : kTargets) {
     CAPTURE(target);
     std::uint64_t seed = 9001;
+    int index = 1;
     for (const auto& list : std::vector<std::vector<int>>{
              {64}, {1}, {63}, {65}, {128, 64}, {0, 64, 0, 1, 0}, {8, 9, 7, 56, 57}, {129, 1, 63, 64, 65, 2}}) {
+      if (testing::thinned_out(index++)) continue;
       ChunkOShape shape = lengths(list);
       shape.lead = 3;
       shape.tail = 5;
@@ -77,6 +79,7 @@ TEST_CASE("ratios of heads, in items of one, two and three") {
     std::uint64_t seed = 9201;
     for (const int ratio : {1, 2, 3, 4, 6})
       for (const int heads : {1, 2}) {
+        if (testing::sampled_out(ratio + heads)) continue;
         const ChunkOShape shape = lengths({70, 64}, heads, heads * ratio);
         CAPTURE(shape.text());
         CHECK(run(target, shape, seed++) == "");
@@ -168,7 +171,7 @@ TEST_CASE("random problems") {
     const auto below = [&](int bound) {
       return static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(bound));
     };
-    for (int round = 0; round < 12; ++round) {
+    for (int round = 0; round < testing::drawn(12); ++round) {
       ChunkOShape shape;
       shape.lengths.clear();
       for (int i = below(4); i >= 0; --i) shape.lengths.push_back(below(3) == 0 ? below(3) * 64 : below(140));

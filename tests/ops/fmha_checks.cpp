@@ -10,6 +10,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "common/random.hpp"
+#include "support/full.hpp"
 #include "support/model_runtime.hpp"
 
 namespace tj::test {
@@ -40,7 +41,9 @@ void check_fmha_edges(const std::string& target, const std::vector<FmhaShape>& m
   std::vector<FmhaShape> shapes(std::begin(kEdges), std::end(kEdges));
   shapes.insert(shapes.end(), more.begin(), more.end());
   std::uint64_t seed = 7001;
+  int index = 0;
   for (const FmhaShape& shape : shapes) {
+    if (testing::thinned_out(index++)) continue;
     CAPTURE(shape.text());
     CHECK(run_fmha(target, shape, seed++) == "");
   }
@@ -97,7 +100,7 @@ void check_random_fmha(const std::vector<const char*>& targets, int count, const
   const auto between = [&](int low, int high) {
     return low + static_cast<int>(samples::random_bits(seed, drawn++) % static_cast<std::uint64_t>(high - low + 1));
   };
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < testing::drawn(count); ++i) {
     FmhaShape shape;
     shape.heads_kv = between(1, 2);
     shape.heads = shape.heads_kv * between(1, limits.group);

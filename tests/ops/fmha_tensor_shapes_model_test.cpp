@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/fmha_checks.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 using test::FmhaShape;
@@ -15,10 +16,17 @@ constexpr const char* kTarget = "model:sm_100a";
 
 TEST_CASE("lengths at the edges of tiles, each with each") {
   std::uint64_t seed = 8301;
+  int index = 0;
   for (const int head_dim : {64, 128})
     for (const bool causal : {false, true})
       for (const int seq_q : {1, 63, 128, 129, 193, 500})
         for (const int seq_k : {1, 127, 160, 161, 384, 700}) {
+          // An odd number of lengths in all that comes before: the lists of the next ones begin elsewhere.
+          if (testing::sampled_out(index / 6 + index % 6)) {
+            ++index;
+            continue;
+          }
+          ++index;
           const bool several = seq_q * seq_k < 129 * 161;
           const FmhaShape shape{1,
                                 several ? 4 : 1,

@@ -4,6 +4,7 @@
 
 #include "codegen/device_kernel.hpp"
 #include "ops/fmha.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -25,7 +26,9 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_120a", {{"dtype", {"f16"}}, {"general-scale", {"true"}}}},
       {"sm_121a", {{"dtype", {"bf16"}}, {"head-dim", {"128"}}, {"causal", {"false"}}}},
   };
+  int index = 0;
   for (const auto& [arch, flags] : sets)
     for (const ops::Request& request : ops::fmha_op().requests(flags))
-      test::check_compiles(*compiler, ops::fmha_op(), request, arch::parse_arch(arch));
+      if (!testing::sampled_out(index++))
+        test::check_compiles(*compiler, ops::fmha_op(), request, arch::parse_arch(arch));
 }

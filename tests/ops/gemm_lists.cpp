@@ -12,6 +12,7 @@
 
 #include "common/random.hpp"
 #include "ops/gemm_checks.hpp"
+#include "support/full.hpp"
 #include "support/model_runtime.hpp"
 
 namespace tj::test {
@@ -57,6 +58,7 @@ std::vector<GemmShape> shapes_of_rung(int rung) {
 void check_gemm_sizes(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 1;
+  int index = 0;
   for (const auto& [m, n, k] : {std::array{1, 1, 1},
                                 {1, 1, 64},
                                 {64, 256, 64},
@@ -69,6 +71,7 @@ void check_gemm_sizes(const std::string& arch) {
                                 {16, 96, 1000},
                                 {33, 31, 129},
                                 {7, 513, 127}}) {
+    if (testing::thinned_out(index++)) continue;
     const GemmShape shape = gemm_shape(m, n, k);
     CAPTURE(shape.text());
     CHECK(run_gemm_on_model(arch, shape, seed++) == "");
@@ -78,9 +81,10 @@ void check_gemm_sizes(const std::string& arch) {
 void check_gemm_places(const std::string& arch) {
   CAPTURE(arch);
   std::uint64_t seed = 500;
-  for (int order = 0; order < 4; ++order)
+  for (int order = 0, index = 0; order < 4; ++order)
     for (const auto& [m, n, k, shift] :
          {std::array{131, 261, 201, 0}, {5, 3, 3, 1}, {70, 11, 65, 3}, {64, 64, 64, 1}}) {
+      if (testing::sampled_out(order + index++)) continue;
       GemmShape shape;
       shape.dtype = kIn[order % 2];
       shape.out = order == 3 ? DType::f32 : shape.dtype;
@@ -159,7 +163,7 @@ void check_random_gemm(const std::string& arch) {
   const auto between = [&](int low, int high) {
     return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
   };
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < testing::drawn(16); ++i) {
     GemmShape shape;
     shape.m = between(0, 1) ? between(1, 300) : between(1, 20);
     shape.n = between(0, 1) ? between(1, 600) : between(1, 40);
@@ -181,7 +185,9 @@ void check_gemm_rungs(const std::string& arch) {
   CAPTURE(arch);
   for (int rung = 1; rung <= 10; ++rung) {
     std::uint64_t seed = 10;
+    int index = rung;
     for (const GemmShape& shape : shapes_of_rung(rung)) {
+      if (testing::sampled_out(index++)) continue;
       CAPTURE(rung);
       CAPTURE(shape.text());
       CHECK(run_rung(arch, shape, rung, ++seed) == "");

@@ -15,6 +15,7 @@
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_lists.hpp"
 #include "ops/gemm_parts.hpp"
+#include "support/full.hpp"
 
 namespace tj::test {
 namespace {
@@ -138,7 +139,7 @@ void check_gemm_part_sizes(const std::string& arch) {
 void check_gemm_part_forms(const std::string& arch) {
   Small& small = small_of(arch);
   CAPTURE(arch);
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < testing::drawn(12); ++i) {
     GemmShape shape = gemm_shape(70 + i, 100 + 3 * i, 900 + 5 * i, i % 2 == 0 ? DType::f16 : DType::bf16, kOut[i % 3]);
     shape.a_transposed = i % 4 >= 2;
     shape.b_transposed = i % 2 == 1;
@@ -232,7 +233,7 @@ void check_random_gemm_parts(const std::string& arch) {
   const auto between = [&](int low, int high) {
     return low + static_cast<int>(samples::random_bits(seed, next++) % static_cast<std::uint64_t>(high - low + 1));
   };
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < testing::drawn(12); ++i) {
     GemmShape shape = gemm_shape(between(1, 140), between(1, 300), between(1, 2500));
     shape.batch = between(0, 2);
     shape.b_shared = between(0, 1) == 1;

@@ -7,6 +7,7 @@
 
 #include "codegen/device_kernel.hpp"
 #include "ops/gemm.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -49,8 +50,7 @@ TEST_CASE("every tile that is served but not made ahead: those that no large pro
     if (tile.element_bytes != 2 || ops::gemm_blocks_per_sm(tile, arch) == 0) continue;
     const ops::Request request =
         ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {ops::gemm_tile_name(tile)}}}).front();
-    if (ahead.count(request.name) > 0) continue;
-    ++tiles;
+    if (ahead.count(request.name) > 0 || testing::sampled_out(tiles++)) continue;
     const test::DeviceKernel made = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
     CHECK(made.unit.smem_bytes <= arch.smem_per_block_bytes);
   }

@@ -8,6 +8,7 @@
 #include "ops/copy_rows.hpp"
 #include "ops/gemm.hpp"
 #include "ops/sum_parts.hpp"
+#include "support/full.hpp"
 
 using namespace tj;
 
@@ -56,9 +57,10 @@ TEST_CASE("no spill, registers for the blocks of an SM") {
       {"sm_90", {{"dtype", {"f16"}}, {"tile", {"256x192x32"}}, {"out", {"f32"}}}},
       {"sm_120a", {{"dtype", {"bf16"}}, {"tile", {"256x192x32"}}, {"bias", {"true"}}}},
   };
+  int index = 0;
   for (const auto& [arch, flags] : sets)
     for (const ops::Request& request : ops::gemm_op().requests(flags))
-      test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
+      if (!testing::sampled_out(index++)) test::check_compiles(*compiler, ops::gemm_op(), request, *arch::find(arch));
   test::check_compiles(*compiler, ops::copy_rows_op(), ops::copy_rows_op().requests({}).front(), *arch::find("sm_86"));
   test::check_compiles(*compiler, ops::chunk_indices_op(), ops::chunk_indices_op().requests({}).front(),
                        *arch::find("sm_89"));

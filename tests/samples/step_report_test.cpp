@@ -13,6 +13,7 @@
 
 #include "common/files.hpp"
 #include "common/step_report.hpp"
+#include "support/expect.hpp"
 #include "support/scratch.hpp"
 
 using namespace tj;
@@ -20,6 +21,7 @@ using samples::StepReport;
 
 namespace {
 
+using tj::testing::has;
 StepReport report_of(int steps) {
   StepReport report;
   report.target = "sm_120a";
@@ -49,8 +51,6 @@ std::string joined(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) text += line + "\n";
   return text;
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 std::string slurp(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -11,9 +11,11 @@
 #include "random_graphs.hpp"
 #include "sched/modulo.hpp"
 #include "sched/schedule.hpp"
+#include "support/expect.hpp"
 
 namespace {
 
+using tj::testing::has;
 using namespace tj;
 
 void expect(const graph::Graph& graph, bool streaming_zero, int res_mii, int rec_mii, int ii, int length) {
@@ -54,8 +56,6 @@ std::string message_of(const graph::Graph& graph, const sched::Options& options 
   }
   return {};
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -10,9 +10,11 @@
 #include "attention_graph.hpp"
 #include "graph/examples.hpp"
 #include "sched/schedule.hpp"
+#include "support/expect.hpp"
 
 namespace {
 
+using tj::testing::has;
 using namespace tj;
 
 int slots(const graph::Graph& graph, const sched::Schedule& schedule, const char* name) {
@@ -29,8 +31,6 @@ std::string message_of(const graph::Graph& graph, const sched::Options& options 
   }
   return {};
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "tests/support/scratch.hpp"
 #include "tools/check.hpp"
 #include "tools/options.hpp"
@@ -17,6 +18,7 @@ using namespace tj;
 
 namespace {
 
+using tj::testing::has;
 struct Done {
   int code = 0;
   std::string out, err;
@@ -33,8 +35,6 @@ Done run(const std::string& line, bool terminal = false) {
   done.err = err.str();
   return done;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const std::string kGemm = "--op gemm --tile 64x32x128 --target model:sm_90a ";
 

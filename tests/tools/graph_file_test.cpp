@@ -6,30 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/scratch.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/schedule.hpp"
 
 namespace {
 
-struct Result {
-  int code = 0;
-  std::string out, err;
-};
-
-Result run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tj::tools::schedule(words, out, err);
-  return {code, out.str(), err.str()};
-}
+using tj::test::run_schedule;
+using tj::test::ToolRun;
+using tj::testing::has;
 
 std::string data(const std::string& name) { return TJ_REPO_DIR "/tests/graph/data/" + name; }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
 TEST_CASE("a graph from a file, as JSON and as text") {
-  const Result result = run({"--graph", data("fa_hopper.json"), "--json"});
+  const ToolRun result = run_schedule({"--graph", data("fa_hopper.json"), "--json"});
   CHECK(result.err.empty());
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
@@ -44,16 +37,16 @@ TEST_CASE("a graph from a file, as JSON and as text") {
     for (const char* key : {"name", "cycle", "stage", "role"}) CHECK_MESSAGE(node.contains(key), key);
   CHECK(json["nodes"][0]["role"] != json["nodes"][2]["role"]);
   CHECK(json["rings"].size() == 2);
-  const Result text = run({"--graph", data("fa_blackwell.json"), "--streaming-latency", "0"});
+  const ToolRun text = run_schedule({"--graph", data("fa_blackwell.json"), "--streaming-latency", "0"});
   CHECK(text.code == 0);
   CHECK(has(text.out, "II 2 (proven), length 6 (proven)"));
-  const Result unproven = run({"--graph", data("fa_hopper.json"), "--budget", "1", "--json"});
+  const ToolRun unproven = run_schedule({"--graph", data("fa_hopper.json"), "--budget", "1", "--json"});
   REQUIRE(unproven.code == 0);
   CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
 }
 
 TEST_CASE("a graph that names a real target, with bodies of its own") {
-  const Result result = run({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--json"});
+  const ToolRun result = run_schedule({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--json"});
   CHECK(result.err.empty());
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
@@ -66,7 +59,7 @@ TEST_CASE("a graph that names a real target, with bodies of its own") {
   CHECK(json["nodes"][4]["role"] != json["nodes"][5]["role"]);  // each half's sums fill the registers of a role
   const tj::testing::Scratch folder;
   const std::string svg = folder / "picture.svg";
-  CHECK(run({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--svg", svg}).code == 0);
+  CHECK(run_schedule({"--graph", TJ_REPO_DIR "/samples/05_custom_gemm/gemm_gelu.json", "--svg", svg}).code == 0);
   CHECK(has(tj::testing::read_bytes(svg), "mma.1"));
 }
 
@@ -75,7 +68,7 @@ TEST_CASE("a bad graph is bad use, one that does not fit a failure") {
   const std::string file = folder / "mine.json";
   const auto refused = [&](const std::string& text, int code, const char* part) {
     tj::testing::write_bytes(file, text);
-    const Result result = run({"--graph", file, "--json"});
+    const ToolRun result = run_schedule({"--graph", file, "--json"});
     CHECK(result.code == code);
     CHECK(result.out.empty());
     CHECK_MESSAGE(has(result.err, part), result.err);
@@ -93,7 +86,7 @@ TEST_CASE("a bad graph is bad use, one that does not fit a failure") {
 
 TEST_CASE("bad use names the flag") {
   const auto refused = [](const std::vector<std::string>& words, const char* part) {
-    const Result result = run(words);
+    const ToolRun result = run_schedule(words);
     CHECK(result.code == 2);
     CHECK_MESSAGE(has(result.err, part), result.err);
   };

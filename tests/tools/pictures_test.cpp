@@ -10,20 +10,13 @@
 
 #include "sched/svg_check.hpp"
 #include "support/scratch.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/schedule.hpp"
 
 namespace {
 
-struct Result {
-  int code = 0;
-  std::string out, err;
-};
-
-Result run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tj::tools::schedule(words, out, err);
-  return {code, out.str(), err.str()};
-}
+using tj::test::run_schedule;
+using tj::test::ToolRun;
 
 }  // namespace
 
@@ -36,7 +29,9 @@ TEST_CASE("the committed picture of attention is what its command draws") {
   CHECK(page.find(command) != std::string::npos);
   CHECK(page.find("](schedule.svg)") != std::string::npos);
   const std::string file = scratch.path() + "/schedule.svg";
-  REQUIRE(run({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--svg", file}).code == 0);
+  REQUIRE(
+      run_schedule({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--svg", file}).code ==
+      0);
   const std::string committed = tj::testing::read_bytes(folder + "schedule.svg");
   CHECK(committed.size() < 60 * 1024);
   const bool same = committed == tj::testing::read_bytes(file);
@@ -49,7 +44,7 @@ TEST_CASE("what a shipped graph's picture tells apart has a colour each") {
       CAPTURE(target);
       CAPTURE(op);
       const tj::testing::Scratch scratch;
-      REQUIRE(run({"--op", op, "--target", target, "--svg", scratch / "a.svg"}).code == 0);
+      REQUIRE(run_schedule({"--op", op, "--target", target, "--svg", scratch / "a.svg"}).code == 0);
       std::set<std::string> colours;
       for (const tj::test::Element& each : tj::test::SvgReader(tj::testing::read_bytes(scratch / "a.svg")).read()) {
         if (each.name != "rect" || each.css().rfind('c', 0) != 0 || each.attributes.at("width") != "14" ||
@@ -66,7 +61,7 @@ TEST_CASE("what a shipped graph's picture tells apart has a colour each") {
 TEST_CASE("a picture and a trace do not disturb the output") {
   const tj::testing::Scratch scratch;
   const std::string svg = scratch.path() + "/a.svg", trace = scratch.path() + "/a.json";
-  const Result result = run({"--graph-example", "fa_blackwell", "--json", "--svg", svg, "--trace", trace});
+  const ToolRun result = run_schedule({"--graph-example", "fa_blackwell", "--json", "--svg", svg, "--trace", trace});
   REQUIRE(result.code == 0);
   CHECK(nlohmann::json::parse(result.out)["ii"] == 2);
   CHECK(tj::testing::read_bytes(svg).rfind("<svg ", 0) == 0);
@@ -75,7 +70,7 @@ TEST_CASE("a picture and a trace do not disturb the output") {
 
 TEST_CASE("a flag in the place of a file's name is a forgotten name") {
   for (const char* flag : {"--svg", "--trace", "--graph"}) {
-    const Result result = run({"--op", "fmha", flag, "--json"});
+    const ToolRun result = run_schedule({"--op", "fmha", flag, "--json"});
     CHECK(result.code == 2);
     CHECK(result.err.find("followed by --json") != std::string::npos);
   }
@@ -83,7 +78,7 @@ TEST_CASE("a flag in the place of a file's name is a forgotten name") {
 
 TEST_CASE("a file that cannot be written is named with its flag") {
   for (const char* flag : {"--svg", "--trace"}) {
-    const Result result = run({"--graph-example", "simple_gemm", flag, "/nonexistent/folder/file"});
+    const ToolRun result = run_schedule({"--graph-example", "simple_gemm", flag, "/nonexistent/folder/file"});
     CHECK(result.code == 2);
     CHECK(result.out.empty());
     CHECK(result.err.find(flag) != std::string::npos);

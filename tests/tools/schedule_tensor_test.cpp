@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "sched/svg_check.hpp"
+#include "support/expect.hpp"
 #include "support/scratch.hpp"
 #include "tools/schedule.hpp"
 
 namespace {
 
+using tj::testing::has;
 using Json = nlohmann::json;
 using Names = std::set<std::string>;
 
@@ -41,8 +43,6 @@ Shown show(const std::vector<std::string>& flags) {
 Shown attention(const char* target, const char* head_dim, const char* causal) {
   return show({"--op", "fmha", "--target", target, "--dtype", "f16", "--head-dim", head_dim, "--causal", causal});
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 int busy(const Json& json, const std::string& unit) {
   for (const Json& each : json["units"])
@@ -117,7 +117,7 @@ TEST_CASE("head dim 64: special functions bind, and the certificate names them")
   for (const char* causal : {"true", "false"}) {
     const Shown shown = attention("sm_100a", "64", causal);
     CHECK(busy(shown.json, "EXP") == shown.json["ii"]);
-    CHECK_MESSAGE(has(shown.json["certificate"], "unit EXP"), shown.json["certificate"]);
+    CHECK_MESSAGE(has(shown.json["certificate"].get<std::string>(), "unit EXP"), shown.json["certificate"]);
     CHECK(shown.texts.count("busy 100%") == 1);
   }
 }
@@ -126,7 +126,8 @@ TEST_CASE("products and chunk output: roles for copies, products, sums and store
   const Json gemm = show({"--op", "gemm", "--target", "sm_100a", "--dtype", "f16", "--tile", "256x128x64"}).json;
   CHECK(busy(gemm, "TC") == gemm["ii"]);
   for (const Json& ring : gemm["rings"])
-    if (has(ring["value"], "sums")) CHECK(ring["slots"] == 2);  // one is stored while the other is filled
+    if (has(ring["value"].get<std::string>(), "sums"))
+      CHECK(ring["slots"] == 2);  // one is stored while the other is filled
   const Shown staged = show({"--op", "gemm", "--target", "sm_100a", "--dtype", "f16", "--tile", "128x128x64"});
   Names names;
   for (const Json& role : staged.json["roles"]) names.insert(role["name"].get<std::string>());
@@ -135,5 +136,5 @@ TEST_CASE("products and chunk output: roles for copies, products, sums and store
   names.clear();
   for (const Json& role : chunks.json["roles"]) names.insert(role["name"].get<std::string>());
   CHECK(names == Names{"load", "mma", "compute0", "compute1", "store"});
-  CHECK(has(chunks.json["certificate"], "unit TMA"));
+  CHECK(has(chunks.json["certificate"].get<std::string>(), "unit TMA"));
 }

@@ -9,27 +9,21 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "support/expect.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/schedule.hpp"
 
 namespace {
 
-struct Result {
-  int code = 0;
-  std::string out, err;
-};
-
-Result run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tj::tools::schedule(words, out, err);
-  return {code, out.str(), err.str()};
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tj::test::run_schedule;
+using tj::test::ToolRun;
+using tj::testing::has;
 
 }  // namespace
 
 TEST_CASE("an op as JSON") {
-  const Result result = run({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--json"});
+  const ToolRun result =
+      run_schedule({"--op", "fmha", "--target", "sm_90a", "--dtype", "f16", "--head-dim", "128", "--json"});
   CHECK(result.err.empty());
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
@@ -42,11 +36,11 @@ TEST_CASE("an op as JSON") {
 }
 
 TEST_CASE("a flag without a value is true, and stage limits reach the scheduler") {
-  const Result result = run({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal", "--dtype",
-                             "bf16", "--max-stages", "1", "--json"});
+  const ToolRun result = run_schedule({"--op", "fmha", "--target", "model:sm_90a", "--head-dim", "128", "--causal",
+                                       "--dtype", "bf16", "--max-stages", "1", "--json"});
   REQUIRE(result.code == 0);
   const auto json = nlohmann::json::parse(result.out);
-  CHECK(has(json["kernel"], "causal"));
+  CHECK(has(json["kernel"].get<std::string>(), "causal"));
   for (const auto& node : json["nodes"]) CHECK(node["stage"] == 0);
 }
 
@@ -54,16 +48,17 @@ TEST_CASE("rungs of the ladder are shown as they are constrained") {
   int ii = 1 << 30;
   for (const char* rung : {"v3", "v4", "v5", "v8"}) {
     CAPTURE(std::string(rung));
-    const Result result = run({"--op", "gemm", "--target", "sm_90a", "--dtype", "f16", "--rung", rung, "--json"});
+    const ToolRun result =
+        run_schedule({"--op", "gemm", "--target", "sm_90a", "--dtype", "f16", "--rung", rung, "--json"});
     REQUIRE(result.code == 0);
     const auto json = nlohmann::json::parse(result.out);
-    CHECK(has(json["kernel"], std::string("_") + rung));
+    CHECK(has(json["kernel"].get<std::string>(), std::string("_") + rung));
     CHECK(json["roles"].size() == (std::string(rung) == "v8" ? 2 : 1));
     CHECK(json["persistent"] == (std::string(rung) == "v8"));
     CHECK(json["ii"].get<int>() < ii);
     ii = json["ii"];
   }
-  const Result unknown = run({"--op", "gemm", "--rung", "v0"});
+  const ToolRun unknown = run_schedule({"--op", "gemm", "--rung", "v0"});
   CHECK(unknown.code == 2);
   CHECK(has(unknown.err, "--rung is 'v0'; allowed are none, v1"));
 }
@@ -72,8 +67,8 @@ TEST_CASE("what each step of attention changes is shown") {
   const char* changed[] = {"row_max_natural", "transpose_k", "store_divided"};
   for (int step = 1; step <= 6; ++step) {
     CAPTURE(step);
-    const Result result = run({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128", "--causal",
-                               "true", "--step", std::to_string(step), "--json"});
+    const ToolRun result = run_schedule({"--op", "fmha", "--target", "sm_120a", "--dtype", "f16", "--head-dim", "128",
+                                         "--causal", "true", "--step", std::to_string(step), "--json"});
     REQUIRE_MESSAGE(result.code == 0, result.err);
     const auto json = nlohmann::json::parse(result.out);
     const auto has_node = [&](const std::string& body) {
@@ -91,11 +86,11 @@ TEST_CASE("what each step of attention changes is shown") {
 }
 
 TEST_CASE("attention's steps are for archs whose products are a warp's") {
-  const Result elsewhere = run({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
+  const ToolRun elsewhere = run_schedule({"--op", "fmha", "--target", "sm_90a", "--step", "2"});
   CHECK(elsewhere.code == 1);
   CHECK(has(elsewhere.err,
             "fmha: step 2 (exp2) does not run on 'sm_90a'; steps are for archs whose products are a warp's: sm_"));
-  const Result unknown = run({"--op", "fmha", "--target", "sm_120a", "--step", "7"});
+  const ToolRun unknown = run_schedule({"--op", "fmha", "--target", "sm_120a", "--step", "7"});
   CHECK(unknown.code == 2);
   CHECK(has(
       unknown.err,
@@ -105,19 +100,19 @@ TEST_CASE("attention's steps are for archs whose products are a warp's") {
 TEST_CASE("chunk output: a role for each of an item's heads, and one item after another for the model too") {
   for (const char* heads : {"1", "2"}) {
     CAPTURE(std::string(heads));
-    const Result result =
-        run({"--op", "chunk_o", "--target", "model:sm_90a", "--head-ratio", "2", "--item-heads", heads, "--json"});
+    const ToolRun result = run_schedule(
+        {"--op", "chunk_o", "--target", "model:sm_90a", "--head-ratio", "2", "--item-heads", heads, "--json"});
     REQUIRE_MESSAGE(result.code == 0, result.err);
     const auto json = nlohmann::json::parse(result.out);
-    CHECK(has(json["kernel"], "chunk_o_r2"));
+    CHECK(has(json["kernel"].get<std::string>(), "chunk_o_r2"));
     int computing = 0;
-    for (const auto& role : json["roles"]) computing += has(role["name"], "compute") ? 1 : 0;
+    for (const auto& role : json["roles"]) computing += has(role["name"].get<std::string>(), "compute") ? 1 : 0;
     CHECK(computing == std::stoi(heads));
   }
-  const Result unknown = run({"--op", "chunk_o", "--item-heads", "4"});
+  const ToolRun unknown = run_schedule({"--op", "chunk_o", "--item-heads", "4"});
   CHECK(unknown.code == 2);
   CHECK(has(unknown.err, "--item-heads is '4'; allowed are auto, 1, 2, 3"));
-  CHECK(run({"--op", "chunk_o", "--head-ratio", "1", "--item-heads", "2"}).code == 2);
+  CHECK(run_schedule({"--op", "chunk_o", "--head-ratio", "1", "--item-heads", "2"}).code == 2);
 }
 
 TEST_CASE(
@@ -125,10 +120,10 @@ TEST_CASE(
     "serve it") {
   for (const char* target : {"sm_90a", "sm_80", "sm_120a", "gfx1100", "gfx1201", "gfx90a"}) {
     CAPTURE(std::string(target));
-    const Result result = run({"--op", "gemm", "--target", target});
+    const ToolRun result = run_schedule({"--op", "gemm", "--target", target});
     CHECK_MESSAGE(result.code == 0, result.err);
   }
-  const Result named = run({"--op", "gemm", "--target", "gfx1100", "--tile", "128x256x64"});
+  const ToolRun named = run_schedule({"--op", "gemm", "--target", "gfx1100", "--tile", "128x256x64"});
   CHECK(named.code == 2);
   CHECK(has(named.err, "tile is 128x256x64; allowed on gfx1100: "));
 }
@@ -139,32 +134,32 @@ TEST_CASE("roles from the joint search, or by the simple split") {
   for (const char* roles : {"joint", "split"}) {
     std::vector<std::string> with = words;
     with.insert(with.end(), {"--roles", roles});
-    const Result result = run(with);
+    const ToolRun result = run_schedule(with);
     REQUIRE(result.code == 0);
     const auto json = nlohmann::json::parse(result.out);
     CHECK(json["joint"] == (std::string(roles) == "joint"));
     CHECK(json["proven_length"] == true);
     for (const auto& node : json["nodes"]) CHECK(node.contains("role"));
   }
-  CHECK(nlohmann::json::parse(run(words).out)["joint"] == true);
-  CHECK(run({"--op", "fmha", "--roles", "any"}).code == 2);
+  CHECK(nlohmann::json::parse(run_schedule(words).out)["joint"] == true);
+  CHECK(run_schedule({"--op", "fmha", "--roles", "any"}).code == 2);
 }
 
 TEST_CASE("example graphs as text and as JSON") {
-  const Result text = run({"--graph-example", "fa_hopper"});
+  const ToolRun text = run_schedule({"--graph-example", "fa_hopper"});
   CHECK(text.code == 0);
   CHECK(has(text.out, "II 4 (proven), length 9 (proven)"));
-  const Result json = run({"--graph-example", "simple_gemm", "--streaming-latency", "0", "--json"});
+  const ToolRun json = run_schedule({"--graph-example", "simple_gemm", "--streaming-latency", "0", "--json"});
   REQUIRE(json.code == 0);
   CHECK(nlohmann::json::parse(json.out)["length"] == 3);
-  const Result unproven = run({"--graph-example", "fa_hopper", "--budget", "1", "--json"});
+  const ToolRun unproven = run_schedule({"--graph-example", "fa_hopper", "--budget", "1", "--json"});
   REQUIRE(unproven.code == 0);
   CHECK(nlohmann::json::parse(unproven.out)["proven_length"] == false);
 }
 
 TEST_CASE("a target with options: rings of what the cap leaves, under one name") {
   const auto shown = [](const char* target) {
-    const Result result = run({"--op", "fmha", "--target", target, "--json"});
+    const ToolRun result = run_schedule({"--op", "fmha", "--target", target, "--json"});
     REQUIRE(result.code == 0);
     return nlohmann::json::parse(result.out);
   };
@@ -179,8 +174,8 @@ TEST_CASE("a target with options: rings of what the cap leaves, under one name")
   };
   CHECK(bytes(capped) <= 140 * 1024);
   CHECK(bytes(shown("sm_90a")) > 140 * 1024);
-  CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=228K"}).err, "--target: target 'sm_90a+smem=228K'"));
-  CHECK(has(run({"--op", "fmha", "--target", "sm_90a+smem=16K"}).err, "SMEM"));  // no tile fits
+  CHECK(has(run_schedule({"--op", "fmha", "--target", "sm_90a+smem=228K"}).err, "--target: target 'sm_90a+smem=228K'"));
+  CHECK(has(run_schedule({"--op", "fmha", "--target", "sm_90a+smem=16K"}).err, "SMEM"));  // no tile fits
 }
 
 TEST_CASE(
@@ -189,7 +184,7 @@ TEST_CASE(
   const auto shown = [](const std::vector<std::string>& more) {
     std::vector<std::string> words = {"--op", "gemm", "--dtype", "f16", "--json"};
     words.insert(words.end(), more.begin(), more.end());
-    const Result result = run(words);
+    const ToolRun result = run_schedule(words);
     CHECK_MESSAGE(result.code == 0, result.err);
     return result.code == 0 ? nlohmann::json::parse(result.out)["target"].get<std::string>() : "";
   };
@@ -197,21 +192,21 @@ TEST_CASE(
   ::setenv("TJ_TARGET", "model:sm_100a", 1);
   CHECK(shown({}) == "model:sm_100a");
   CHECK(shown({"--target", "sm_120a"}) == "sm_120a");
-  CHECK(run({"--graph-example", "fa_hopper"}).code == 0);
+  CHECK(run_schedule({"--graph-example", "fa_hopper"}).code == 0);
   ::setenv("TJ_TARGET", "", 1);
   CHECK(shown({}) == "sm_90a");
   ::setenv("TJ_TARGET", "sm_1", 1);
-  const Result unknown = run({"--op", "gemm"});
+  const ToolRun unknown = run_schedule({"--op", "gemm"});
   CHECK(unknown.code == 2);
   CHECK_MESSAGE(has(unknown.err, "TJ_TARGET: "), unknown.err);
-  CHECK(has(run({"--op", "gemm", "--target", "sm_2"}).err, "--target: "));
+  CHECK(has(run_schedule({"--op", "gemm", "--target", "sm_2"}).err, "--target: "));
   ::unsetenv("TJ_TARGET");
-  CHECK(has(run({"--help"}).out, "default: TJ_TARGET, else the first known"));
+  CHECK(has(run_schedule({"--help"}).out, "default: TJ_TARGET, else the first known"));
 }
 
 TEST_CASE("bad use names the flag") {
   const auto refused = [](const std::vector<std::string>& words, const char* part) {
-    const Result result = run(words);
+    const ToolRun result = run_schedule(words);
     CHECK(result.code == 2);
     CHECK(result.out.empty());
     CHECK_MESSAGE(has(result.err, part), result.err);
@@ -238,13 +233,13 @@ TEST_CASE("bad use names the flag") {
 }
 
 TEST_CASE("what cannot be scheduled is a failure, not bad use") {
-  const Result result = run({"--op", "fmha", "--head-dim", "128", "--max-slots", "1"});
+  const ToolRun result = run_schedule({"--op", "fmha", "--head-dim", "128", "--max-slots", "1"});
   CHECK(result.code == 1);
   CHECK(has(result.err, "max_slots"));
 }
 
 TEST_CASE("what is said of every shape is said once") {
-  const std::string said = run({"--op", "fmha", "--min-ii", "1000000000"}).err;
+  const std::string said = run_schedule({"--op", "fmha", "--min-ii", "1000000000"}).err;
   const std::size_t at = said.find("min_ii");
   REQUIRE_MESSAGE(at != std::string::npos, said);
   CHECK_MESSAGE(said.find("min_ii", at + 1) == std::string::npos, said);
@@ -261,8 +256,8 @@ TEST_CASE("an empty value was forgotten, and a range is told in few digits") {
 }
 
 TEST_CASE("help and version are no errors") {
-  CHECK(run({"--help"}).code == 0);
-  const Result version = run({"--version"});
+  CHECK(run_schedule({"--help"}).code == 0);
+  const ToolRun version = run_schedule({"--version"});
   CHECK(version.code == 0);
   CHECK(version.out == std::string("tj-schedule ") + tj::version() + "\n");
 }

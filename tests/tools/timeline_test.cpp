@@ -9,9 +9,13 @@
 #include "arch/arch.hpp"
 #include "runtime/runtime_fixture.hpp"
 #include "tools/options.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/timeline.hpp"
 
 namespace {
+
+using tj::test::run_timeline;
+using tj::test::ToolRun;
 
 using namespace tj;
 using codegen::Mark;
@@ -19,17 +23,6 @@ using codegen::MarkKind;
 using codegen::Record;
 using tj::testing::error_of;
 using tj::testing::has;
-
-struct Run {
-  int code = 0;
-  std::string out, err;
-};
-
-Run run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tools::timeline(words, out, err);
-  return {code, out.str(), err.str()};
-}
 
 const std::vector<std::string> kSmall = {"--op", "copy_rows", "--rows", "8", "--columns", "64"};
 std::vector<std::string> small(std::vector<std::string> more) {
@@ -70,7 +63,7 @@ struct HandMade {
 TEST_CASE("a GPU sees the launches without marks, those with marks, and one more that is looked at") {
   test::Machine machine;
   machine.cuda.set_param_bytes(0);
-  const Run result = run(small({"--target", "sm_90a", "--launches", "3"}));
+  const ToolRun result = run_timeline(small({"--target", "sm_90a", "--launches", "3"}));
   CHECK(result.code == tools::kExitFailures);  // kernels of the fake do nothing
   CHECK_MESSAGE(has(result.err, "wrote no record"), result.err);
   const std::string log = machine.cuda.log();
@@ -93,7 +86,7 @@ TEST_CASE("bad use names the flag, its value and what is allowed") {
   };
   for (const auto& [words, named] : cases) {
     const std::string& part = named;  // clang 14 captures no binding
-    const Run result = run(words);
+    const ToolRun result = run_timeline(words);
     CAPTURE(part);
     CHECK(result.code == tools::kExitBadUse);
     CHECK_MESSAGE(has(result.err, part), result.err);

@@ -16,32 +16,29 @@
 #include <vector>
 
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/warm.hpp"
 
 namespace {
 
+using tj::test::ToolRun;
 using tj::testing::Scratch;
+using tj::testing::Variable;
 
-struct Run {
-  int code = 0;
-  std::string out, err;
-};
-
-Run run_op(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
+ToolRun make_op(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
   words.insert(words.end(), {"--cache-dir", cache_dir, "--target", "model:sm_90a", "--dtype", "f16"});
-  std::ostringstream out, err;
-  const int code = tj::tools::warm(words, out, err, terminal);
-  return {code, out.str(), err.str()};
+  return tj::test::run_warm(words, terminal);
 }
-Run run(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
+ToolRun make(std::vector<std::string> words, const std::string& cache_dir, bool terminal = false) {
   words.insert(words.end(), {"--op", "fmha", "--head-dim", "64"});
-  return run_op(std::move(words), cache_dir, terminal);
+  return make_op(std::move(words), cache_dir, terminal);
 }
 
 TEST_CASE("kernels are made once, kept, and found again") {
   const Scratch folder;
   const std::string dir = folder / "cache";
-  const Run first = run({"--causal", "both", "--jobs", "2", "--json"}, dir);
+  const ToolRun first = make({"--causal", "both", "--jobs", "2", "--json"}, dir);
   REQUIRE_MESSAGE(first.code == tj::tools::kExitOk, first.err);
   const auto json = nlohmann::json::parse(first.out);
   CHECK(json["failures"] == 0);
@@ -52,13 +49,13 @@ TEST_CASE("kernels are made once, kept, and found again") {
     CHECK(kernel["target"] == "model:sm_90a");
   }
 
-  const Run again = run({"--causal", "both"}, dir);
+  const ToolRun again = make({"--causal", "both"}, dir);
   CHECK(again.code == tj::tools::kExitOk);
   CHECK_MESSAGE(again.out.find("[2/2]") != std::string::npos, again.out);
   CHECK(again.out.find("0 compiled, 2 already in the cache, 0 failed") != std::string::npos);
   CHECK(again.out.find('\r') == std::string::npos);
 
-  const Run terminal = run({"--causal", "both"}, dir, true);
+  const ToolRun terminal = make({"--causal", "both"}, dir, true);
   CHECK(terminal.code == tj::tools::kExitOk);
   CHECK(terminal.out.find("\r") != std::string::npos);
   CHECK(terminal.out.substr(terminal.out.rfind('\r')).find("2 kernels:") !=
@@ -72,13 +69,13 @@ TEST_CASE("what a target does not serve is left out in words, if anything else i
     const int code = tj::tools::warm({"--cache-dir", folder / "cache", "--op", "gemm", "--dtype", "f16", "--tile",
                                       tiles, "--target", "model:gfx1100"},
                                      out, err, false);
-    return Run{code, out.str(), err.str()};
+    return ToolRun{code, out.str(), err.str()};
   };
-  const Run some = warm("64x32x128,128x192x64");
+  const ToolRun some = warm("64x32x128,128x192x64");
   CHECK_MESSAGE(some.code == tj::tools::kExitOk, some.err);
   CHECK_MESSAGE(some.err == "left out, as model:gfx1100 does not serve them: gemm_f16_kk_128x192x64\n", some.err);
   CHECK(some.out.find("1 kernels: 1 compiled") != std::string::npos);
-  const Run none = warm("128x192x64");
+  const ToolRun none = warm("128x192x64");
   CHECK(none.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(none.err.find("tile is 128x192x64; allowed on gfx1100: 128x64x64") != std::string::npos, none.err);
 }
@@ -86,13 +83,13 @@ TEST_CASE("what a target does not serve is left out in words, if anything else i
 TEST_CASE("rungs of the ladder are kernels of their own; the last is the op's own") {
   const Scratch folder;
   const std::string dir = folder / "cache";
-  const Run rungs = run_op({"--op", "gemm", "--rung", "v1,v4,v10", "--json"}, dir);
+  const ToolRun rungs = make_op({"--op", "gemm", "--rung", "v1,v4,v10", "--json"}, dir);
   REQUIRE_MESSAGE(rungs.code == tj::tools::kExitOk, rungs.err);
   const auto json = nlohmann::json::parse(rungs.out);
   REQUIRE(json["kernels"].size() == 3);
   for (const auto& kernel : json["kernels"]) CHECK(kernel["origin"] == "compiled");
   const std::string last = json["kernels"][2]["name"];  // "gemm_f16_kk_<tile>"
-  const Run own = run_op({"--op", "gemm", "--tile", last.substr(last.rfind('_') + 1)}, dir);
+  const ToolRun own = make_op({"--op", "gemm", "--tile", last.substr(last.rfind('_') + 1)}, dir);
   CHECK_MESSAGE(own.out.find("0 compiled, 1 already in the cache") != std::string::npos, own.out);
 }
 
@@ -109,18 +106,6 @@ TEST_CASE("chunk output is made for a ratio of heads, found again, and listed un
     CHECK(json["kernels"][0]["origin"] == origin);
   }
 }
-
-/// Sets a variable while it lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 /// Nothing can be written to files while it lives.
 class NoRoom {
@@ -154,7 +139,7 @@ TEST_CASE("where nothing can be kept nothing is made, and the reason is told onc
   for (const auto& [given, why] : cases) {
     const std::string dir = given, reason = why;
     CAPTURE(dir);
-    const Run result = run({"--causal", "both", "--json"}, dir);
+    const ToolRun result = make({"--causal", "both", "--json"}, dir);
     CHECK(result.code == tj::tools::kExitFailures);
     const std::string said = "nothing can be kept in the cache at '" + dir + "', so it was not made: " + reason;
     const std::size_t at = result.err.find(said);
@@ -174,12 +159,12 @@ TEST_CASE("where nothing can be kept nothing is made, and the reason is told onc
 TEST_CASE("a cache that can only be read serves what it has; the rest is not made") {
   const Scratch folder;
   const std::string dir = folder / "cache";
-  REQUIRE(run({"--causal", "false"}, dir).code == tj::tools::kExitOk);
-  Run some, all;
+  REQUIRE(make({"--causal", "false"}, dir).code == tj::tools::kExitOk);
+  ToolRun some, all;
   {
     const NoRoom full;
-    some = run({"--causal", "both"}, dir);
-    all = run({"--causal", "false"}, dir);
+    some = make({"--causal", "both"}, dir);
+    all = make({"--causal", "false"}, dir);
   }
   CHECK(some.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(some.out.find("2 kernels: 0 compiled, 1 already in the cache, 1 failed") != std::string::npos,
@@ -193,19 +178,19 @@ TEST_CASE("a cache that can only be read serves what it has; the rest is not mad
 TEST_CASE("what was kept and then evicted under a bound is no failure; what never fitted is") {
   const Scratch folder;
   std::uintmax_t largest = 0;
-  REQUIRE(run({"--causal", "both"}, folder / "all").code == tj::tools::kExitOk);
+  REQUIRE(make({"--causal", "both"}, folder / "all").code == tj::tools::kExitOk);
   for (const auto& file : std::filesystem::directory_iterator(folder / "all"))
     largest = std::max(largest, file.file_size());
   const auto warm = [&](std::uintmax_t bound, const char* name) {
     const Variable size("TJ_CACHE_MAX_SIZE", std::to_string(bound));
-    return run({"--causal", "both", "--jobs", "1"}, folder / name);
+    return make({"--causal", "both", "--jobs", "1"}, folder / name);
   };
-  const Run one = warm(largest + largest / 4, "one");
+  const ToolRun one = warm(largest + largest / 4, "one");
   CHECK_MESSAGE(one.code == tj::tools::kExitOk, one.err);
   CHECK_MESSAGE(one.err.find("1 kernel was kept, and removed since to stay within the cache's bound of ") == 0,
                 one.err);
   CHECK(one.out.find("2 kernels: 2 compiled, 0 already in the cache, 0 failed") != std::string::npos);
-  const Run none = warm(1000, "none");
+  const ToolRun none = warm(1000, "none");
   CHECK(none.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(none.err.find("was made and is not in the cache: kernel cache: an entry of ") != std::string::npos,
                 none.err);

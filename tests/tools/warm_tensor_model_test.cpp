@@ -11,23 +11,18 @@
 
 #include "support/scratch.hpp"
 #include "tools/options.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/warm.hpp"
 
 namespace {
 
+using tj::test::ToolRun;
 using namespace tj;
 using testing::Scratch;
 
-struct Run {
-  int code = 0;
-  std::string out, err;
-};
-
-Run run(std::vector<std::string> words, const std::string& cache, const char* target) {
+ToolRun make_for(std::vector<std::string> words, const std::string& cache, const char* target) {
   words.insert(words.end(), {"--cache-dir", cache, "--target", target, "--json"});
-  std::ostringstream out, err;
-  const int code = tools::warm(words, out, err, false);
-  return {code, out.str(), err.str()};
+  return tj::test::run_warm(words);
 }
 
 }  // namespace
@@ -39,7 +34,7 @@ TEST_CASE("calls find what was made ahead") {
        std::vector<std::vector<std::string>>{{"--op", "fmha", "--dtype", "f16", "--head-dim", "64", "--causal", "true"},
                                              {"--op", "gemm", "--dtype", "f16", "--rung", "v8"},
                                              {"--op", "chunk_o", "--head-ratio", "2"}}) {
-    const Run made = run(words, cache, "model:sm_100a");
+    const ToolRun made = make_for(words, cache, "model:sm_100a");
     REQUIRE_MESSAGE(made.code == tools::kExitOk, made.err);
     const auto json = nlohmann::json::parse(made.out);
     REQUIRE(json["kernels"].size() == 1);
@@ -61,7 +56,7 @@ TEST_CASE("calls find what was made ahead") {
 TEST_CASE("what the arch does not serve: left out of what was not named, else refused by what is allowed") {
   const Scratch folder;
   const auto refused = [&](const std::vector<std::string>& words, const char* part) {
-    const Run result = run(words, folder / "cache", "model:sm_100a");
+    const ToolRun result = make_for(words, folder / "cache", "model:sm_100a");
     CHECK(result.code != tools::kExitOk);
     CHECK_MESSAGE((result.err + result.out).find(part) != std::string::npos, result.err, result.out);
   };
@@ -73,8 +68,8 @@ TEST_CASE("what the arch does not serve: left out of what was not named, else re
           "--item-heads is '3'; allowed on sm_100a: auto, 1, 2");
   refused({"--op", "fmha", "--step", "2"},
           "does not run on 'sm_100a'; steps are for archs whose products are a warp's");
-  const Run some =
-      run({"--op", "gemm", "--dtype", "f16", "--tile", "128x64x64,16x64x128"}, folder / "cache", "model:sm_100a");
+  const ToolRun some =
+      make_for({"--op", "gemm", "--dtype", "f16", "--tile", "128x64x64,16x64x128"}, folder / "cache", "model:sm_100a");
   CHECK_MESSAGE(some.code == tools::kExitOk, some.err);
   CHECK_MESSAGE(some.err == "left out, as model:sm_100a does not serve them: gemm_f16_kk_16x64x128\n", some.err);
 }

@@ -14,25 +14,20 @@
 
 #include "cache/cache.hpp"
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/warm.hpp"
 
 namespace {
 
+using tj::test::run_warm;
+using tj::test::ToolRun;
+using tj::testing::Variable;
+
 using tj::testing::Scratch;
 
-struct Run {
-  int code = 0;
-  std::string out, err;
-};
-
-Run run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tj::tools::warm(words, out, err, false);
-  return {code, out.str(), err.str()};
-}
-
 void bad_use(const std::vector<std::string>& words, const std::string& part) {
-  const Run result = run(words);
+  const ToolRun result = run_warm(words);
   CHECK_MESSAGE(result.code == tj::tools::kExitBadUse, result.err);
   CHECK_MESSAGE(result.err.find(part) != std::string::npos, part, " is not in: ", result.err);
   CHECK(result.out.empty());
@@ -80,8 +75,8 @@ TEST_CASE("bad use is told apart from failure, by exit code and text") {
 TEST_CASE("a target that the op has no node bodies for is a failure that says where the op runs") {
   const Scratch folder;
   for (const char* target : {"sm_80", "model:sm_120a"}) {
-    const Run result =
-        run({"--cache-dir", folder / "cache", "--op", "chunk_o", "--head-ratio", "2", "--target", target});
+    const ToolRun result =
+        run_warm({"--cache-dir", folder / "cache", "--op", "chunk_o", "--head-ratio", "2", "--target", target});
     CHECK(result.code != tj::tools::kExitOk);
     CHECK(result.code != tj::tools::kExitBadUse);
     CHECK_MESSAGE(result.err.find("it runs on sm_90a, model:sm_90a") != std::string::npos, result.err);
@@ -89,7 +84,7 @@ TEST_CASE("a target that the op has no node bodies for is a failure that says wh
 }
 
 TEST_CASE("help explains the default set and the exit codes") {
-  const Run result = run({"--help"});
+  const ToolRun result = run_warm({"--help"});
   CHECK(result.code == tj::tools::kExitOk);
   CHECK(result.out.find("at most 16 kernels") != std::string::npos);
   CHECK(result.out.find("products of 2048 to 16384 rows, columns and K take on the target") != std::string::npos);
@@ -115,20 +110,20 @@ TEST_CASE("a cache that cannot be looked at is a failure, with the reason; nothi
     const std::string dir = given, reason = why;
     CAPTURE(dir);
     for (const char* mode : {"--list", "--verify"}) {
-      const Run result = run({mode, "--cache-dir", dir});
+      const ToolRun result = run_warm({mode, "--cache-dir", dir});
       CHECK(result.code == tj::tools::kExitFailures);
       CHECK(result.out.empty());
       CHECK_MESSAGE(result.err.find("the cache at '" + dir + "' cannot be looked at: " + reason) != std::string::npos,
                     result.err);
       CHECK(result.err.find("Give --cache-dir") != std::string::npos);
-      const Run as_json = run({mode, "--json", "--cache-dir", dir});
+      const ToolRun as_json = run_warm({mode, "--json", "--cache-dir", dir});
       CHECK(as_json.code == tj::tools::kExitFailures);
       CHECK(nlohmann::json::parse(as_json.out)["problem"].get<std::string>().find(reason) == 0);
     }
   }
   CHECK_FALSE(std::filesystem::exists(absent));
   std::filesystem::permissions(open, std::filesystem::perms::owner_all);
-  const Run empty = run({"--list", "--cache-dir", open});
+  const ToolRun empty = run_warm({"--list", "--cache-dir", open});
   CHECK(empty.code == tj::tools::kExitOk);
   CHECK(empty.out.find("0 kernels, 0 damaged") != std::string::npos);
 }
@@ -150,7 +145,7 @@ TEST_CASE("a misspelt flag, op or target is answered by the one that was probabl
   bad_use({"--cache-dir", dir, "--target", "GFX1100"}, "did you mean 'gfx1100'?");
   bad_use({"--cache-dir", dir, "--target", "gfx1030"},
           "target 'gfx1030' is unknown: 'gfx1030' has no matrix instructions");
-  CHECK(run({"--cache-dir", dir, "--target", "sm90a"}).err.size() < 700);
+  CHECK(run_warm({"--cache-dir", dir, "--target", "sm90a"}).err.size() < 700);
 }
 
 TEST_CASE("a value cannot pass for another line, and a long one is cut") {
@@ -174,7 +169,7 @@ TEST_CASE("a value cannot pass for another line, and a long one is cut") {
     CAPTURE(line[0].substr(0, 30));
     std::vector<std::string> words = line;
     if (line[0] != "--cache-dir") words.insert(words.end(), {"--cache-dir", dir});
-    const Run result = run(words);
+    const ToolRun result = run_warm(words);
     CHECK(result.code != tj::tools::kExitOk);
     CHECK_MESSAGE(result.err.size() < 4000, result.err.size());
     CHECK(result.err.find("\n[info]") == std::string::npos);
@@ -182,27 +177,12 @@ TEST_CASE("a value cannot pass for another line, and a long one is cut") {
   }
 }
 
-/// Sets a variable while it lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 TEST_CASE("without a compiler the reason is told once, with the kernels that lack it") {
   const Scratch folder;
   const Variable path("PATH", folder / "bin"), rocm("ROCM_PATH", folder / "rocm"), hip("HIP_PATH", folder / "rocm"),
       compiler("TJ_HIP_COMPILER", "clang");
-  const Run result = run({"--cache-dir", folder / "cache", "--op", "sum_parts", "--target", "gfx1100", "--jobs", "1"});
+  const ToolRun result =
+      run_warm({"--cache-dir", folder / "cache", "--op", "sum_parts", "--target", "gfx1100", "--jobs", "1"});
   CHECK(result.code == tj::tools::kExitFailures);
   const std::size_t at = result.err.find("failed: sum_parts_f16 for gfx1100: ");
   REQUIRE_MESSAGE(at != std::string::npos, result.err);
@@ -216,7 +196,7 @@ TEST_CASE("without a compiler the reason is told once, with the kernels that lac
 }
 
 TEST_CASE("the version") {
-  const Run result = run({"--version"});
+  const ToolRun result = run_warm({"--version"});
   CHECK(result.code == tj::tools::kExitOk);
   CHECK(result.out == std::string("tj-warm ") + tj::version() + "\n");
 }
@@ -225,13 +205,13 @@ TEST_CASE("list shows name, target, size and last use") {
   const Scratch folder;
   store(folder.path(), "fmha_f16_d128_causal", "sm_90a");
   store(folder.path(), "fmha_bf16_d64", "model:sm_90a");
-  const Run result = run({"--list", "--cache-dir", folder.path()});
+  const ToolRun result = run_warm({"--list", "--cache-dir", folder.path()});
   CHECK(result.code == tj::tools::kExitOk);
   for (const char* part : {"last use", "fmha_f16_d128_causal  sm_90a", "fmha_bf16_d64         model:sm_90a", "KiB",
                            "2 kernels, 0 damaged"})
     CHECK_MESSAGE(result.out.find(part) != std::string::npos, std::string(part), " is not in: ", result.out);
 
-  const auto json = nlohmann::json::parse(run({"--list", "--json", "--cache-dir", folder.path()}).out);
+  const auto json = nlohmann::json::parse(run_warm({"--list", "--json", "--cache-dir", folder.path()}).out);
   CHECK(json["kernels"] == 2);
   CHECK(json["entries"].size() == 2);
   CHECK(json["entries"][0]["bytes"].get<int>() > 5000);
@@ -240,7 +220,7 @@ TEST_CASE("list shows name, target, size and last use") {
 TEST_CASE("a damaged entry is named and changes the exit code") {
   const Scratch folder;
   store(folder.path(), "good", "sm_90a");
-  CHECK(run({"--verify", "--cache-dir", folder.path()}).code == tj::tools::kExitOk);
+  CHECK(run_warm({"--verify", "--cache-dir", folder.path()}).code == tj::tools::kExitOk);
   store(folder.path(), "bad", "sm_90a");
   std::string damaged;
   for (const tj::cache::ListedEntry& entry : tj::cache::Store(folder.path(), 0, {}).list())
@@ -252,11 +232,11 @@ TEST_CASE("a damaged entry is named and changes the exit code") {
     file.put('y');
   }
   for (const char* mode : {"--list", "--verify"}) {
-    const Run result = run({mode, "--cache-dir", folder.path()});
+    const ToolRun result = run_warm({mode, "--cache-dir", folder.path()});
     CHECK(result.code == tj::tools::kExitFailures);
     CHECK_MESSAGE(result.out.find("damaged: " + damaged) != std::string::npos, result.out);
     CHECK(result.out.find("1 kernels, 1 damaged") != std::string::npos);
-    const Run as_json = run({mode, "--json", "--cache-dir", folder.path()});
+    const ToolRun as_json = run_warm({mode, "--json", "--cache-dir", folder.path()});
     CHECK(as_json.code == tj::tools::kExitFailures);
     const auto json = nlohmann::json::parse(as_json.out);
     CHECK(json["damaged"] == 1);

@@ -8,22 +8,15 @@
 
 #include "ops/gemm_params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "tools/run_tool.hpp"
 #include "tools/warm.hpp"
 
 namespace {
 
+using tj::test::run_warm;
+using tj::test::ToolRun;
+
 using namespace tj::test;
-
-struct Run {
-  int code = 0;
-  std::string out, err;
-};
-
-Run run(const std::vector<std::string>& words) {
-  std::ostringstream out, err;
-  const int code = tj::tools::warm(words, out, err, false);
-  return {code, out.str(), err.str()};
-}
 
 /// Fewer blocks are faster.
 struct TuneMachine : Machine {
@@ -31,13 +24,13 @@ struct TuneMachine : Machine {
     cuda.set_param_bytes(0);  // kernels of several kinds
     cuda.set_block_ms(0.001);
   }
-  Run tune(std::vector<std::string> words) {
+  ToolRun tune(std::vector<std::string> words) {
     const std::vector<std::string> common = {"--tune", "--cache-dir", cache_dir()};
     words.insert(words.begin(), common.begin(), common.end());
-    return run(words);
+    return run_warm(words);
   }
   void refused(const std::vector<std::string>& words, const std::string& part) {
-    const Run result = tune(words);
+    const ToolRun result = tune(words);
     CHECK_MESSAGE(result.code == tj::tools::kExitBadUse, result.err);
     CHECK_MESSAGE(has(result.err, part), part, " is not in: ", result.err);
     CHECK(result.out.empty());
@@ -47,7 +40,7 @@ struct TuneMachine : Machine {
 
 TEST_CASE("the table shows predicted and measured times of every kernel, and the cache has the choice") {
   TuneMachine machine;
-  const Run result = machine.tune(
+  const ToolRun result = machine.tune(
       {"--op", "gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "f16", "--tune-rounds", "2"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
   for (const char* part : {"gemm_f16_kk 1024x1024x1024", "predicted us", "measured us", "chosen",
@@ -56,18 +49,18 @@ TEST_CASE("the table shows predicted and measured times of every kernel, and the
   const std::string row = result.out.substr(result.out.find("  128x256x64 "));
   CHECK(has(row.substr(0, row.find('\n')), "chosen"));
 
-  const Run listed = run({"--list", "--cache-dir", machine.cache_dir()});
+  const ToolRun listed = run_warm({"--list", "--cache-dir", machine.cache_dir()});
   CHECK(has(listed.out, "gemm_f16_kk 1024x1024x1024 on Fake H200: 128x256x64"));
   CHECK(has(listed.out, "1 measured choices"));
-  const auto json = nlohmann::json::parse(run({"--list", "--json", "--cache-dir", machine.cache_dir()}).out);
+  const auto json = nlohmann::json::parse(run_warm({"--list", "--json", "--cache-dir", machine.cache_dir()}).out);
   CHECK(json["tuned"] == 1);
   CHECK(json["kernels"].get<int>() + 1 == static_cast<int>(json["entries"].size()));
-  CHECK(run({"--verify", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitOk);
+  CHECK(run_warm({"--verify", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitOk);
 }
 
 TEST_CASE("several problems, as JSON and nothing else") {
   TuneMachine machine;
-  const Run result = machine.tune(
+  const ToolRun result = machine.tune(
       {"--sizes", "1024,64x512x256", "--dtype", "f16,bf16", "--tune-limit", "3", "--tune-rounds", "1", "--json"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
   const auto json = nlohmann::json::parse(result.out);
@@ -91,7 +84,7 @@ TEST_CASE(
     std::vector<std::string> words = {"--sizes", "1024",          "--dtype", "f16",   "--tune-limit",
                                       "6",       "--tune-rounds", "1",       "--json"};
     if (named) words.insert(words.end(), {"--target", "sm_100a"});
-    const Run result = machine.tune(words);
+    const ToolRun result = machine.tune(words);
     ::unsetenv("TJ_TARGET");
     CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
     const auto json = nlohmann::json::parse(result.out);
@@ -104,7 +97,7 @@ TEST_CASE(
     const tj::KernelReport report = tj::Runtime(options).prepare(config, {tj::DeviceKind::cuda, 0});
     CHECK(has(report.schedule_json, "TMEM"));
     CHECK(report.origin == tj::KernelOrigin::disk);
-    CHECK_MESSAGE(has(run({"--list", "--cache-dir", machine.cache_dir()}).out,
+    CHECK_MESSAGE(has(run_warm({"--list", "--cache-dir", machine.cache_dir()}).out,
                       "gemm_f16_kk 1024x1024x1024 on Fake H200: " + report.name.substr(report.name.rfind('_') + 1)),
                   report.name);
   }
@@ -112,16 +105,17 @@ TEST_CASE(
 
 TEST_CASE("a kernel that is named is the one that is kept; a problem that it does not serve is a failure") {
   TuneMachine machine;
-  const Run result =
+  const ToolRun result =
       machine.tune({"--sizes", "1024,1000", "--dtype", "f16", "--tune-only", "64x64x128", "--tune-rounds", "1"});
   CHECK_MESSAGE(result.code == tj::tools::kExitOk, result.err);
-  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out,
+  CHECK(has(run_warm({"--list", "--cache-dir", machine.cache_dir()}).out,
             "gemm_f16_kk 1000x1000x1000 on Fake H200: 64x64x128"));
-  const Run other = machine.tune(
+  const ToolRun other = machine.tune(
       {"--sizes", "16x64x64,17x64x64", "--dtype", "f16", "--tune-only", "16x32x128", "--tune-rounds", "1"});
   CHECK(other.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(other.err, "'16x32x128' does not serve gemm_f16_kk 17x64x64"), other.err);
-  CHECK(has(run({"--list", "--cache-dir", machine.cache_dir()}).out, "gemm_f16_kk 16x64x64 on Fake H200: 16x32x128"));
+  CHECK(has(run_warm({"--list", "--cache-dir", machine.cache_dir()}).out,
+            "gemm_f16_kk 16x64x64 on Fake H200: 16x32x128"));
 }
 
 TEST_CASE("bad use is refused before anything is made") {
@@ -139,7 +133,7 @@ TEST_CASE("bad use is refused before anything is made") {
   machine.refused({"--sizes", "64", "--target", "sm_100a"}, "target 'sm_100a' does not run on cuda:0 (sm_90a)");
   machine.refused({"--sizes", "64", "--tune-limit", "0"}, "0");
   machine.refused({"--list"}, "--tune");
-  CHECK(run({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
+  CHECK(run_warm({"--tune-limit", "3", "--cache-dir", machine.cache_dir()}).code == tj::tools::kExitBadUse);
 }
 
 TEST_CASE("for AMD's targets it says that nothing is measured there, whatever this machine has") {
@@ -164,8 +158,8 @@ TEST_CASE("without a GPU, or on the model, it says that it needs one") {
 
 TEST_CASE("a cache that cannot be written is a failure") {
   TuneMachine machine;
-  const Run result = run({"--tune", "--cache-dir", "/proc/none", "--sizes", "64", "--dtype", "f16", "--tune-limit", "1",
-                          "--tune-rounds", "1"});
+  const ToolRun result = run_warm({"--tune", "--cache-dir", "/proc/none", "--sizes", "64", "--dtype", "f16",
+                                   "--tune-limit", "1", "--tune-rounds", "1"});
   CHECK(result.code == tj::tools::kExitFailures);
   CHECK_MESSAGE(has(result.err,
                     "no choice can be kept in the cache at '/proc/none', so nothing was measured: cannot make it: No "
