@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/code.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
 #include "support/text.hpp"

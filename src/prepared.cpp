@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "ops/tunable.hpp"
+#include "ops/common/tunable.hpp"
 
 namespace tj {
 

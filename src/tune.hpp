@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launch/driver.hpp"
-#include "ops/tunable.hpp"
+#include "ops/common/tunable.hpp"
 #include "tunings.hpp"
 
 namespace tj {

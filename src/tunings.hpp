@@ -18,7 +18,7 @@
 #include "arch/arch.hpp"
 #include "backends.hpp"
 #include "cache/cache.hpp"
-#include "ops/tunable.hpp"
+#include "ops/common/tunable.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/op_flags.hpp"
+#include "ops/common/op_flags.hpp"
 
 namespace tj::check {
 

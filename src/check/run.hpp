@@ -16,7 +16,7 @@
 
 #include "check/kernels.hpp"
 #include "launch/model.hpp"
-#include "ops/trial.hpp"
+#include "ops/common/trial.hpp"
 
 namespace tj::check {
 

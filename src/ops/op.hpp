@@ -18,7 +18,7 @@
 
 #include "arch/arch.hpp"
 #include "graph/graph.hpp"
-#include "ops/touched.hpp"
+#include "ops/common/touched.hpp"
 #include "support/tensor_map.hpp"
 
 namespace tj::ops {

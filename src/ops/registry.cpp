@@ -1,12 +1,12 @@
 // The list of ops: one line each.
+#include "ops/common/op_flags.hpp"
 #include "ops/known_ops.hpp"
 #include "ops/op.hpp"
-#include "ops/op_flags.hpp"
 #include "support/text.hpp"
 
 #include "support/lasting.hpp"
 
-// One line for each op: src/ops/<name>.cpp defines const Op& <name>_op().
+// One line for each op: src/ops/<name>/ defines const Op& <name>_op().
 #define TJ_OPS(OP)  \
   OP(fmha)          \
   OP(gemm)          \

@@ -14,7 +14,7 @@
 
 #include <tilejit/runtime.hpp>
 
-#include "ops/op_flags.hpp"
+#include "ops/common/op_flags.hpp"
 #include "support/log.hpp"
 
 namespace tj::tools {

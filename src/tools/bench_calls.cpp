@@ -1,9 +1,9 @@
 // tj-bench --op: calls of an op on the device at hand, timed in both ways that count.
 //
-// Decides how often, in which order, and what is printed. Does not decide which problems there are (ops/workloads.hpp)
-// nor what a call launches (runtime). Single calls find no operand in a cache; replayed ones follow each other, as the
-// device's power and its caches let them. Invariant: the two ways take turns, so that a clock that drifts meets both;
-// without a device nothing is made up.
+// Decides how often, in which order, and what is printed. Does not decide which problems there are
+// (ops/common/workloads.hpp) nor what a call launches (runtime). Single calls find no operand in a cache; replayed ones
+// follow each other, as the device's power and its caches let them. Invariant: the two ways take turns, so that a clock
+// that drifts meets both; without a device nothing is made up.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "ops/workloads.hpp"
+#include "ops/common/workloads.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "tools/bench.hpp"

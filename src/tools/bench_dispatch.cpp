@@ -13,7 +13,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "ops/workloads.hpp"
+#include "ops/common/workloads.hpp"
 #include "prepared.hpp"
 #include "support/fail.hpp"
 #include "tools/bench.hpp"

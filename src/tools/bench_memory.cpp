@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/copy_rows.hpp"
+#include "ops/copy_rows/copy_rows.hpp"
 #include "random_values.hpp"
 #include "support/fail.hpp"
 

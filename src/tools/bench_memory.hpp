@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launch/driver.hpp"
-#include "ops/trial.hpp"
+#include "ops/common/trial.hpp"
 
 namespace tj::tools {
 

@@ -9,7 +9,7 @@
 #include <queue>
 #include <vector>
 
-#include "ops/workloads.hpp"
+#include "ops/common/workloads.hpp"
 
 namespace tj::tools {
 namespace {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "backends.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/common/tunable.hpp"
+#include "ops/common/workloads.hpp"
 #include "ops/op.hpp"
-#include "ops/trial.hpp"
-#include "ops/tunable.hpp"
-#include "ops/workloads.hpp"
 #include "prepared.hpp"
 #include "support/environment.hpp"
 #include "support/fail.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codegen/record.hpp"
-#include "ops/op_flags.hpp"
+#include "ops/common/op_flags.hpp"
 #include "pipeline.hpp"
 #include "support/log.hpp"
 

@@ -13,7 +13,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/tunable.hpp"
+#include "ops/common/tunable.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"

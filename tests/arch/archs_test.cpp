@@ -13,7 +13,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/templates.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 #include "ops/op.hpp"
 #include "support/expect.hpp"
 

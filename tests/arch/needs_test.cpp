@@ -8,7 +8,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

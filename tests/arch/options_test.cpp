@@ -9,7 +9,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 #include "ops/op.hpp"
 #include "support/expect.hpp"
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/common/trial.hpp"
 #include "ops/op.hpp"
-#include "ops/trial.hpp"
 
 namespace tj::testing {
 

@@ -9,7 +9,7 @@
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
 #include "launch/model.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "ops/fmha_problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"

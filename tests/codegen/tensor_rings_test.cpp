@@ -13,7 +13,7 @@
 #include "codegen/emit.hpp"
 #include "codegen/layout.hpp"
 #include "codegen/timeline.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"

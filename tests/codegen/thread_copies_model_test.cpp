@@ -15,7 +15,7 @@
 #include "custom/warp_kernel.hpp"
 #include "graph/json_reader.hpp"
 #include "launch/model.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 

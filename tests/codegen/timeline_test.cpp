@@ -10,8 +10,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/rolled.hpp"
-#include "ops/fmha.hpp"
-#include "ops/gemm.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;

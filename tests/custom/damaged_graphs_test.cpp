@@ -14,7 +14,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "graph/json_reader.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 #include "sched/schedule.hpp"
 #include "sched/svg.hpp"
 #include "sched/trace.hpp"

@@ -10,7 +10,7 @@
 #include "arch/arch.hpp"
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_lists.hpp"
 #include "ops/gemm_problem.hpp"
 

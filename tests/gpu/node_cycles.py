@@ -19,7 +19,7 @@ REPEATS = 64
 KERNEL = """
 #include "arch/sm90.cuh"
 #include "pipeline.cuh"
-#include "ops/fmha_sm90.cuh"
+#include "ops/fmha/sm90.cuh"
 namespace {
 namespace dev = tj::dev;
 using namespace tj::ops::fmha;

@@ -25,7 +25,7 @@ ARROWS = {
 }
 
 # What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
-HOST_VIEW = {"ops": ("_params.cuh", "types.cuh"), "launch": ("model/abi.h",)}
+HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "launch": ("model/abi.h",)}
 
 # Third-party headers and the only folders that may know them.
 THIRD_PARTY = {
@@ -169,11 +169,9 @@ def check_templates(root):
 def codegen_words(root):
     """(ops, node bodies), as the registry and the templates name them; a body is what takes a tile."""
     ops, bodies = set(), set()
-    families = {p.stem.split("_")[0] for p in files(root, "kernel_templates/arch")}
     for path in files(root, "kernel_templates/ops"):
-        stem = path.stem
-        if stem.rsplit("_", 1)[-1] in families:
-            ops.add(stem.rsplit("_", 1)[0])
+        if path.parent.name != "ops":
+            ops.add(path.parent.name)
         bodies |= set(re.findall(r"^(?:TJ_DEVICE|__device__)[^;{(=]*?\b(\w+)\s*\([^){;]*\bTile&", strip(path.read_text()), re.M))
     for path in files(root, "src/ops"):
         ops |= set(re.findall(r'name\w*\s*=\s*"(\w+)"', path.read_text()))

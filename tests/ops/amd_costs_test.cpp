@@ -12,8 +12,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/amd_kernel.hpp"
-#include "ops/fmha.hpp"
-#include "ops/gemm.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "sched/mii.hpp"
 #include "sched/problem.hpp"
 
@@ -102,7 +102,7 @@ double wanted_iteration(const arch::Arch& arch, const ops::GemmTile& tile) {
                      copies = up((m + n) * k * 2 / shared);
   const double late = ops::gemm_warp_slots(tile, arch) > 2
                           ? 1
-                          : 1.1;  // a copy goes out one iteration ahead: gemm_tiles.cpp says where that was measured
+                          : 1.1;  // a copy goes out one iteration ahead: gemm/choose.cpp says where that was measured
   const double busy =
       std::ceil(late * static_cast<double>(std::max(matrix, loads + copies)) + arch.fact("matrix_group_cycles"));
   return std::max(busy, (m + n) * k * 2 / 1024 * arch.fact("thread_copy_cycles_per_kb"));

@@ -4,7 +4,7 @@
 
 #include "codegen/amd_kernel.hpp"
 #include "codegen/device_kernel.hpp"
-#include "ops/chunk_indices.hpp"
+#include "ops/chunk_indices/chunk_indices.hpp"
 
 using namespace tj;
 

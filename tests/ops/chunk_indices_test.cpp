@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "arch/arch.hpp"
-#include "ops/chunk_indices.hpp"
-#include "ops/chunk_indices_params.cuh"
+#include "ops/chunk_indices/chunk_indices.hpp"
+#include "ops/chunk_indices/params.cuh"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/chunk_o.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
 
 using namespace tj;
 

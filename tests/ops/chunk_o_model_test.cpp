@@ -13,7 +13,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "common/random.hpp"
-#include "ops/chunk_o_params.cuh"
+#include "ops/chunk_o/params.cuh"
 #include "ops/chunk_o_problem.hpp"
 #include "support/full.hpp"
 #include "support/model_runtime.hpp"

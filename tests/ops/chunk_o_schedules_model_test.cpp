@@ -7,7 +7,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
-#include "ops/chunk_o.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
 #include "ops/chunk_o_problem.hpp"
 
 using namespace tj;

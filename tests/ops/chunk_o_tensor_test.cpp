@@ -7,7 +7,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/chunk_o.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
 

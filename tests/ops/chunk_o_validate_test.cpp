@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "ops/chunk_o.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
 #include "pipeline.hpp"
 #include "support/expect.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "arch/arch.hpp"
 #include "ops/forms.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/op.hpp"
 #include "support/pinned.hpp"
 

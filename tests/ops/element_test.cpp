@@ -8,8 +8,8 @@
 #include <tilejit/ops.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/element.hpp"
-#include "ops/fmha.hpp"
+#include "ops/common/element.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "ops/op.hpp"
 #include "support/expect.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/amd_kernel.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 
 using namespace tj;
 

@@ -15,7 +15,7 @@
 #include "codegen/emitted_kernel.hpp"
 #include "common/half.hpp"
 #include "common/random.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "ops/fmha_problem.hpp"
 #include "support/model_runtime.hpp"
 

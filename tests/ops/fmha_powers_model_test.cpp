@@ -18,7 +18,7 @@ struct Params {
 };
 
 constexpr const char* kText =
-    "#include \"ops/fmha_powers.cuh\"\n"
+    "#include \"ops/fmha/powers.cuh\"\n"
     "struct Params { const float* x; float* power; int count; };\n"
     "TJ_KERNEL(kernel, 32, Params, p) {\n"
     "  const tj::ops::fmha::PolynomialArgument argument(1.0f, 0.0f);\n"

@@ -4,8 +4,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/device_kernel.hpp"
-#include "ops/fmha.hpp"
-#include "ops/fmha_steps.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/steps.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

@@ -8,9 +8,9 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/steps.hpp"
 #include "ops/fmha_problem.hpp"
-#include "ops/fmha_steps.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

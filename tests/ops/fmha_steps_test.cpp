@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "ops/fmha.hpp"
-#include "ops/fmha_steps.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/steps.hpp"
 #include "pipeline.hpp"
 
 using namespace tj;

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 
 using namespace tj;
 

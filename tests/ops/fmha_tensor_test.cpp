@@ -10,7 +10,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/layout.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"

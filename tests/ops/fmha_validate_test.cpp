@@ -10,7 +10,7 @@
 
 #include <tilejit/error.hpp>
 
-#include "ops/fmha_validate.hpp"
+#include "ops/fmha/validate.hpp"
 #include "support/allocations.hpp"
 
 namespace {

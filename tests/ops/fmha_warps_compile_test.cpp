@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

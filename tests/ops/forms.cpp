@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 
 namespace tj::testing {
 

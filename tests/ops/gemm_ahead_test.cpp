@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 
 using namespace tj;
 

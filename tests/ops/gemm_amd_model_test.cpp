@@ -13,7 +13,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 
 using namespace tj;

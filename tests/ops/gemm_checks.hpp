@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_problem.hpp"
 
 namespace tj::test {

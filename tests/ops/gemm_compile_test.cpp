@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

@@ -6,7 +6,7 @@
 
 #include <tilejit/ops.hpp>
 
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/limits.hpp"
 
 using namespace tj;

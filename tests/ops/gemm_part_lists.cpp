@@ -11,7 +11,7 @@
 
 #include "arch/arch.hpp"
 #include "common/random.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_lists.hpp"
 #include "ops/gemm_parts.hpp"

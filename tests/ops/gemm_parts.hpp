@@ -9,8 +9,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
+#include "ops/gemm/steps.hpp"
 #include "ops/gemm_problem.hpp"
-#include "ops/gemm_steps.hpp"
 
 namespace tj::test {
 

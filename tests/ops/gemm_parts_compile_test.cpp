@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/gemm.hpp"
-#include "ops/sum_parts.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
 
 using namespace tj;
 

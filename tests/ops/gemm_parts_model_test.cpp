@@ -6,7 +6,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_lists.hpp"
 #include "ops/gemm_parts.hpp"

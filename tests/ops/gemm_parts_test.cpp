@@ -6,9 +6,9 @@
 #include <array>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
-#include "ops/gemm_steps.hpp"
-#include "ops/sum_parts.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/steps.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -5,7 +5,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/device_kernel.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

@@ -9,7 +9,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_lists.hpp"
 #include "ops/gemm_problem.hpp"
 #include "pipeline.hpp"

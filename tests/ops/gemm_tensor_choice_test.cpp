@@ -7,7 +7,7 @@
 #include <string>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"

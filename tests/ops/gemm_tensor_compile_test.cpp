@@ -6,7 +6,7 @@
 #include <string>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

@@ -10,7 +10,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emitted_kernel.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "ops/gemm_parts.hpp"
 #include "ops/gemm_problem.hpp"

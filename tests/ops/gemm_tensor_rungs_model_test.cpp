@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_lists.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"

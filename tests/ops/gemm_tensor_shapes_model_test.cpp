@@ -7,7 +7,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_lists.hpp"
 #include "pipeline.hpp"
 

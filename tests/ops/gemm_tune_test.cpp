@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -4,10 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "codegen/device_kernel.hpp"
-#include "ops/chunk_indices.hpp"
-#include "ops/copy_rows.hpp"
-#include "ops/gemm.hpp"
-#include "ops/sum_parts.hpp"
+#include "ops/chunk_indices/chunk_indices.hpp"
+#include "ops/copy_rows/copy_rows.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
 #include "support/full.hpp"
 
 using namespace tj;

@@ -10,7 +10,7 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/gemm_checks.hpp"
 #include "support/expect.hpp"
 

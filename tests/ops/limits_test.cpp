@@ -11,14 +11,14 @@
 #include <tilejit/ops.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/chunk_o.hpp"
-#include "ops/copy_rows.hpp"
-#include "ops/fmha.hpp"
-#include "ops/fmha_validate.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/copy_rows/copy_rows.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/validate.hpp"
 #include "ops/limits.hpp"
 #include "ops/op.hpp"
-#include "ops/sum_parts.hpp"
-#include "ops/trial.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "arch/arch.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
 
 using namespace tj;
 

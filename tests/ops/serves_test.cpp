@@ -8,8 +8,8 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/common/tunable.hpp"
 #include "ops/op.hpp"
-#include "ops/tunable.hpp"
 
 using namespace tj;
 

@@ -15,9 +15,9 @@
 
 #include "codegen/device_kernel.hpp"
 #include "compile/library_search.hpp"
-#include "ops/chunk_o.hpp"
-#include "ops/fmha.hpp"
-#include "ops/gemm.hpp"
+#include "ops/chunk_o/chunk_o.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/environment.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"

@@ -10,7 +10,7 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "ops/op.hpp"
 #include "support/expect.hpp"
 

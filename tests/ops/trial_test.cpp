@@ -11,8 +11,8 @@
 #include <tilejit/error.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/common/trial.hpp"
 #include "ops/op.hpp"
-#include "ops/trial.hpp"
 
 using namespace tj;
 

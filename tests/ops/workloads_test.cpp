@@ -8,9 +8,9 @@
 
 #include <tilejit/ops.hpp>
 
-#include "ops/fmha.hpp"
-#include "ops/gemm.hpp"
-#include "ops/workloads.hpp"
+#include "ops/common/workloads.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/expect.hpp"
 
 namespace {

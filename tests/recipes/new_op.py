@@ -1,7 +1,7 @@
 """The recipe "new op", done as a user would, shared by its two tests."""
 from recipe import Recipe
 
-FILES = ["kernel_templates/ops/affine_params.cuh", "kernel_templates/ops/affine_sm90.cuh", "src/ops/affine.cpp"]
+FILES = ["kernel_templates/ops/affine/params.cuh", "kernel_templates/ops/affine/sm90.cuh", "src/ops/affine/kernel.cpp"]
 REGISTRY = "src/ops/registry.cpp"
 DESCRIPTORS = "include/tilejit/ops.hpp"
 
@@ -20,7 +20,7 @@ def build(target):
         wanted = {REGISTRY: (1, 0), DESCRIPTORS: (descriptor.strip().count("\n") + 2, 0)}
         assert touched == wanted, f"the recipe touches {touched}, it promises {wanted}"
         recipe.add_files("tests")
-        recipe.compile("src/ops/affine.cpp")
+        recipe.compile("src/ops/affine/kernel.cpp")
         recipe.compile(REGISTRY)
         recipe.embed_templates()
         recipe.compile_test("tests/ops/affine_test.cpp", TJ_RECIPE_TARGET=target)

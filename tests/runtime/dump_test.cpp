@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "compile/backends.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "pipeline.hpp"
 #include "runtime/runtime_fixture.hpp"
 

@@ -16,7 +16,7 @@
 #include "fakes/fake_cuda.hpp"
 #include "fakes/fake_hip.hpp"
 #include "fakes/fake_hiprtc.hpp"
-#include "ops/fmha_params.cuh"
+#include "ops/fmha/params.cuh"
 #include "support/allocations.hpp"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"

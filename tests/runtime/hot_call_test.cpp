@@ -6,8 +6,8 @@
 
 #include "custom/sample_kernel.hpp"
 #include "kernel_table.hpp"
-#include "ops/gemm.hpp"
-#include "ops/gemm_params.cuh"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "support/allocations.hpp"
 #include "tune.hpp"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/fmha_params.cuh"
-#include "ops/gemm_params.cuh"
+#include "ops/fmha/params.cuh"
+#include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 
 namespace {

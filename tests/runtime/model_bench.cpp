@@ -16,8 +16,8 @@
 #include <tilejit/runtime.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/common/trial.hpp"
 #include "ops/op.hpp"
-#include "ops/trial.hpp"
 #include "random_values.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <stdexcept>
 
 #include "compile/backends.hpp"
-#include "ops/fmha_params.cuh"
+#include "ops/fmha/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "support/skip.hpp"
 

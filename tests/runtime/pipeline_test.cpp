@@ -79,15 +79,15 @@ TEST_CASE("an op without node bodies for the arch's family is refused by name") 
 }
 
 TEST_CASE("a candidate without node bodies does not stand in the way of one that has them") {
-  const Asking op({"ops/asking_sm90.cuh", "ops/fmha_sm90.cuh"});
+  const Asking op({"ops/asking_sm90.cuh", "ops/fmha/sm90.cuh"});
   CHECK(choose(op, op.request_of(nullptr, *arch::find("sm_90a")), *arch::find("sm_90a")).candidate.graph.name ==
-        "ops/fmha_sm90.cuh");
+        "ops/fmha/sm90.cuh");
 }
 
 TEST_CASE("blocks side by side count when candidates are rated, and stay known to the cache and to the launch") {
   const arch::Arch& arch = *arch::find("sm_90a");
   for (const int blocks : {1, 2}) {
-    const Asking op({"ops/fmha_sm90.cuh", "ops/gemm_sm90.cuh"}, blocks);  // alike but for that
+    const Asking op({"ops/fmha/sm90.cuh", "ops/gemm/sm90.cuh"}, blocks);  // alike but for that
     CHECK(choose(op, op.request_of(nullptr, arch), arch).candidate.graph.blocks_per_sm == blocks);
   }
   Artifact artifact;
@@ -106,7 +106,7 @@ TEST_CASE("an arch without primitives is refused, on the device and on the model
   arch::Arch bare = *arch::find("sm_90a");
   bare.name = "sm_0";
   bare.primitives = "sm0";
-  const Asking op({"ops/fmha_sm90.cuh"});
+  const Asking op({"ops/fmha/sm90.cuh"});
   Unasked compiler;
   for (const bool model : {false, true}) {
     try {

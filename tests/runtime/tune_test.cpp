@@ -8,9 +8,9 @@
 
 #include "arch/arch.hpp"
 #include "cache/cache.hpp"
-#include "ops/fmha.hpp"
-#include "ops/gemm.hpp"
-#include "ops/gemm_params.cuh"
+#include "ops/fmha/fmha.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "tune.hpp"
 

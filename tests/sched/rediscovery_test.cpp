@@ -10,8 +10,8 @@
 
 #include "arch/arch.hpp"
 #include "graph/examples.hpp"
-#include "ops/fmha.hpp"
-#include "ops/machine.hpp"
+#include "ops/common/machine.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "sched/joint.hpp"
 #include "sched/schedule.hpp"
 #include "support/index.hpp"

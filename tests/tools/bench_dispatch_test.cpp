@@ -5,7 +5,7 @@
 
 #include "bench_fixture.hpp"
 #include "launch/driver.hpp"
-#include "ops/fmha_params.cuh"
+#include "ops/fmha/params.cuh"
 #include "prepared.hpp"
 #include "support/expect.hpp"
 

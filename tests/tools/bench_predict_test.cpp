@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "bench_fixture.hpp"
-#include "ops/workloads.hpp"
+#include "ops/common/workloads.hpp"
 #include "tools/bench_predict.hpp"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "codegen/device_kernel.hpp"
 #include "codegen/emit.hpp"
 #include "codegen/layout.hpp"
-#include "ops/gemm.hpp"
+#include "ops/gemm/gemm.hpp"
 #include "support/full.hpp"
 #include "support/scratch.hpp"
 #include "tools/options.hpp"

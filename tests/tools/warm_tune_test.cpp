@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "ops/gemm_params.cuh"
+#include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "tools/run_tool.hpp"
 #include "tools/warm.hpp"

@@ -11,7 +11,7 @@
 
 #include "common/fmha_reference.hpp"
 #include "common/random.hpp"
-#include "ops/fmha.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "pipeline.hpp"
 #include "support/scratch.hpp"
 
@@ -53,7 +53,7 @@ TEST_CASE("schedules follow its numbers, and what does not fit is refused with t
   CHECK(here.schedule.ii < there.schedule.ii);
   const std::string text = codegen::emit(here.candidate.graph, here.schedule, fake.primitives).text;
   CHECK(text.find("arch/sm95.cuh") != std::string::npos);
-  CHECK(text.find("ops/fmha_sm90.cuh") != std::string::npos);
+  CHECK(text.find("ops/fmha/sm90.cuh") != std::string::npos);
   CHECK(text.find("registers_") == std::string::npos);  // it cannot move registers between roles
   try {
     choose(op, ops::fmha_request({DType::f16, 128, false, false}), fake);

@@ -1,0 +1,281 @@
+// Attention forward on matrix instructions of a wave whose operands are rows with K in order: the bodies of the graph's
+// nodes.
+//
+// Decides what one node computes for one tile and iteration. Order, barriers, slots and when loads begin come from the
+// emitted unit. A block owns kRowsPerBlock query rows of one head, a wave kRowBlocks times sixteen of them. Both
+// products are transposed: keys (and then elements of the output) are rows, queries are columns. So a lane has one
+// query of each sixteen, weights go on as an operand where they are, and maxima and sums take one exchange or two. Keys
+// lie in shared memory by rows, values by columns, which loaded rows become on their way; their keys stand in the order
+// in which sums become an operand (row_at). Invariant: a body touches registers of its own context and the slots that
+// it is given, nothing else.
+#pragma once
+
+#include "ops/fmha/amd_load.cuh"
+
+namespace tj::ops::fmha {
+
+/// What a lane keeps of one of its queries.
+template <class C>
+struct Query {
+  u32 operand[C::kHeadDim / kMatrix][dev::kOperandWords];
+  float scores[C::kBlockN / kMatrix][dev::kSums];
+  float output[C::kHeadDim / kMatrix][dev::kSums];
+  float reference, sum, correction;
+};
+template <class C_>
+struct Consumer {
+  using C = C_;
+  const Params& params;
+  const int row;  ///< the lane's first in the block's tile
+  Query<C> queries[C::kRowBlocks];
+  TJ_DEVICE Consumer(const Params& p, int)
+      : params(p),
+        row(static_cast<int>(dev::warp_index() % C::kWarps) * C::kRowBlocks * kMatrix +
+            static_cast<int>(dev::operand_row())) {}
+};
+
+/// Iterations before this one need masking for some row of the block.
+template <class C>
+TJ_DEVICE int fast_begin(const Consumer<C>& consumer, const Tile& tile) {
+  return unmasked_from<C>(consumer.params, tile, tile.row);
+}
+
+// ---- a wave's chain -------------------------------------------------------------------------------------------------
+template <class C>
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+#pragma unroll
+  for (int r = 0; r < C::kRowBlocks; ++r) {
+    Query<C>& query = consumer.queries[r];
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+#pragma unroll
+      for (int s = 0; s < dev::kSums; ++s) query.output[d][s] = 0.0f;
+    }
+    query.reference = dev::minus_infinity();
+    query.sum = 0.0f;
+  }
+}
+
+/// 8, 16 or 32 bytes.
+TJ_DEVICE void load_operand(const unsigned short* from, u32 (&words)[dev::kOperandWords]) {
+  constexpr int kAtOnce = dev::kOperandWords < 4 ? dev::kOperandWords : 4;
+#pragma unroll
+  for (int first = 0; first < dev::kOperandWords; first += kAtOnce) {
+    u32 some[kAtOnce];
+    dev::load_global(from + 2 * first, some);
+#pragma unroll
+    for (int w = 0; w < kAtOnce; ++w) words[first + w] = some[w];
+  }
+}
+/// The lane's queries, straight from memory to registers, where they are for the whole tile. Rows past the last are the
+/// last again; nobody stores them.
+template <class C>
+TJ_DEVICE void load_q(Consumer<C>& consumer, const Tile& tile) {
+  const Params& params = consumer.params;
+#pragma unroll
+  for (int r = 0; r < C::kRowBlocks; ++r) {
+    const unsigned short* from =
+        row_of(params.q_rows, tile.batch, tile.head, min(tile.row + consumer.row + r * kMatrix, params.queries - 1)) +
+        dev::operand_k();
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) load_operand(from + d * kMatrix, consumer.queries[r].operand[d]);
+  }
+}
+
+/// An address that others differ from by numbers: so that they do in the instructions, and need no registers.
+TJ_DEVICE u32 one_address(u32 address) {
+  int held = static_cast<int>(address);
+  dev::hold(held);
+  return static_cast<u32>(held);
+}
+
+/// scores = k q^T: rows are keys, columns queries.
+template <class C>
+TJ_DEVICE void qk(Consumer<C>& consumer, const Tile&, int, u32 k) {
+  const u32 keys = one_address(k + dev::operand_row() * kKeyStride<C> + dev::operand_k() * 2);
+#pragma unroll
+  for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+    for (int r = 0; r < C::kRowBlocks; ++r) {
+#pragma unroll
+      for (int s = 0; s < dev::kSums; ++s) consumer.queries[r].scores[n][s] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+      u32 left[dev::kOperandWords];
+      dev::load_shared(keys + static_cast<u32>(n) * kMatrix * kKeyStride<C> + static_cast<u32>(d) * kMatrix * 2, left);
+#pragma unroll
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].scores[n], left, consumer.queries[r].operand[d]);
+    }
+  }
+}
+
+/// The largest, or the sum, over the lanes that have the same query.
+TJ_DEVICE float largest_of_query(float value) {
+  value = dev::maximum(value, dev::shuffle_xor<16>(value));
+  if constexpr (dev::kWave == 64) value = dev::maximum(value, dev::shuffle_xor<32>(value));
+  return value;
+}
+TJ_DEVICE float sum_of_query(float value) {
+  value += dev::shuffle_xor<16>(value);
+  if constexpr (dev::kWave == 64) value += dev::shuffle_xor<32>(value);
+  return value;
+}
+
+/// Sets what lies outside the sequence or above the diagonal to -inf. `row` is the query's. A negative scale's sign was
+/// applied before.
+template <class C>
+TJ_DEVICE void mask(Query<C>& query, const Params& params, const Tile& tile, int i, int row) {
+  int limit = params.keys;
+  if (C::kCausal) limit = min(limit, row + (params.keys - params.queries) + 1);
+  limit -= first_key<C>(tile, i);
+#pragma unroll
+  for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+    for (int s = 0; s < dev::kSums; ++s) {
+      float& score = query.scores[n][s];
+      score = n * kMatrix + static_cast<int>(dev::sum_row(s)) < limit ? score : dev::minus_infinity();
+    }
+  }
+}
+/// Two chains: a long one would expose its latency.
+template <class C>
+TJ_DEVICE float largest_score(const Query<C>& query) {
+  float chain[2] = {query.scores[0][0], query.scores[0][1]};
+#pragma unroll
+  for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+    for (int s = 0; s < dev::kSums; ++s) chain[s % 2] = dev::maximum(chain[s % 2], query.scores[n][s]);
+  }
+  return largest_of_query(dev::maximum(chain[0], chain[1]));
+}
+
+/// Masks, and moves a query's reference for its exponents when its maximum grew by more than C::kSlack powers of two:
+/// until then results stay exact, only larger, and earlier output needs no correction.
+template <class C, class Variant>
+TJ_DEVICE void row_max(Consumer<C>& consumer, const Tile& tile, int i, Variant) {
+  const Params& params = consumer.params;
+  bool any = false;
+#pragma unroll
+  for (int r = 0; r < C::kRowBlocks; ++r) {
+    Query<C>& query = consumer.queries[r];
+    if constexpr (C::kGeneralScale) {
+#pragma unroll
+      for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+#pragma unroll
+        for (int s = 0; s < dev::kSums; ++s) query.scores[n][s] *= params.sign;
+      }
+    }
+    if constexpr (!Variant::kFast) mask(query, params, tile, i, tile.row + consumer.row + r * kMatrix);
+    const float largest = largest_score(query), before = query.reference;
+    const bool moves = (largest - before) * params.scale_log2 > static_cast<float>(C::kSlack);
+    query.reference = moves ? largest : before;
+    query.correction = moves ? PowersOfTwo::of(params, before - largest) : 1.0f;
+    any = any || moves;
+  }
+  if (!dev::any_in_warp(any)) return;
+#pragma unroll
+  for (int r = 0; r < C::kRowBlocks; ++r) {
+    Query<C>& query = consumer.queries[r];
+    query.sum *= query.correction;
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+#pragma unroll
+      for (int s = 0; s < dev::kSums; ++s) query.output[d][s] *= query.correction;
+    }
+  }
+}
+
+/// The weights of sixteen keys as the right operand of the next product, and their sum. All carry 2^C::kWeightBias,
+/// which the end of the tile divides by. A NaN reaches every output of its query by the sum, so that weights need not
+/// keep it.
+template <class C>
+TJ_DEVICE void weigh(Query<C>& query, const Params& params, int n, u32 (&words)[dev::kOperandWords]) {
+  constexpr float kBias = C::kWeightBias;
+  const float reference = finite_reference(query.reference), offset = kBias - reference * params.scale_log2;
+  float weights[dev::kSums], sums[2] = {};
+#pragma unroll
+  for (int s = 0; s < dev::kSums; ++s) {
+    const float score = query.scores[n][s];
+    weights[s] = dev::exp2_approx(C::kGeneralScale ? dev::multiply_add(score - reference, params.scale_log2, kBias)
+                                                   : dev::multiply_add(score, params.scale_log2, offset));
+    sums[s % 2] += weights[s];
+  }
+  query.sum += sums[0] + sums[1];
+  dev::sums_as_own_operand(dev::Numbers<typename C::Element>{}, weights, words);
+}
+
+/// output += v^T weights: rows are elements of the head dim, columns queries.
+template <class C>
+TJ_DEVICE void pv(Consumer<C>& consumer, const Tile&, int, u32 v) {
+  const u32 values = one_address(v + dev::operand_row() * kValueStride<C> + dev::operand_k() * 2);
+#pragma unroll
+  for (int n = 0; n < C::kBlockN / kMatrix; ++n) {
+    u32 right[C::kRowBlocks][dev::kOperandWords];
+#pragma unroll
+    for (int r = 0; r < C::kRowBlocks; ++r) weigh(consumer.queries[r], consumer.params, n, right[r]);
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+      u32 left[dev::kOperandWords];
+      dev::load_shared(value_place<C>(values, static_cast<u32>(d), static_cast<u32>(n)), left);
+#pragma unroll
+      for (int r = 0; r < C::kRowBlocks; ++r)
+        dev::mma_m16n16k16(typename C::Element{}, consumer.queries[r].output[d], left, right[r]);
+    }
+  }
+}
+
+// ---- the end of a tile ----------------------------------------------------------------------------------------------
+/// The lane's part of sixteen elements.
+TJ_DEVICE void store_part(unsigned short* destination, const u32 (&words)[dev::kOwnWords], bool wide) {
+  if (wide) {
+    if constexpr (dev::kOwnWords == 4)
+      dev::store_global(destination, words[0], words[1], words[2], words[3]);
+    else
+      dev::store_global(destination, words[0], words[1]);
+    return;
+  }
+#pragma unroll
+  for (int w = 0; w < dev::kOwnWords; ++w) {
+    dev::store_global_u16(destination + 2 * w, words[w] & 0xffffu);
+    dev::store_global_u16(destination + 2 * w + 1, words[w] >> 16);
+  }
+}
+
+/// o = output / sum, lse = reference * scale + ln(sum without the weights' bias); a row without keys gives 0 and -inf,
+/// one with a NaN gives NaN.
+template <class C>
+TJ_DEVICE void store(Consumer<C>& consumer, const Tile& tile) {
+  constexpr float kLn2 = 0.693147180559945f, kUnbiased = 1.0f / static_cast<float>(1 << C::kWeightBias);
+  const Params& params = consumer.params;
+#pragma unroll
+  for (int r = 0; r < C::kRowBlocks; ++r) {
+    Query<C>& query = consumer.queries[r];
+    const int row = tile.row + consumer.row + r * kMatrix;
+    const bool inside = row < params.queries;
+    const float sum = sum_of_query(query.sum);
+    const bool any_key = sum != 0.0f;
+    const float factor = 1.0f / (any_key ? sum : 1.0f);
+    unsigned short* const base = static_cast<unsigned short*>(params.o) + tile.batch * params.o_stride_batch +
+                                 tile.head * params.o_stride_head + row * params.o_stride_row;
+#pragma unroll
+    for (int d = 0; d < C::kHeadDim / kMatrix; ++d) {
+      u32 words[dev::kOperandWords], own[dev::kOwnWords];
+#pragma unroll
+      for (int s = 0; s < dev::kSums; ++s)
+        query.output[d][s] =
+            any_key ? query.output[d][s] * factor : 0.0f;  // 0 times what an infinite value left would be NaN
+      dev::sums_as_operand(typename C::Element{}, query.output[d], words);
+      dev::own_part(words, own);
+      if (inside) store_part(base + d * kMatrix + dev::own_k(), own, params.wide_stores != 0);
+    }
+    if (params.lse != nullptr && inside && dev::lane_index() < kMatrix)
+      dev::store_global(
+          params.lse + tile.batch * params.lse_stride_batch + tile.head * params.lse_stride_head +
+              row * params.lse_stride_row,
+          any_key ? query.reference * params.scale + kLn2 * dev::log2_approx(sum * kUnbiased) : dev::minus_infinity());
+  }
+}
+
+}  // namespace tj::ops::fmha

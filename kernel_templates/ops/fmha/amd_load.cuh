@@ -1,0 +1,146 @@
+// Keys and values from global memory through registers into shared memory, keys by rows, values by columns. Included by
+// the waves' node bodies.
+//
+// Decides which thread brings which piece, and where it goes. Order, waits, slots and when loads begin come from the
+// emitted unit. Invariant: what a loading body keeps is in registers of its own context.
+#pragma once
+
+#include "ops/fmha/rows.cuh"
+#include "pieces.cuh"
+
+namespace tj::ops::fmha {
+
+inline constexpr int kMatrix = 16;  ///< rows, columns and K of a product
+inline constexpr int kPiece = 8;    ///< elements of 16 bytes
+inline constexpr u32 kOperandBytes = dev::kOperandWords * 4;
+
+template <class C>
+inline constexpr u32 kThreads = C::kWarps * dev::kWave;
+/// Rows of keys have the head dim, rows of transposed values have the keys of an iteration; between rows there is room,
+/// so that the same place of eight rows lies in different banks.
+template <class C>
+inline constexpr u32 kKeyStride = C::kHeadDim * 2 + C::kRowPadding;
+template <class C>
+inline constexpr u32 kValueStride = C::kBlockN * 2 + C::kRowPadding;
+/// Pieces of a block of keys that a thread loads; of values as many, of rows that lie below each other.
+template <class C>
+inline constexpr int kLoads = C::kBlockN * C::kHeadDim / kPiece / static_cast<int>(kThreads<C>);
+
+/// Keys and values on their way through registers.
+template <class C_>
+struct Loader {
+  using C = C_;
+  const Params& params;
+  u32 k[kLoads<C>][4], v[kLoads<C>][4];
+  TJ_DEVICE Loader(const Params& p, int) : params(p) {}
+};
+
+/// The first iteration has the last keys, which may be fewer than a block has.
+template <class C>
+TJ_DEVICE int fast_begin(const Loader<C>&, const Tile&) {
+  return 1;
+}
+TJ_DEVICE const unsigned short* row_of(const Source& source, int batch, int head, int row) {
+  return static_cast<const unsigned short*>(source.data) + batch * source.stride_batch + head * source.stride_head +
+         row * source.stride_row;
+}
+template <class C>
+TJ_DEVICE int first_key(const Tile& tile, int i) {
+  return (tile.trip_count - 1 - i) * C::kBlockN;
+}
+TJ_DEVICE int key_head(const Params& params, const Tile& tile) { return tile.head / params.heads_per_kv_head; }
+
+/// Which pieces of a block a thread brings: neighbours have neighbouring pieces of a row. Of keys its rows are kRows
+/// apart, of values they stand below each other in shared memory.
+template <class C>
+struct Share {
+  static constexpr u32 kPieces = C::kHeadDim / kPiece;  ///< of a row
+  static constexpr int kRows = static_cast<int>(kThreads<C> / kPieces);
+  u32 piece, key_row, value_row;  ///< rows: the first
+  TJ_DEVICE Share()
+      : piece(dev::thread_index() % kPieces), key_row(dev::thread_index() / kPieces), value_row(key_row * kLoads<C>) {}
+};
+
+/// From a thread's first row of a block to that of its n-th piece.
+template <class C>
+struct KeyRows {
+  static TJ_DEVICE constexpr int beyond(int n) { return n * Share<C>::kRows; }
+};
+struct ValueRows {
+  static TJ_DEVICE constexpr int beyond(int n) { return static_cast<int>(dev::row_at(static_cast<u32>(n))); }
+};
+
+/// The block's pieces of a thread whose first row is `row`; zeros of rows past the last, in whose place the block's
+/// first is read. What is the same for all threads is added first.
+template <class C, class Rows, class Variant>
+TJ_DEVICE void load_block(const Source& source, const Params& params, const Tile& tile, int i, u32 row, u32 piece,
+                          u32 (&words)[kLoads<C>][4], Variant) {
+  const int first = first_key<C>(tile, i);
+  const unsigned short* const block = row_of(source, tile.batch, key_head(params, tile), first);
+  const long long mine = static_cast<int>(row) * source.stride_row + piece * kPiece;
+#pragma unroll
+  for (int n = 0; n < kLoads<C>; ++n) {
+    const unsigned short* const from = block + Rows::beyond(n) * source.stride_row + mine;
+    const bool there = Variant::kFast || first + static_cast<int>(row) + Rows::beyond(n) < params.keys;
+    dev::load_global(there ? from : block, words[n]);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) words[n][w] = there ? words[n][w] : 0u;
+  }
+}
+template <class C, class Variant>
+TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
+  const Share<C> share;
+  load_block<C, KeyRows<C>>(loader.params.k_rows, loader.params, tile, i, share.key_row, share.piece, loader.k,
+                            variant);
+}
+template <class C, class Variant>
+TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, Variant variant) {
+  const Share<C> share;
+  // A thread's places are as many as a power of two, from a multiple of that on: no bit of the first meets one of those
+  // beyond it.
+  load_block<C, ValueRows>(loader.params.v_rows, loader.params, tile, i, dev::row_at(share.value_row), share.piece,
+                           loader.v, variant);
+}
+
+template <class C>
+TJ_DEVICE void put_k(Loader<C>& loader, const Tile&, int, u32 slot) {
+  const Share<C> share;
+#pragma unroll
+  for (int n = 0; n < kLoads<C>; ++n)
+    dev::put_piece<C::kRowPadding>(
+        slot + (share.key_row + static_cast<u32>(n * Share<C>::kRows)) * kKeyStride<C> + share.piece * 16, loader.k[n]);
+}
+
+/// Where the values of sixteen keys begin in the rows of sixteen elements of the output: blocks of keys change places
+/// by those rows, so that what neighbouring threads store does not meet in one bank.
+template <class C>
+TJ_DEVICE u32 value_place(u32 slot, u32 sixteen, u32 block) {
+  constexpr u32 kBlocks = C::kBlockN / kMatrix;
+  return slot + sixteen * kMatrix * kValueStride<C> + (block ^ sixteen % kBlocks) * (kMatrix * 2);
+}
+/// kLoads rows of eight columns become eight rows: 2, 4 or 8 keys at once.
+template <class C>
+TJ_DEVICE void put_v(Loader<C>& loader, const Tile&, int, u32 slot) {
+  constexpr int kWords = kLoads<C> / 2;
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4 || kWords == 8,
+                "whole words of keys, at most sixteen keys a thread");
+  constexpr int kAtOnce = kWords * 4 % 16 == 0 && C::kRowPadding % 16 == 0 ? 4 : kWords < 2 ? 1 : 2;
+  const Share<C> share;
+  const u32 key = share.value_row, element = share.piece * kPiece;
+  const u32 column =
+      value_place<C>(slot, element / kMatrix, key / kMatrix) + element % kMatrix * kValueStride<C> + key % kMatrix * 2;
+#pragma unroll
+  for (int e = 0; e < kPiece; ++e) {
+    const u32 place = column + static_cast<u32>(e) * kValueStride<C>;
+#pragma unroll
+    for (int first = 0; first < kWords; first += kAtOnce) {
+      u32 words[kAtOnce];
+#pragma unroll
+      for (int w = 0; w < kAtOnce; ++w)
+        words[w] = dev::column_of(loader.v[2 * (first + w)], loader.v[2 * (first + w) + 1], e);
+      dev::store_shared(place + static_cast<u32>(first) * 4, words);
+    }
+  }
+}
+
+}  // namespace tj::ops::fmha

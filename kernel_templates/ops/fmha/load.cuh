@@ -1,0 +1,54 @@
+// Queries, keys and values into shared memory by bulk copies, swizzled as matrix instructions that read shared memory
+// have them. Included by the families' node bodies.
+//
+// Decides boxes and places. Order, waits and slots come from the emitted unit. Invariant: a slot holds blocks of
+// kSwizzleColumns columns, each with all of its rows, one behind the other.
+#pragma once
+
+#include "ops/fmha/rows.cuh"
+
+namespace tj::ops::fmha {
+
+inline constexpr u32 kSwizzleRowBytes = 128;
+inline constexpr u32 kSwizzleAtomBytes = 1024;
+
+/// Issues the copies; no state of its own.
+template <class C_>
+struct Loader {
+  using C = C_;
+  const Params& params;
+  TJ_DEVICE Loader(const Params& p, int) : params(p) {
+    dev::prefetch_map(&p.q);
+    dev::prefetch_map(&p.k);
+    dev::prefetch_map(&p.v);
+  }
+};
+
+template <class C>
+TJ_DEVICE void load_q(Loader<C>& loader, const Tile& tile, u32 slot, u32 full) {
+#pragma unroll
+  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kRowsPerBlock * kSwizzleRowBytes, &loader.params.q, full, d,
+                     tile.row, tile.head, tile.batch);
+  }
+}
+template <class C>
+TJ_DEVICE void load_keys_or_values(const TensorMap* map, const Params& params, const Tile& tile, int i, u32 slot,
+                                   u32 full) {
+  const int row = (tile.trip_count - 1 - i) * C::kBlockN;
+#pragma unroll
+  for (int d = 0; d < C::kHeadDim; d += kSwizzleColumns) {
+    dev::copy_box_4d(slot + d / kSwizzleColumns * C::kBlockN * kSwizzleRowBytes, map, full, d, row,
+                     tile.head / params.heads_per_kv_head, tile.batch);
+  }
+}
+template <class C>
+TJ_DEVICE void load_k(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  load_keys_or_values<C>(&loader.params.k, loader.params, tile, i, slot, full);
+}
+template <class C>
+TJ_DEVICE void load_v(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
+  load_keys_or_values<C>(&loader.params.v, loader.params, tile, i, slot, full);
+}
+
+}  // namespace tj::ops::fmha

@@ -1,0 +1,71 @@
+// Operands of a matrix product brought to shared memory by copies of a role's threads, which they do not wait for: the
+// body fetch_ab, for archs without a copy engine.
+//
+// Decides which thread brings what, and puts it where the copy engine would. Included after tile.cuh. Invariant:
+// nothing outside a and b is read; elements outside are zero. Rows begin at multiples of 16 bytes.
+#pragma once
+
+#include "ops/gemm/tile.cuh"
+#include "tiles.cuh"
+
+namespace tj::ops::gemm {
+
+/// Issues the copies; no state of its own.
+template <class C_>
+struct Fetcher {
+  using C = C_;
+  const Operands& operands;
+  const u32 thread;
+  TJ_DEVICE Fetcher(const Params& params, int)
+      : operands(params.operands), thread(dev::warp_index() % C::kFetchingWarps * 32 + dev::lane_index()) {}
+};
+
+/// A block of `Across` elements of each of `Down` rows: parts of RowBytes one after the other. A thread brings 16 bytes
+/// of a row, then the same of rows further down; neighbours bring a row together.
+template <int RowBytes, int Across, int Down, int Threads>
+TJ_DEVICE void fetch_block(const Operand& operand, int batch, int down, int across, u32 slot, u32 thread) {
+  constexpr int kPieces = RowBytes / 16, kColumns = RowBytes / 2, kAtOnce = Threads / kPieces,
+                kRounds = (Down + kAtOnce - 1) / kAtOnce;
+  static_assert(Across % kColumns == 0 && Threads % kPieces == 0 && kAtOnce % 8 == 0,
+                "a thread keeps its place in the swizzle");
+  const int row = static_cast<int>(thread) / kPieces, piece = static_cast<int>(thread) % kPieces;
+  const u32 place = dev::piece_address<RowBytes>(slot, static_cast<u32>(row), static_cast<u32>(piece));
+  const int left = operand.down - down - row;  // rows from this thread's first on
+  const long long step = kAtOnce * operand.stride_down;
+#pragma unroll
+  for (int part = 0; part < Across / kColumns; ++part) {
+    const int column = across + part * kColumns + piece * 8;
+    const u32 present = static_cast<u32>(max(0, min(8, operand.across - column))) * 2;
+    // Where nothing is present the address is none of the operand's, and not read.
+    const auto* from = static_cast<const unsigned short*>(operand.data) + batch * operand.stride_batch +
+                       (down + row) * operand.stride_down + column;
+#pragma unroll 8  // more would take the registers of those who multiply
+    for (int round = 0; round < kRounds; ++round) {
+      const int further = round * kAtOnce;
+      if (Down % kAtOnce != 0 && row + further >= Down) break;
+      dev::copy_async<16>(place + static_cast<u32>((part * Down + further) * RowBytes), from,
+                          further < left ? present : 0);
+      from += step;
+    }
+  }
+}
+
+template <class C, bool MnMajor, int Rows>
+TJ_DEVICE void fetch_operand(const Fetcher<C>& fetcher, const Operand& operand, int batch, int row, int k, u32 slot) {
+  if constexpr (MnMajor)
+    fetch_block<kRowBytes<C, true>, Rows, C::kBlockK, 32 * C::kFetchingWarps>(operand, batch, k, row, slot,
+                                                                              fetcher.thread);
+  else
+    fetch_block<kRowBytes<C, false>, C::kBlockK, Rows, 32 * C::kFetchingWarps>(operand, batch, row, k, slot,
+                                                                               fetcher.thread);
+}
+/// Both, one behind the other in the slot.
+template <class C>
+TJ_DEVICE void fetch_ab(Fetcher<C>& fetcher, const Tile& tile, int i, u32 slot) {
+  const int k = (tile.first + i) * C::kBlockK;
+  fetch_operand<C, C::kLeftMn, C::kBlockM>(fetcher, fetcher.operands.a, tile.batch, tile.row, k, slot);
+  fetch_operand<C, C::kRightMn, C::kBlockN>(fetcher, fetcher.operands.b, tile.batch, tile.column, k,
+                                            slot + kLeftBytes<C>);
+}
+
+}  // namespace tj::ops::gemm

@@ -1,0 +1,147 @@
+// Matrix product on matrix instructions of a warp: the bodies of the graph's nodes.
+//
+// Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
+// A block owns a kBlockM x kBlockN tile of d, which its warps share as kWarpsM x kWarpsN pieces; iteration i handles
+// kBlockK of K. What a warp loads of a piece's rows serves all of its columns, and the other way round. Invariant: a
+// body touches registers of its own context and the slots that it is given, nothing else.
+#pragma once
+
+#include "ops/gemm/tile.cuh"
+#include "tiles.cuh"
+
+namespace tj::ops::gemm {
+
+inline constexpr int kMatrix = 16;  ///< rows, columns and depth of what four matrices of shared memory make
+
+/// All warps of the block, each with its piece of the tile. A thread holds rows lane / 4 and lane / 4 + 8 of each
+/// sixteen, columns 8j + 2(lane % 4) + {0, 1}.
+template <class C_>
+struct Consumer {
+  using C = C_;
+  static constexpr int kRowBlocks = C::kBlockM / C::kWarpsM / kMatrix, kColumns = C::kBlockN / C::kWarpsN;
+  const Params& params;
+  const int warp;
+  int lane;
+  float sums[kRowBlocks][kColumns / 8][4];
+  u32 left[kRowBlocks][4], right[2][4];  ///< between the two halves of an iteration
+  TJ_DEVICE Consumer(const Params& p, int)
+      : params(p),
+        warp(static_cast<int>(dev::warp_index() % (C::kWarpsM * C::kWarpsN))),
+        lane(static_cast<int>(dev::lane_index())) {}
+  TJ_DEVICE int row(int block) const { return (warp % C::kWarpsM * kRowBlocks + block) * kMatrix; }
+  TJ_DEVICE int column() const { return warp / C::kWarpsM * kColumns; }
+  TJ_DEVICE float sum(int block, int at) const { return sums[block][at / 4][at % 4]; }
+  TJ_DEVICE void bring(int) {}
+  TJ_DEVICE void finished() {}
+  /// What a row computes of the lane is computed there: kept over rows and tiles, it would take registers from the
+  /// products.
+  TJ_DEVICE void afresh() { dev::hold(lane); }
+};
+
+/// What the sums are multiplied by.
+template <class C>
+TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
+  return consumer.params.alpha;
+}
+
+template <class C>
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
+#pragma unroll
+  for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
+#pragma unroll
+    for (int at = 0; at < Consumer<C>::kColumns / 2; ++at) consumer.sums[block][at / 4][at % 4] = 0.0f;
+  }
+}
+
+/// Where an operand's blocks of 16 of M or N by 16 of K begin for a warp, in a slot with room for `Rows` of M or N, of
+/// which the warp has `Own`. A lane names a row of eight elements in each: K-major its rows are M's or N's, else K's.
+template <class C, bool MnMajor, int Rows, int Own>
+struct Blocks {
+  static constexpr int kBytes = kRowBytes<C, MnMajor>, kColumns = kBytes / 2,
+                       kPitch = (MnMajor ? C::kBlockK : Rows) * kBytes;
+  const u32 slot, row, piece;  ///< the latter this lane's
+  const int begin;             ///< of the warp's
+  const u32 first;
+
+  TJ_DEVICE Blocks(u32 in, int mn, u32 lane_row, u32 lane_piece)
+      : slot(in), row(lane_row), piece(lane_piece), begin(mn), first(address(MnMajor ? mn : 0, MnMajor ? 0 : mn)) {}
+  TJ_DEVICE u32 address(int across, int down) const {
+    return dev::piece_address<kBytes>(slot + static_cast<u32>(across / kColumns * kPitch), static_cast<u32>(down) + row,
+                                      static_cast<u32>(across % kColumns / 8) + piece);
+  }
+  /// Pieces that are an even number further in a row lie at the first one's place with that number's bits the other way
+  /// round, as long as the row does not end between them.
+  TJ_DEVICE u32 at(int block, int k) const {
+    const int across = MnMajor ? block * kMatrix : k, down = MnMajor ? k : block * kMatrix;
+    if constexpr (MnMajor && kColumns % Own != 0)
+      return address(begin + across, down);
+    else
+      return (first ^ static_cast<u32>(across % kColumns * 2)) +
+             static_cast<u32>(across / kColumns * kPitch + down * kBytes);
+  }
+};
+template <class C>
+using LeftBlocks = Blocks<C, C::kLeftMn, C::kBlockM, C::kBlockM / C::kWarpsM>;
+template <class C>
+using RightBlocks = Blocks<C, C::kRightMn, C::kBlockN, C::kBlockN / C::kWarpsN>;
+
+template <class C>
+TJ_DEVICE void load_left(const LeftBlocks<C>& a, int block, int k, u32 (&words)[4]) {
+  if constexpr (C::kLeftMn)
+    dev::load_matrices_transposed(a.at(block, k), words);
+  else
+    dev::load_matrices(a.at(block, k), words);
+}
+template <class C>
+TJ_DEVICE void load_right(const RightBlocks<C>& b, int block, int k, u32 (&words)[4]) {
+  if constexpr (C::kRightMn)
+    dev::load_matrices_transposed(b.at(block, k), words);
+  else
+    dev::load_matrices(b.at(block, k), words);
+}
+
+/// sums += a b^T for steps `First` to `Last` - 1 of 16 of K. While sixteen columns are multiplied, the next sixteen are
+/// loaded; rows of the next 16 of K take the place of those before as soon as these have met the last columns, also of
+/// a step that another call multiplies. So little is under way at once that a thread has room for its sums.
+template <int First, int Last, class C>
+TJ_DEVICE void multiply(Consumer<C>& consumer, u32 slot) {
+  constexpr int kSteps = C::kBlockK / kMatrix, kRows = Consumer<C>::kRowBlocks,
+                kAcross = Consumer<C>::kColumns / kMatrix;
+  const LeftBlocks<C> a(slot, consumer.row(0), C::kLeftMn ? dev::across_row() : dev::down_row(),
+                        C::kLeftMn ? dev::across_piece() : dev::down_piece());
+  const RightBlocks<C> b(slot + kLeftBytes<C>, consumer.column(), C::kRightMn ? dev::down_row() : dev::across_row(),
+                         C::kRightMn ? dev::down_piece() : dev::across_piece());
+  const typename C::Element tag{};
+  u32(&left)[kRows][4] = consumer.left;
+  u32(&right)[2][4] = consumer.right;
+  if constexpr (First == 0) {
+    load_right<C>(b, 0, 0, right[0]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) load_left<C>(a, r, 0, left[r]);
+  }
+#pragma unroll
+  for (int at = First * kAcross; at < Last * kAcross; ++at) {
+    const int step = at / kAcross, j = at % kAcross, next = at + 1;
+    if (next < kSteps * kAcross) load_right<C>(b, next % kAcross, next / kAcross * kMatrix, right[next % 2]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j], left[r], right[at % 2][0], right[at % 2][1]);
+      dev::mma_m16n8k16(tag, consumer.sums[r][2 * j + 1], left[r], right[at % 2][2], right[at % 2][3]);
+      if (j + 1 == kAcross && step + 1 < kSteps) load_left<C>(a, r, (step + 1) * kMatrix, left[r]);
+    }
+  }
+}
+/// An iteration in two nodes, so that the schedule can place what else the warps issue in its middle.
+template <class C>
+TJ_DEVICE void mma_first(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  multiply<0, C::kBlockK / kMatrix / 2>(consumer, slot);
+}
+/// Follows mma_first of the same iteration, which has loaded what it begins with.
+template <class C>
+TJ_DEVICE void mma_second(Consumer<C>& consumer, const Tile&, int, u32 slot) {
+  multiply<C::kBlockK / kMatrix / 2, C::kBlockK / kMatrix>(consumer, slot);
+}
+
+}  // namespace tj::ops::gemm
+
+#include "ops/gemm/store.cuh"

@@ -1,0 +1,131 @@
+// Matrix product on warpgroup matrix instructions: the bodies of the graph's nodes.
+//
+// Decides what one node computes for one tile and iteration. Order, waits, slots and roles come from the emitted unit.
+// A block owns a kBlockM x kBlockN tile of d, kRowsPerConsumer rows for each consumer; iteration i handles kBlockK of
+// K. Of e4m3 the matrix unit keeps 13 bits of fraction (launch/model_matrix_e4m3.cpp names who measured it): its sums
+// grow over one block of 128 bytes only, promote() adds them to others in f32. Invariant: a body touches registers of
+// its own context and the slots that it is given, nothing else.
+#pragma once
+
+#include "ops/gemm/load.cuh"
+
+namespace tj::ops::gemm {
+
+inline constexpr int kMatrixK = 16;      ///< of 16-bit elements
+inline constexpr int kMatrixBytes = 32;  ///< of K, of any elements
+
+template <class C>
+inline constexpr bool kPromotes = dev::kElementBytes<typename C::Element> == 1;
+
+/// What a consumer of e4m3 has besides: the matrix unit's sums over each block of an iteration, and alpha times both
+/// scales.
+template <class C, bool = kPromotes<C>>
+struct Partial {};
+template <class C>
+struct Partial<C, true> {
+  float partial[C::kBlockK / kBlockColumns<C>][C::kBlockN / 2];
+  float factor;
+};
+
+template <class C>
+inline constexpr int kConsumerRows = kRowsPerConsumer;
+
+/// One warpgroup's 64 rows: a warp has sixteen of them, all columns of the tile.
+template <class C_>
+struct Consumer : Partial<C_> {
+  using C = C_;
+  static constexpr int kRowBlocks = 1, kColumns = C::kBlockN;
+  const Params& params;
+  const int copy;  ///< which 64 rows of the block's tile
+  const int lane;
+  float sums[C::kBlockN / 2];
+  TJ_DEVICE Consumer(const Params& p, int which) : params(p), copy(which), lane(static_cast<int>(dev::lane_index())) {}
+  TJ_DEVICE int row(int) const { return copy * kRowsPerConsumer + static_cast<int>(dev::warp_index() & 3u) * 16; }
+  TJ_DEVICE int column() const { return 0; }
+  TJ_DEVICE float sum(int, int at) const { return sums[at]; }
+  /// The last group's wait is behind: no read may move ahead of it.
+  TJ_DEVICE void bring(int) {}
+  TJ_DEVICE void finished() { dev::hold(sums); }
+  TJ_DEVICE void afresh() {}
+};
+
+// ---- one consumer ---------------------------------------------------------------------------------------------------
+/// Early, so that the tile's end does not wait for them. Without iterations the scales are no more read than a and b
+/// are.
+template <class C>
+TJ_DEVICE void read_scales(Consumer<C>& consumer, const Tile& tile) {
+  const Params& params = consumer.params;
+  consumer.factor = params.alpha;
+  if (tile.trip_count == 0) return;
+  if (params.scale_a != nullptr) consumer.factor *= dev::load_global(params.scale_a);
+  if (params.scale_b != nullptr) consumer.factor *= dev::load_global(params.scale_b);
+}
+/// What the sums are multiplied by.
+template <class C>
+TJ_DEVICE float product_factor(const Consumer<C>& consumer) {
+  if constexpr (kPromotes<C>)
+    return consumer.factor;
+  else
+    return consumer.params.alpha;
+}
+
+/// The first product of a tile overwrites the sums, but for those of promote(); a tile without any has to clear them.
+template <class C>
+TJ_DEVICE void begin(Consumer<C>& consumer, const Tile& tile) {
+  if constexpr (kPromotes<C>)
+    read_scales(consumer, tile);
+  else if (tile.trip_count > 0)
+    return;
+#pragma unroll
+  for (float& sum : consumer.sums) sum = 0.0f;
+}
+
+/// sums (+)= a b^T: 64 x kBlockN. The group before may still be adding to the same sums: nothing here touches them.
+/// Of e4m3: each block's product into its own partial sums.
+template <class C>
+TJ_DEVICE void mma(Consumer<C>& consumer, const Tile&, int i, u32 a, u32 b) {
+  constexpr int kOrder = (C::kLeftMn ? dev::kLeftMn : 0) | (C::kRightMn ? dev::kRightMn : 0);
+  constexpr int kSteps = kSwizzleRowBytes / kMatrixBytes;
+  constexpr int kLeftStep = C::kLeftMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
+  constexpr int kRightStep = C::kRightMn ? kMatrixK * kSwizzleRowBytes : kMatrixBytes;
+  using Steps = dev::MatrixSteps<kSteps, kLeftStep, kRightStep, kOrder>;
+  // What one consumer's rows are apart: a block of their own, or rows of a block.
+  constexpr int kCopyBytes = (C::kLeftMn ? C::kBlockK : kRowsPerConsumer) * kSwizzleRowBytes;
+  constexpr int kLeftBlock = (C::kLeftMn ? kSwizzleColumns : C::kSlotRows) * kSwizzleRowBytes;  // to the next of K
+  constexpr int kRightBlock = (C::kRightMn ? kSwizzleColumns : C::kBlockN) * kSwizzleRowBytes;
+  const u64 left = dev::matrix_operand(a + consumer.copy * kCopyBytes, 16, kSwizzleAtomBytes);
+  const u64 right = dev::matrix_operand(b, C::kRightMn ? C::kBlockK * kSwizzleRowBytes : 16, kSwizzleAtomBytes);
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
+    const u64 a_block = dev::operand_advance(left, block * kLeftBlock),
+              b_block = dev::operand_advance(right, block * kRightBlock);
+    if constexpr (kPromotes<C>) {
+      dev::hold(consumer.partial[block]);
+      dev::matrix_multiply<Steps>(typename C::Element{}, consumer.partial[block], a_block, b_block, false);
+    } else {
+      dev::matrix_multiply<Steps>(typename C::Element{}, consumer.sums, a_block, b_block, i != 0 || block != 0);
+    }
+  }
+}
+/// Of 16-bit elements nothing is to be done between groups; store() looks at the sums first, after the last.
+template <class C>
+TJ_DEVICE void mma_done(Consumer<C>& consumer) {
+  if constexpr (kPromotes<C>) {
+#pragma unroll
+    for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) dev::hold(consumer.partial[block]);
+  }
+}
+
+/// The sums of an iteration's blocks, each of 128 products, to those in f32.
+template <class C>
+TJ_DEVICE void promote(Consumer<C>& consumer, const Tile&, int) {
+#pragma unroll
+  for (int block = 0; block < C::kBlockK / kBlockColumns<C>; ++block) {
+#pragma unroll
+    for (int s = 0; s < C::kBlockN / 2; ++s) consumer.sums[s] += consumer.partial[block][s];
+  }
+}
+
+}  // namespace tj::ops::gemm
+
+#include "ops/gemm/staging.cuh"

@@ -1,0 +1,97 @@
+// The end of a matrix product's tile through shared memory: the bodies stage_rows, put_box and put_rows.
+//
+// Decides where rows of d lie in a slot. For consumers of kConsumerRows rows, of which their warps have sixteens, in
+// order. Invariant: nothing outside d is written.
+#pragma once
+
+#include "ops/gemm/store.cuh"
+
+namespace tj::ops::gemm {
+
+/// Brings to d what a consumer has left in shared memory.
+template <class C_>
+struct Writer {
+  using C = C_;
+  const Params& params;
+  const int copy;  ///< the consumer's
+  TJ_DEVICE Writer(const Params& p, int which) : params(p), copy(which) {
+    if constexpr (C::kStore == kCopied) dev::prefetch_map(&p.d);
+  }
+};
+
+/// Rows of d that one consumer hands over, in blocks of kSwizzleColumns columns.
+template <class C>
+inline constexpr int kStagedRows = C::kBlockM < kConsumerRows<C> ? C::kBlockM : kConsumerRows<C>;
+/// Of a box: what the map of d has.
+template <class C>
+inline constexpr int kBoxRows = C::kBlockM < kRowsPerConsumer ? C::kBlockM : kRowsPerConsumer;
+
+/// Where 8 columns of a row lie in a slot: `chunk` counts them from the left of the tile.
+template <class C>
+TJ_DEVICE u32 staged_address(u32 slot, int row, int chunk) {
+  return slot + (chunk / 8 * kStagedRows<C> + row) * kSwizzleRowBytes + ((chunk % 8) ^ (row % 8)) * 16;
+}
+
+/// The consumer's rows of d, rounded, into shared memory as the copy engine wants them.
+template <class C>
+TJ_DEVICE void stage_rows(Consumer<C>& consumer, const Tile& tile, u32 slot) {
+  const typename C::Output tag{};
+  consumer.finished();
+  const int lane = static_cast<int>(dev::lane_index());
+  if (kStagedRows<C> < kConsumerRows<C> && consumer.row(0) - consumer.copy * kConsumerRows<C> >= kStagedRows<C>) return;
+#pragma unroll
+  for (int part = 0; part < Parts<C>::kCount; ++part) {
+    consumer.bring(part);
+    float bias[8] = {};
+    read_bias(consumer, tile, part, bias);
+#pragma unroll
+    for (int block = 0; block < Consumer<C>::kRowBlocks; ++block) {
+      u32 words[2][4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float values[8];
+        finish_part(consumer, tile, place_of(consumer, tile, block, half), block, part, half, bias, values);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) words[half][i] = dev::pack(tag, values[2 * i], values[2 * i + 1]);
+      }
+      const int row = consumer.row(block) - consumer.copy * kConsumerRows<C> + lane % 16;
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {  // two groups of 8 columns, both halves of the rows
+        const u32 address = staged_address<C>(slot, row, 4 * part + 2 * pair + lane / 16);
+        dev::store_matrices(address,
+                            {words[0][2 * pair], words[1][2 * pair], words[0][2 * pair + 1], words[1][2 * pair + 1]});
+      }
+    }
+  }
+}
+
+/// A consumer's slot to d, by the copy engine: one box for each block of columns.
+template <class C>
+TJ_DEVICE void put_box(Writer<C>& writer, const Tile& tile, u32 slot) {
+  const int first = tile.row + writer.copy * kConsumerRows<C>;
+#pragma unroll 1
+  for (int column = tile.column; column < tile.column + C::kBlockN; column += kSwizzleColumns) {
+#pragma unroll
+    for (int row = 0; row < kStagedRows<C>; row += kBoxRows<C>, slot += kBoxRows<C> * kSwizzleRowBytes)
+      dev::store_box_4d(&writer.params.d, slot, column, first + row, tile.batch, 0);
+  }
+}
+
+/// The same by one warp, wherever rows begin: 32 neighbouring columns at a time.
+template <class C>
+TJ_DEVICE void put_rows(Writer<C>& writer, const Tile& tile, u32 slot) {
+  const Params& params = writer.params;
+  const int first = tile.row + writer.copy * kConsumerRows<C>, lane = static_cast<int>(dev::lane_index());
+  const int rows = min(params.m - first, kStagedRows<C>), columns = min(params.n - tile.column, C::kBlockN);
+#pragma unroll 1
+  for (int row = 0; row < rows; ++row) {
+    unsigned short* to = static_cast<unsigned short*>(params.d_data) + tile.batch * params.d_stride_batch +
+                         (first + row) * params.d_stride_row + tile.column;
+#pragma unroll 4
+    for (int column = lane; column < columns; column += 32)
+      dev::store_global_u16(to + column,
+                            dev::load_shared_u16(staged_address<C>(slot, row, column / 8) + column % 8 * 2));
+  }
+}
+
+}  // namespace tj::ops::gemm

@@ -1,0 +1,87 @@
+// Which tile of d a block works on: for every family of a matrix product's node bodies.
+//
+// Decides the order of tiles, and how K is cut for them. Invariant: all blocks of a cluster walk tiles with the same
+// trip counts.
+#pragma once
+
+#include "ops/gemm/params.cuh"
+
+namespace tj::ops::gemm {
+
+using dev::u32;
+using dev::u64;
+
+inline constexpr int kSwizzleRowBytes = 128;
+inline constexpr u32 kSwizzleAtomBytes = 1024;
+
+/// Elements of a or b in a block's row.
+template <class C>
+inline constexpr int kBlockColumns = kSwizzleRowBytes / dev::kElementBytes<typename C::Element>;
+
+/// Bytes of a row in a block of an operand: 128, or all of an iteration's K where that is less.
+template <class C, bool MnMajor>
+inline constexpr int kRowBytes =
+    MnMajor || C::kBlockK >= kBlockColumns<C> ? kSwizzleRowBytes : C::kBlockK * dev::kElementBytes<typename C::Element>;
+
+/// Where the right operand begins in a slot that holds both.
+template <class C>
+inline constexpr u32 kLeftBytes = C::kSlotRows * C::kBlockK * dev::kElementBytes<typename C::Element>;
+
+/// The work of one block.
+struct Tile {
+  int index;
+  bool valid;
+  int row, column, batch;
+  int matrix;  ///< of d: the batch's, or that of a part of K
+  int first;   ///< iteration of K with which this tile's begin
+  int trip_count;
+};
+
+/// Blocks of a cluster take a tile's parts: kClusterM below each other, kClusterN beside each other. One that lies
+/// outside the matrix takes part in the copies of the others and stores nothing.
+template <class C>
+inline constexpr int kBlocks = C::kClusterM * C::kClusterN;
+
+template <class C>
+TJ_DEVICE Tile tile_at(const Params& params, int index) {
+  Tile tile;
+  tile.index = index;
+  tile.valid = index < params.tiles;
+  if (!tile.valid) return tile;
+  // Down group_rows tiles, then one to the right: blocks that run together share rows of a and of b in L2.
+  const int per_batch = params.row_tiles * params.column_tiles;
+  tile.batch = index / per_batch;
+  const int place = index - tile.batch * per_batch;
+  const int group = place / (params.group_rows * params.column_tiles);
+  const int first_row = group * params.group_rows;
+  const int rows = min(params.group_rows, params.row_tiles - first_row);
+  const int inside = place - group * params.group_rows * params.column_tiles;
+  const int column = inside / rows;
+  tile.row = (first_row + inside - column * rows) * C::kClusterM * C::kBlockM;
+  tile.column = column * C::kClusterN * C::kBlockN;
+  if constexpr (kBlocks<C> > 1) {
+    const int rank = static_cast<int>(dev::cluster_rank());
+    tile.row += rank / C::kClusterN * C::kBlockM;
+    tile.column += rank % C::kClusterN * C::kBlockN;
+  }
+  tile.matrix = tile.batch;
+  tile.first = 0;
+  tile.trip_count = params.k_blocks;
+  if constexpr (C::kParts) {
+    const int part = tile.matrix / params.batches;
+    tile.batch -= part * params.batches;
+    tile.first = part * params.part_blocks;
+    tile.trip_count = min(params.part_blocks, params.k_blocks - tile.first);
+  }
+  return tile;
+}
+template <class C>
+TJ_DEVICE Tile first_tile(const Params& params) {
+  return tile_at<C>(params, static_cast<int>(dev::block_index()) / kBlocks<C>);
+}
+template <class C>
+TJ_DEVICE Tile next_tile(const Params& params, const Tile& tile) {
+  return tile_at<C>(params, tile.index + static_cast<int>(dev::grid_blocks()) / kBlocks<C>);
+}
+
+}  // namespace tj::ops::gemm

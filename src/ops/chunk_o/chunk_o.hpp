@@ -1,0 +1,52 @@
+// Output of the gated delta rule's chunks as an op: requests, tiles, graph, launch.
+//
+// kernel.cpp decides requests, sm90.cpp nodes and costs (sm100.cpp where sums are in tensor
+// memory), plan.cpp launch parameters, validate.cpp what is legal.
+#pragma once
+
+#include <tilejit/ops.hpp>
+
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& chunk_o_op();
+
+/// All that a kernel is made for.
+struct ChunkOKernel {
+  int divisor = 2;  ///< 1, 2, 3 or 6: the largest that divides the value heads of a key head
+  bool gated = true;
+  bool variable = true;       ///< sequences of any length, read on the device; else all of one
+  bool h_transposed = false;  ///< h is [K, V]
+  int heads = 0;              ///< value heads of one item, which share a key head; 0: the fastest by prediction
+};
+/// Of value heads that share a key head.
+int chunk_o_divisor(std::int64_t heads);
+
+ChunkOKernel chunk_o_kernel(const ChunkOArgs& args);
+/// Throws tj::Error(argument) for heads that are not supported.
+ChunkOKernel chunk_o_kernel(const ChunkOConfig& config);
+/// The kernel that a request names; a field that is left out has its default.
+ChunkOKernel chunk_o_kernel(const Request& request);
+Request chunk_o_request(const ChunkOKernel& kernel);
+std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel);
+
+/// The graph with costs for `heads` value heads an item; see src/ops/README.md for the picture.
+graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch);
+/// What each kind of its node bodies asks of an arch.
+const std::vector<arch::Needs>& chunk_o_needs();
+std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch);
+
+/// A problem to check it by: sequences of these lengths; without lists all of the first one's.
+Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths);
+
+/// heads: of an item.
+void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
+
+/// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
+/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing
+/// allocates nothing. Reads no tensor memory. Thread safe.
+void validate(const ChunkOArgs& args, bool on_model);
+void validate(const ChunkOConfig& config);
+
+}  // namespace tj::ops

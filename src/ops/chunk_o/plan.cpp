@@ -1,0 +1,113 @@
+// Launch parameters of chunk_o; see chunk_o.hpp. On the hot path: allocates nothing.
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "ops/chunk_o/chunk_o.hpp"
+#include "ops/chunk_o/params.cuh"
+#include "support/index.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+
+constexpr std::uint64_t kCopyAlignment = 16;
+// Of a device that does not say how many it can run at a time: a few, which do item after item as on one that does.
+constexpr unsigned kUnknownBlocks = 4;
+
+std::uint64_t bytes(long long elements) { return static_cast<std::uint64_t>(elements) * 2; }
+/// A dimension of size 1 may have any stride; give it a legal one.
+std::uint64_t stride_bytes(const Tensor& tensor, int dimension) {
+  return tensor.shape[at(dimension)] == 1 ? kCopyAlignment : bytes(tensor.strides[at(dimension)]);
+}
+std::uint64_t size(const Tensor& tensor, int dimension) {
+  return static_cast<std::uint64_t>(tensor.shape[at(dimension)]);
+}
+
+support::TensorMapDesc map(const Tensor& tensor) {
+  support::TensorMapDesc desc;
+  desc.base = tensor.data;
+  desc.dtype = tensor.dtype;
+  desc.rank = 4;
+  desc.stride_bytes = {2, kCopyAlignment, kCopyAlignment, kCopyAlignment, 0};
+  desc.box = {chunk_o::kSwizzleColumns, chunk_o::kChunk, 1, 1, 0};
+  return desc;
+}
+/// Column, token, head.
+support::TensorMapDesc token_map(const Tensor& tensor) {
+  support::TensorMapDesc desc = map(tensor);
+  desc.dims = {chunk_o::kWidth, size(tensor, 0), size(tensor, 1), 1, 0};
+  desc.stride_bytes[1] = stride_bytes(tensor, 0);
+  desc.stride_bytes[2] = stride_bytes(tensor, 1);
+  return desc;
+}
+/// Column, row of the chunk, head, chunk: what lies outside a chunk's rows is zero.
+support::TensorMapDesc value_map(const Tensor& tensor, int rows) {
+  support::TensorMapDesc desc = map(tensor);
+  desc.dims = {chunk_o::kWidth, chunk_o::kChunk, size(tensor, 1), size(tensor, 0) / chunk_o::kChunk, 0};
+  desc.stride_bytes[1] = stride_bytes(tensor, 0);
+  desc.stride_bytes[2] = stride_bytes(tensor, 1);
+  desc.stride_bytes[3] = desc.stride_bytes[1] * chunk_o::kChunk;
+  desc.box[1] = static_cast<std::uint32_t>(rows);
+  return desc;
+}
+/// The contiguous dimension, the other one, head, chunk.
+support::TensorMapDesc state_map(const Tensor& tensor) {
+  support::TensorMapDesc desc = map(tensor);
+  desc.dims = {chunk_o::kWidth, chunk_o::kWidth, size(tensor, 1), size(tensor, 0), 0};
+  desc.stride_bytes = {2, stride_bytes(tensor, 2), stride_bytes(tensor, 1), stride_bytes(tensor, 0), 0};
+  desc.box[1] = chunk_o::kWidth;
+  return desc;
+}
+
+const int* list(const std::optional<Tensor>& tensor) {
+  return tensor ? static_cast<const int*>(tensor->data) : nullptr;
+}
+
+}  // namespace
+
+void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan) {
+  static_assert(sizeof(chunk_o::Params) <= LaunchPlan::kMaxParamsBytes);
+  auto& p = *new (plan.params.data()) chunk_o::Params{};
+  plan.params_bytes = sizeof(chunk_o::Params);
+  plan.maps[0] = {offsetof(chunk_o::Params, q), token_map(args.q)};
+  plan.maps[1] = {offsetof(chunk_o::Params, k), token_map(args.k)};
+  plan.maps[2] = {offsetof(chunk_o::Params, v), value_map(args.v_new, chunk_o::kChunk)};
+  plan.maps[3] = {offsetof(chunk_o::Params, v_few), value_map(args.v_new, chunk_o::kFewRows)};
+  plan.maps[4] = {offsetof(chunk_o::Params, v_one), value_map(args.v_new, 1)};
+  plan.maps[5] = {offsetof(chunk_o::Params, h), state_map(args.h)};
+  plan.maps[6] = {offsetof(chunk_o::Params, o), token_map(args.o)};
+  plan.map_count = 7;
+  p.o_data = args.o.data;
+  p.o_stride_token = args.o.strides[0];
+  p.o_stride_head = args.o.strides[1];
+  if (args.g_cu) {
+    p.gates = static_cast<const float*>(args.g_cu->data);
+    p.gates_stride = args.g_cu->strides[0];
+  }
+  p.tokens = static_cast<int>(args.q.shape[0]);
+  p.groups = static_cast<int>(args.o.shape[1]) / heads;
+  p.by_groups = chunk_o::divisor_of(p.groups);
+  p.by_v_heads_per_head = chunk_o::divisor_of(static_cast<int>(args.o.shape[1] / args.q.shape[1]));
+  p.chunk_indices = list(args.chunk_indices);
+  p.total_chunks = list(args.total_chunks);
+  if (args.cu_seqlens) {
+    const std::int64_t sequences = args.cu_seqlens->shape[0] - 1;
+    p.last_sequence = static_cast<int>(std::max<std::int64_t>(sequences - 1, 0));
+    p.begins = list(args.cu_seqlens);
+    p.ends = p.begins + (sequences > 0 ? 1 : 0);
+    p.most_chunks = static_cast<int>(
+        std::min({args.chunk_indices->shape[0], args.h.shape[0], args.v_new.shape[0] / chunk_o::kChunk}));
+  } else {
+    p.seq_length = static_cast<int>(args.seq_length);
+    p.seq_chunks = (p.seq_length + chunk_o::kChunk - 1) / chunk_o::kChunk;
+    p.by_seq_chunks = chunk_o::divisor_of(p.seq_chunks);
+    p.most_chunks = p.tokens / p.seq_length * p.seq_chunks;
+  }
+  p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(chunk_o::kWidth)));
+  const auto items = static_cast<unsigned>(p.most_chunks) * static_cast<unsigned>(p.groups);
+  plan.blocks = std::max(1u, std::min(items, plan.sm_count == 0 ? kUnknownBlocks : plan.resident_blocks()));
+}
+
+}  // namespace tj::ops

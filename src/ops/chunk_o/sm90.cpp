@@ -1,0 +1,184 @@
+// The dependence graph of chunk_o with its costs; see chunk_o.hpp. An iteration is one item: a chunk and some value
+// heads of a key head.
+//
+//   load_qk -> qk.c, qh.c         load_h.c -> qh.c      load_v.c -> pv.c      for each value head c
+//   fetch.c -> weigh.c <== qk.c   gates are on their way while the products run
+//   weigh.c -> fade.c <== qh.c    without gates there is no fade.c: pv.c adds to what qh.c leaves
+//   weigh.c, fade.c -> pv.c ==> stage_rows.c ---> put_chunk.c, through shared memory
+// From one item to the next only registers are shared: each is free before it is filled again.
+#include <algorithm>
+
+#include "ops/chunk_o/builder.hpp"
+#include "ops/chunk_o/sm100.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+using chunk_o::kChunk;
+using chunk_o::kWidth;
+
+constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
+
+// What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
+constexpr int kContextRegisters = 40;
+
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "EXP", "ALU", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+      "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb", "memory_bytes_per_cycle"},
+     {"sm90"}});
+
+/// The fewest slots that rings may have. Nothing but bytes under way hides the latency of memory: as many as shared
+/// memory holds. h of several heads has one slot each, as its 32 KB are what does not fit twice.
+struct Slots {
+  int qk, h, v;
+};
+Slots slots_of(int heads) {
+  if (heads == 1) return {2, 2, 2};
+  return heads == 2 ? Slots{2, 1, 2} : Slots{1, 1, 1};
+}
+
+class Builder : ChunkOBuilder {
+ public:
+  Builder(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) : ChunkOBuilder(kernel, heads, arch) {}
+
+  Graph build() {
+    values();
+    const int load_qk = load("load_qk", "TokenLoader", 0, 0);
+    for (int c = 0; c < heads_; ++c)
+      consumer(c, load_qk, load("load_h", "StateLoader", c, h_ + c), load("load_v", "ValueLoader", c, v_ + c));
+    return std::move(graph_);
+  }
+
+ private:
+  void values() {
+    const Slots slots = slots_of(heads_);
+    value("qk", 2 * kTokenBytes, slots.qk, kMaxSlots);
+    h_ = of_heads("h", kStateBytes, slots.h, kMaxSlots);
+    v_ = of_heads("v", kTokenBytes, slots.v, kMaxSlots);
+    o_ = of_heads("o", kTokenBytes, 1, 2);
+  }
+
+  Node of_consumer(const char* body, int c) const { return of_threads(body, "Consumer", c); }
+  int matrix(const char* body, int c, double flops, int registers) {
+    Node n = of_consumer(body, c);
+    n.async = Async::matrix;
+    const int held = cycles(flops / arch_.fact("matrix_flops_per_cycle"));
+    n.reservations = {{unit("TC"), 0, held, 1}};
+    n.cycles = n.warp_cycles = cycles(arch_.fact("matrix_group_cycles"));
+    n.latency = n.cycles + held + cycles(arch_.fact("matrix_drain_cycles"));
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  int arithmetic(const char* body, int c, double run_cycles, int registers = 0) {
+    Node n = of_consumer(body, c);
+    n.cycles = n.latency = n.warp_cycles = cycles(run_cycles);
+    n.reservations = {{unit("ALU"), 0, n.cycles, 1}};
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  int fetch(int c) {
+    Node n = of_consumer("fetch", c);
+    n.cycles = n.warp_cycles = cycles(arch_.fact("shared_unit_cycles"));
+    n.latency = n.cycles + cycles(arch_.fact("copy_latency_cycles"));
+    n.registers = kContextRegisters;
+    return add(std::move(n));
+  }
+  int weigh(int c) {
+    constexpr double kScores = double{kChunk} * kChunk;
+    const double exponentials = kernel_.gated ? kScores / arch_.fact("exp2_per_cycle") : 0;
+    // A difference, two factors and a choice for each score; without gates the choice.
+    const double other =
+        kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
+    const int node = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
+    if (kernel_.gated)
+      graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
+    return node;
+  }
+  void consumer(int c, int load_qk, int load_h, int load_v) {
+    constexpr double kOutputs = double{kChunk} * kWidth;
+    const double f32 = arch_.fact("f32_per_cycle"), convert = arch_.fact("convert_per_cycle");
+    const int threads = arch_.warps_per_group * arch_.warp_size;
+    const int fetched = fetch(c);
+    const int qk = matrix("qk", c, 2.0 * kChunk * kChunk * kWidth, kChunk * kChunk / threads);
+    const int qh = matrix("qh", c, 2.0 * kChunk * kWidth * kWidth, kChunk * kWidth / threads);
+    const int weighed = weigh(c);
+    const int faded = kernel_.gated ? arithmetic("fade", c, kOutputs / f32) : -1;
+    const int pv = matrix("pv", c, 2.0 * kChunk * kChunk * kWidth, 0);
+    const int stage =
+        arithmetic("stage_rows", c,
+                   kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
+    const int out = put(c);
+    edge(load_qk, qk, node(load_qk).latency, 0, false, 0);
+    edge(load_qk, qh, node(load_qk).latency, 0, false, 0);
+    edge(load_h, qh, node(load_h).latency, 0, false, h_ + c);
+    edge(load_v, pv, node(load_v).latency, 0, false, v_ + c);
+    edge(fetched, weighed, node(fetched).latency, 0, false);
+    edge(qk, weighed, node(qk).latency, 0, true);
+    edge(weighed, pv, node(weighed).latency, 0, false);
+    if (kernel_.gated) {
+      edge(weighed, faded, node(weighed).latency, 0, false);
+      edge(qh, faded, node(qh).latency, 0, true);
+      edge(faded, pv, node(faded).latency, 0, false);
+    } else {
+      edge(qh, pv, node(qh).cycles, 0, false);
+    }
+    edge(pv, stage, node(pv).latency, 0, true);
+    edge(qh, stage, node(qh).latency, 0, false);  // its registers hold the result
+    edge(fetched, stage, node(fetched).cycles, 0, false);
+    edge(stage, out, node(stage).latency, 0, false, o_ + c);
+    between_items(fetched, qk, qh, weighed, pv, stage);
+  }
+  /// Registers that an item fills when the one before needs them no more.
+  void between_items(int fetched, int qk, int qh, int weighed, int pv, int stage) {
+    edge(stage, fetched, node(stage).latency, 1, false);
+    edge(weighed, qk, node(weighed).latency, 1, false);
+    edge(stage, qh, node(stage).latency, 1, false);
+    edge(pv, weighed, node(pv).latency, 1, true);
+  }
+
+  int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values
+};
+
+}  // namespace
+
+graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch)
+                                        : Builder(kernel, heads, arch).build();
+}
+
+const std::vector<arch::Needs>& chunk_o_needs() {
+  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
+  return kinds.get([] { return std::vector<arch::Needs>{kNeeds, chunk_o_tensor_needs()}; });
+}
+
+std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
+  arch::require(arch, "chunk_o", chunk_o_needs());
+  const bool in_tensor = chunk_o_in_tensor_memory(arch);
+  if (in_tensor && !chunk_o_tensor_serves(kernel.heads))
+    support::fail(Stage::argument, Code::unsupported,
+                  cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));
+  std::vector<Candidate> list;
+  for (const int heads : {2, 3, 1}) {
+    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) ||
+        (in_tensor && !chunk_o_tensor_serves(heads)))
+      continue;
+    Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
+                        false};
+    candidate.copies_apart = true;
+    candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+    if (!in_tensor) candidate.definitions = matrix_widths({kChunk, kWidth});
+    list.push_back(std::move(candidate));
+  }
+  return list;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,85 @@
+// Problems that an op brings for being checked: tensors in host memory, of sizes that a command line may change.
+//
+// Decides how sizes are read, and what a trial consists of. Does not decide how it is run (src/check/), nor what is
+// looked for. Invariant: equal flags give equal trials; what a kernel may read is given or random, what it writes is
+// neither.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tilejit/tensor.hpp>
+
+#include "ops/common/op_flags.hpp"
+#include "ops/common/tunable.hpp"
+
+namespace tj::ops {
+
+/// A tensor of a trial, and what it holds when the kernel begins: `numbers`, else random values; nothing where it is
+/// only written.
+struct TrialTensor {
+  std::string name;  ///< "k"
+  Operand operand;
+  bool written = false;
+  std::vector<std::int32_t> numbers = {};  ///< of an i32 tensor, dense
+  std::size_t room = 0;  ///< elements that there is memory for, where that is more than up to the last
+
+  std::size_t elements() const;  ///< from the first to the last, gaps and room included
+  std::size_t bytes() const { return elements() * static_cast<std::size_t>(size_of(operand.dtype)); }
+};
+/// Without gaps.
+TrialTensor dense(std::string name, DType dtype, std::vector<std::int64_t> shape, bool written = false);
+TrialTensor list_of(std::string name, std::vector<std::int64_t> shape, std::vector<std::int32_t> numbers);
+
+/// One problem.
+struct Trial {
+  std::string name;          ///< "batch 1, heads 2, ...": its sizes
+  std::string flags;         ///< "--dtype f16 --seq-q 200": of a command line that makes this one alone
+  std::string kernel_flags;  ///< "--dtype f16": of one that makes all those of its kernel
+  int choice = -1;           ///< kNoChoice, or of an op with a tunable(): how it is served
+  std::vector<TrialTensor> tensors;
+  /// Calls `use` with the op's descriptor over tensors at these places, in the order of `tensors`, in memory of this
+  /// device.
+  std::function<void(Device device, std::span<void* const> places, const std::function<void(const void* args)>& use)>
+      with_args;
+};
+
+/// Sizes of a command line: takes the flags that are such out of `flags`, which leaves those that choose kernels.
+class Sizes {
+ public:
+  /// Throws tj::Error(argument) naming flag, value and what is allowed.
+  Sizes(std::string_view op, Flags& flags, std::vector<std::pair<const char*, std::int64_t>> defaults);
+
+  std::int64_t at(std::string_view name) const;
+  bool given(std::string_view name) const;
+  bool any_given() const;
+  /// For a default that depends on the kernel.
+  void set_default(std::string_view name, std::int64_t value);
+  /// "--seq-q 200 --seq-k 700".
+  std::string flags() const;
+
+ private:
+  struct Size {
+    const char* name;
+    std::int64_t value;
+    bool given;
+  };
+  std::vector<Size> sizes_;
+};
+
+/// A list of numbers from 0 on in place of one, taken out of `flags`. Throws as Sizes does.
+std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<std::int64_t> otherwise);
+
+/// The same choices with one default each, false of "both": a trial that was not asked for in detail is one.
+std::vector<FlagChoice> first_of_each(std::vector<FlagChoice> choices);
+
+/// "--dtype f16 --causal true": fields of a request as a command line.
+std::string flags_text(const std::vector<std::pair<std::string, std::string>>& fields);
+
+}  // namespace tj::ops

@@ -1,0 +1,158 @@
+// Copying rows: request, graph, launch; see copy_rows.hpp. One kernel serves all types and sizes.
+#include "ops/copy_rows/copy_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "ops/common/machine.hpp"
+#include "ops/common/tensor_checks.hpp"
+#include "ops/common/touched.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/copy_rows/params.cuh"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+#include "support/text.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr int kWarps = 8;                  // rows of a block
+constexpr int kWarpBytes = 32 * 16;        // of a row, in one iteration
+constexpr unsigned kBlocksPerSm = 16;      // more than run at a time: rows are short work
+constexpr double kTypicalIterations = 16;  // rows of 8 KB
+
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
+
+class CopyRows final : public Op {
+ public:
+  std::string_view name() const override { return "copy_rows"; }
+
+  void validate(const void* args, bool) const override {
+    const auto& [source, destination] = get(args);
+    if (source.rank != destination.rank || (source.rank != 2 && source.rank != 3))
+      fail(Stage::argument, Code::invalid_argument,
+           cat("copy_rows: source and destination have ranks ", source.rank, " and ", destination.rank,
+               "; allowed: 2 or 3, the same"));
+    std::int64_t rows = 1;
+    bool sized = true;
+    for (int i = 0; i < source.rank; ++i) {
+      const std::int64_t size = source.shape[static_cast<std::size_t>(i)];
+      sized = sized && size >= 1 && size <= kMaxSize && (i == source.rank - 1 || rows <= kMaxSize / size);
+      if (sized && i < source.rank - 1) rows *= size;
+    }
+    const auto last = static_cast<std::size_t>(source.rank - 1);
+    const bool alike =
+        source.shape == destination.shape && source.dtype == destination.dtype && source.device == destination.device;
+    const bool dense =
+        (source.shape[last] == 1 || source.strides[last] == 1) && copy_aligned(destination, destination.rank - 1);
+    if (!alike || !sized || !dense || source.data == nullptr || destination.data == nullptr)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("copy_rows: source and destination are ", shape_text(source), " and ", shape_text(destination),
+               "; allowed: equal shapes, types and devices, sizes from 1, at most ", kMaxSize,
+               " rows, the last dimension dense, the destination's rows at multiples of 16 bytes"));
+  }
+  Device device_of(const void* args) const override { return get(args).destination.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
+
+  Request request_of(const void*, const arch::Arch&) const override { return request(); }
+  std::uint64_t small_key(const void*, const arch::Arch&) const override { return 0; }
+  std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
+    if (!flags.empty())
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", support::shown(flags.begin()->first), " means nothing to copy_rows; allowed are no flags"));
+    return {request()};
+  }
+
+  std::vector<Trial> trials(const std::map<std::string, std::vector<std::string>>& given,
+                            const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"batch", 1}, {"rows", 33}, {"columns", 700}});
+    requests(flags);  // refuses all others
+    const std::int64_t batch = sizes.at("batch"), rows = sizes.at("rows"), columns = sizes.at("columns"),
+                       pitch = (columns + 7) / 8 * 8;
+    Trial trial;
+    trial.name = cat(batch, "x", rows, "x", columns);
+    trial.flags = sizes.flags();
+    trial.tensors = {dense("source", DType::f16, {batch, rows, columns}),
+                     {"destination", {DType::f16, {batch, rows, columns}, {rows * pitch, pitch, 1}}, true}};
+    trial.tensors[1].room = static_cast<std::size_t>(batch * rows * pitch);
+    trial.with_args = [tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                const std::function<void(const void*)>& use) {
+      const CopyRowsArgs args{tensors[0].operand.view(device, places[0]), tensors[1].operand.view(device, places[1])};
+      use(&args);
+    };
+    return {std::move(trial)};
+  }
+
+  std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
+    arch::require(arch, "copy_rows", kNeeds);
+    Candidate candidate{graph(arch), kTypicalIterations, 0, false};
+    return {candidate};
+  }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return {{"walks", candidate.graph.persistent}};
+  }
+
+  void touches(const void* args, Touched& memory) const override {
+    memory.reads(get(args).source, 4);         // by aligned words
+    memory.writes(get(args).destination, 16);  // the rest of a row's last 16 bytes becomes zero
+  }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    const auto& [source, destination] = get(args);
+    const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;
+    const std::int64_t batch = source.rank == 3 ? source.shape[0] : 1, bytes = size_of(source.dtype);
+    auto& p = *new (plan.params.data()) copy_rows::Params{};
+    plan.params_bytes = sizeof(copy_rows::Params);
+    p.source = source.data;
+    p.destination = destination.data;
+    p.source_batch_bytes = source.rank == 3 && batch > 1 ? source.strides[0] * bytes : 0;
+    p.source_row_bytes = source.shape[rows] > 1 ? source.strides[rows] * bytes : 0;
+    p.row_pitch = destination.strides[rows] * bytes;
+    p.row_bytes = source.shape[columns] * bytes;
+    p.rows = static_cast<int>(source.shape[rows]);
+    p.all_rows = static_cast<int>(source.shape[rows] * batch);
+    p.tiles = (p.all_rows + kWarps - 1) / kWarps;
+    p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
+    const auto tiles = static_cast<unsigned>(p.tiles);
+    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+  }
+
+ private:
+  static const CopyRowsArgs& get(const void* args) { return *static_cast<const CopyRowsArgs*>(args); }
+  static Request request() { return {"copy_rows", {}, "copy_rows"}; }
+
+  // One node, which waits for what it loads: blocks side by side hide that.
+  static graph::Graph graph(const arch::Arch& arch) {
+    graph::Graph graph;
+    graph.name = "copy_rows";
+    graph.machine = machine_of(arch);
+    graph.namespace_name = "tj::ops::copy_rows";
+    graph.includes = {"ops/copy_rows/any.cuh"};
+    graph.params_type = "tj::ops::copy_rows::Params";
+    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
+    graph::Node node;
+    node.name = node.body = "move_row";
+    node.context = "Mover";
+    node.warps = kWarps * 32 / arch.warp_size;
+    const double bytes = 2.0 * kWarps * kWarpBytes;  // read and written
+    node.cycles = node.latency =
+        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
+    node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
+    graph.nodes.push_back(std::move(node));
+    return graph;
+  }
+};
+
+}  // namespace
+
+const Op& copy_rows_op() {
+  static constinit support::Lasting<const CopyRows> op;
+  return op.get();
+}
+
+}  // namespace tj::ops

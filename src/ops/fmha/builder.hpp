@@ -1,0 +1,141 @@
+// What the dependence graphs of attention have in common, whatever instruction multiplies: text of the unit, values,
+// edges.
+//
+// Decides names and sizes. Does not decide nodes of a consumer nor costs (sm90.cpp, sm80.cpp).
+#pragma once
+
+#include <utility>
+
+#include "ops/common/element.hpp"
+#include "ops/common/machine.hpp"
+#include "ops/fmha/fmha.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+
+inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
+
+class FmhaBuilder {
+ protected:
+  using Node = graph::Node;
+  using Scope = graph::Scope;
+
+  FmhaBuilder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch, int rows_per_block)
+      : config_(config), tile_(tile), arch_(arch), rows_(rows_per_block) {
+    graph_.machine = machine_of(arch_, tile_.blocks_per_sm);
+    graph_.blocks_per_sm = tile_.blocks_per_sm;
+    graph_.namespace_name = "tj::ops::fmha";
+    graph_.includes = {support::cat("ops/fmha/", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::fmha::Params";
+    require_two_bytes("fmha", config_.dtype);
+    graph_.config.emplace_back("using Element", element_text("fmha", config_.dtype));
+    constant("kHeadDim", config_.head_dim);
+    constant("kBlockN", tile_.block_n);
+    constant("kRowsPerBlock", rows_);
+    flag("kCausal", config_.causal);
+    flag("kGeneralScale", config_.general_scale);
+  }
+
+  int unit(const char* name) const { return graph_.machine.unit_index(name); }
+  Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
+
+  void constant(const char* name, int value) {
+    graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value));
+  }
+  void flag(const char* name, bool value) {
+    graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
+  }
+  void set_name(const std::string& shape) {
+    graph_.name = support::cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim,
+                               config_.causal ? "_causal" : "", "_", shape);
+  }
+
+  std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
+  /// Queries once a tile, a block of keys and one of values an iteration: values 0, 1 and 2.
+  void values(int min_slots) {
+    graph_.values.push_back({"q", rows_ * row_bytes(), 1024, Scope::tile_begin, 1, 1});
+    graph_.values.push_back({"k", tile_.block_n * row_bytes(), 1024, Scope::iteration, min_slots, 4});
+    graph_.values.push_back({"v", tile_.block_n * row_bytes(), 1024, Scope::iteration, min_slots, 4});
+  }
+
+  int add(Node added) {
+    graph_.nodes.push_back(std::move(added));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+  Node of_loader(const char* name, Scope scope) const {
+    Node n;
+    n.name = n.body = name;
+    n.context = "Loader";
+    n.scope = scope;
+    n.cycles = 1;
+    n.variable_latency = n.streaming = true;
+    return n;
+  }
+  /// A block of keys or of values by the copy engine: how long the engine works on it, and until it is there.
+  struct Copy {
+    int run = 0, latency = 0;
+  };
+  Copy engine_copy() const {
+    const int run = cycles(static_cast<double>(tile_.block_n * row_bytes()) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    return {run, run + cycles(arch_.fact("copy_latency_cycles"))};
+  }
+  /// The nodes that copy queries, keys and values with the engine; a warp asks for each.
+  struct Loads {
+    int q = 0, k = 0, v = 0;
+  };
+  Loads engine_loads(const Copy& copy) {
+    const auto load = [&](const char* name, Scope scope) {
+      Node n = of_loader(name, scope);
+      n.async = graph::Async::copy;
+      n.reservations = {{unit("TMA"), 0, copy.run, 1}};
+      n.latency = copy.latency;
+      n.warps = 1;
+      return add(std::move(n));
+    };
+    return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
+  }
+  Node of_consumer(const char* body, int copy, Scope scope) const {
+    Node n;
+    n.name = support::cat(body, ".", copy);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = copy;
+    n.scope = scope;
+    n.warps = arch_.warps_per_group;
+    return n;
+  }
+
+  FmhaConfig config_;
+  FmhaTile tile_;
+  const arch::Arch& arch_;
+  int rows_ = 0;  ///< queries of a block
+  graph::Graph graph_;
+};
+
+/// Rated over the tiles of a square problem of a typical length: iterations, and the flops that the user asked for.
+Candidate fmha_rate(graph::Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block);
+
+/// On matrix instructions of a warp: graph and tile shapes of family sm80, and what an arch must have for them.
+graph::Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch& arch);
+int fmha_warp_rows(const FmhaTile& tile);
+const arch::Needs& fmha_warp_needs();
+
+/// On matrix instructions of a wave, of family amd: the same.
+graph::Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch);
+const arch::Needs& fmha_amd_needs();
+/// On the matrix unit over tensor memory, of family sm100: the same.
+graph::Graph fmha_tensor_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+std::vector<FmhaTile> fmha_tensor_tiles();
+int fmha_tensor_rows();
+const arch::Needs& fmha_tensor_needs();
+
+/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a
+/// bank.
+int fmha_row_padding(const arch::Arch& arch);
+
+}  // namespace tj::ops

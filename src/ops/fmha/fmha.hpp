@@ -1,0 +1,60 @@
+// Attention forward as an op: requests, graph, launch.
+//
+// kernel.cpp decides requests, steps.cpp the ladder, plan.cpp launch parameters, validate.cpp what is
+// legal. Nodes and costs are those of sm90.cpp (products of warpgroups), sm80.cpp (a warp's
+// instructions), amd.cpp (a wave's) and sm100.cpp (tensor memory).
+#pragma once
+
+#include <array>
+
+#include <tilejit/ops.hpp>
+
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& fmha_op();
+
+/// The request of a configuration; throws tj::Error(argument) for a head dim or dtype that is not supported.
+Request fmha_request(const FmhaConfig& config);
+
+/// The same in 64 bits: what a hot call looks up.
+std::uint64_t fmha_small_key(const FmhaConfig& config);
+
+/// The scale that a call means: its own, else D^-1/2.
+float fmha_scale(const FmhaArgs& args);
+
+/// Which kernel form a scale needs: the fast one, for 1e-6 <= scale <= 1, folds it into one multiply-add.
+bool fmha_needs_general_scale(float scale);
+
+/// One tile shape.
+struct FmhaTile {
+  int consumers = 2;  ///< roles of 64 query rows each; on matrix instructions of a warp there is one role
+  int block_n = 128;  ///< keys an iteration
+  bool turns = true;  ///< order barriers between the consumers
+  // Of matrix instructions of a warp.
+  int warps = 4, row_blocks = 2;  ///< the role's warps, and how many times sixteen rows each of them has
+  int blocks_per_sm = 1;
+  bool queries_in_registers =
+      false;  ///< for the whole tile; else they are loaded from shared memory in every iteration
+  std::array<int, 4> weight_parts =
+      {};  ///< over tensor memory: keys of each part of a block, whose weights go to the second product together
+  int fewer_polynomials = 0;  ///< of exponentials, than units in balance ask for
+};
+
+/// The graph with costs of one tile shape; see src/ops/README.md for the picture.
+graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
+/// What each kind of its node bodies asks of an arch.
+const std::vector<arch::Needs>& fmha_needs();
+/// All tile shapes that fit the arch.
+std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
+
+/// What a launch must know of its kernel.
+struct FmhaLaunch {
+  int rows_per_block = 128, block_n = 128;
+  bool bulk_copies = true;  ///< by tensor maps
+  bool persistent = false;  ///< blocks do tile after tile; else one each
+};
+void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan);
+
+}  // namespace tj::ops

@@ -1,0 +1,261 @@
+// Requests of fmha; see fmha.hpp.
+#include "ops/fmha/fmha.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/common/element.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/common/touched.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/common/workloads.hpp"
+#include "ops/fmha/steps.hpp"
+#include "ops/fmha/validate.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+
+FmhaConfig config_of(const FmhaArgs& args) {
+  return {args.q.dtype, static_cast<int>(args.q.shape[3]), args.causal, fmha_needs_general_scale(fmha_scale(args)),
+          args.step};
+}
+
+DType dtype_named(const std::string& word) { return element_named("fmha", word, {DType::f16, DType::bf16}); }
+
+FmhaConfig config_of(const Request& request) {
+  FmhaConfig config;
+  for (const auto& [name, value] : request.fields) {
+    if (name == "dtype") config.dtype = dtype_named(value);
+    if (name == "head_dim") config.head_dim = std::stoi(value);
+    if (name == "causal") config.causal = value == "1";
+    if (name == "general_scale") config.general_scale = value == "1";
+    if (name == "step") config.step = fmha_step_number(value);
+  }
+  return config;
+}
+
+/// Numbers and names.
+std::vector<std::string> step_words() {
+  std::vector<std::string> words;
+  for (int step = 0; step <= kLastFmhaStep; ++step)
+    words.emplace_back(step == kNoFmhaStep ? fmha_steps()[0].name : cat(step));
+  for (const FmhaStep& step : fmha_steps().subspan(1)) words.emplace_back(step.name);
+  return words;
+}
+
+const std::vector<FlagChoice>& choices() {
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] {
+    return std::vector<FlagChoice>{{"dtype", {"f16", "bf16"}, 2},
+                                   {"head-dim", {"64", "128"}, 2},
+                                   {"causal", {"both", "true", "false"}},
+                                   {"general-scale", {"false", "true", "both"}},
+                                   {"step", step_words(), 1}};
+  });
+}
+
+/// A flag's value.
+void set(FmhaConfig& config, std::string_view name, const std::string& value) {
+  if (name == "dtype") config.dtype = dtype_named(value);
+  if (name == "head-dim") config.head_dim = std::stoi(value);
+  if (name == "causal") config.causal = value == "true";
+  if (name == "general-scale") config.general_scale = value == "true";
+  if (name == "step") config.step = fmha_step_number(value);
+}
+
+/// As it is written on a command line.
+std::string kernel_flags(const FmhaConfig& config) {
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  return flags_text({{"dtype", to_string(config.dtype)},
+                     {"head-dim", cat(config.head_dim)},
+                     {"causal", truth(config.causal)},
+                     {"general-scale", truth(config.general_scale)},
+                     {"step", cat(fmha_steps()[static_cast<std::size_t>(config.step)].name)}});
+}
+
+/// Of the tile that is tried first.
+std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
+  const std::vector<Candidate> candidates = fmha_candidates(config, arch);
+  for (const auto& [member, value] : candidates.front().graph.config)
+    if (member == "static constexpr int kRowsPerBlock") return std::stoll(value);
+  support::fail(Stage::argument, Code::internal, "fmha: a graph without kRowsPerBlock");
+}
+
+/// Keys that the queries of one head see, all together.
+double visible_keys(std::int64_t queries, std::int64_t keys, bool causal) {
+  if (!causal) return static_cast<double>(queries) * static_cast<double>(keys);
+  double sum = 0;
+  for (std::int64_t row = 0; row < queries; ++row)
+    sum += static_cast<double>(std::clamp<std::int64_t>(row + 1 + keys - queries, 0, keys));
+  return sum;
+}
+
+/// usual: as most calls have it, without lse and with the default scale, where the kernel's form takes that.
+Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false) {
+  const std::int64_t batch = sizes.at("batch"), heads = sizes.at("heads"), kv = sizes.at("kv-heads"),
+                     queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
+  Trial trial;
+  trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
+  trial.kernel_flags = kernel_flags(config);
+  trial.flags = trial.kernel_flags + " " + sizes.flags();
+  trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
+                   dense("k", config.dtype, {batch, kv, keys, width}),
+                   dense("v", config.dtype, {batch, kv, keys, width}),
+                   dense("o", config.dtype, {batch, heads, queries, width}, true)};
+  if (!usual) trial.tensors.push_back(dense("lse", DType::f32, {batch, heads, queries}, true));
+  trial.with_args = [config, usual, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                             const std::function<void(const void*)>& use) {
+    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+    FmhaArgs args{tensor(0), tensor(1), tensor(2), tensor(3), {}, {}, config.causal, config.step};
+    if (!usual) args.lse = tensor(4);
+    // With it, maxima move so far from block to block that outputs are corrected.
+    if (!usual || config.general_scale) args.scale = config.general_scale ? -1.5f : 1.0f;
+    use(&args);
+  };
+  return trial;
+}
+
+class Fmha final : public Op {
+ public:
+  std::string_view name() const override { return "fmha"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).q.device; }
+
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
+    return fmha_small_key(config_of(get(args)));
+  }
+  Request request_of(const void* args, const arch::Arch&) const override { return fmha_request(config_of(get(args))); }
+
+  std::vector<Request> requests(const Flags& flags) const override {
+    std::vector<Request> list;
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set))
+      list.push_back(fmha_request(config));
+    return list;
+  }
+
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
+    Flags kernels = flags;
+    const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 2}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
+    std::vector<Trial> list;
+    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+      Sizes own = sizes;
+      const std::int64_t rows = rows_per_block(config, arch);
+      own.set_default("seq-q", std::max<std::int64_t>(130, rows + 2));
+      list.push_back(trial_of(config, own));
+      if (own.any_given()) continue;
+      for (const auto& [heads, queries, keys] : {std::array<std::int64_t, 3>{3, 70, 40},
+                                                 {1, std::max<std::int64_t>(64, rows * 3 / 4),
+                                                  1700}}) {  // fewer iterations than any schedule has stages, and many
+        own.set_default("heads", heads);
+        own.set_default("seq-q", queries);
+        own.set_default("seq-k", keys);
+        list.push_back(trial_of(config, own));
+      }
+    }
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    const FmhaConfig config = config_of(request);
+    require_fmha_steps(config.step, arch);
+    return fmha_candidates(config, arch);
+  }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    Geometry geometry;
+    for (const auto& [name, value] : candidate.graph.config) {
+      if (name == "static constexpr int kBlockN") geometry["block_n"] = std::stoll(value);
+      if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
+    }
+    const graph::Graph& graph = candidate.graph;
+    geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                          [](const graph::Node& node) { return node.async == graph::Async::copy; });
+    geometry["persistent"] = graph.persistent;
+    return geometry;
+  }
+  void touches(const void* args, Touched& memory) const override {
+    const FmhaArgs& of = get(args);
+    for (const Tensor* each : {&of.q, &of.k, &of.v}) memory.reads(*each);
+    memory.writes(of.o);
+    memory.writes(of.lse);
+  }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    const auto number = [&](std::size_t at) { return static_cast<int>(geometry[at]); };
+    fmha_plan(get(args), {number(1), number(0), number(2) != 0, number(3) != 0}, plan);
+  }
+
+ private:
+  static const FmhaArgs& get(const void* args) { return *static_cast<const FmhaArgs*>(args); }
+};
+
+}  // namespace
+
+const Op& fmha_op() {
+  static constinit support::Lasting<const Fmha> op;
+  return op.get();
+}
+
+std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
+  Flags kernels = flags;
+  Sizes sizes("fmha", kernels, {{"batch", 4}, {"heads", 32}, {"kv-heads", 0}, {"seq-q", 4096}, {"seq-k", 0}});
+  sizes.set_default("kv-heads", sizes.at("heads"));
+  sizes.set_default("seq-k", sizes.at("seq-q"));
+  std::vector<Workload> list;
+  for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+    const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
+    list.push_back(
+        {trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
+  }
+  return list;
+}
+
+std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned) {
+  const auto& of = *static_cast<const FmhaArgs*>(args);
+  const std::int64_t block_n = geometry[0], rows = geometry[1], queries = of.q.shape[2], keys = of.k.shape[2];
+  std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that its last row sees
+  for (std::int64_t first = 0; first < queries; first += rows) {
+    const std::int64_t seen =
+        of.causal ? std::clamp<std::int64_t>(std::min(first + rows, queries) + keys - queries, 0, keys) : keys;
+    list.push_back({of.q.shape[0] * of.q.shape[1], (seen + block_n - 1) / block_n});
+  }
+  return list;
+}
+
+// Above 1 scaled scores may grow so large that one multiply-add loses what tells them apart; 0 and negative scales need
+// a sign. The lower bound is a wide margin only: the fast form holds for any normal positive scale, but devices may
+// flush subnormal ones to 0, and 0 would turn a masked score of -inf into NaN.
+bool fmha_needs_general_scale(float scale) { return !(scale >= 1e-6f && scale <= 1.0f); }
+
+float fmha_scale(const FmhaArgs& args) {
+  return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
+}
+
+std::uint64_t fmha_small_key(const FmhaConfig& config) {
+  return static_cast<std::uint64_t>(config.step) << 32 | static_cast<std::uint64_t>(config.head_dim) << 8 |
+         static_cast<std::uint64_t>(config.dtype) << 2 | static_cast<std::uint64_t>(config.causal) << 1 |
+         static_cast<std::uint64_t>(config.general_scale);
+}
+
+Request fmha_request(const FmhaConfig& config) {
+  validate(config);
+  Request request;
+  request.op = "fmha";
+  request.fields = {{"dtype", to_string(config.dtype)},
+                    {"head_dim", cat(config.head_dim)},
+                    {"causal", config.causal ? "1" : "0"},
+                    {"general_scale", config.general_scale ? "1" : "0"}};
+  for (auto& field : fmha_step_fields(config.step)) request.fields.push_back(std::move(field));
+  request.name =
+      cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "",
+          config.general_scale ? "_anyscale" : "",
+          config.step == kNoFmhaStep ? "" : cat("_", fmha_steps()[static_cast<std::size_t>(config.step)].name));
+  return request;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,226 @@
+// The dependence graph of attention forward on a warpgroup's matrix instructions, with its costs, and which tile shapes
+// are tried; see fmha.hpp.
+//
+//   load_q                       tile begin, once
+//   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
+//   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are
+//   replaced rescale.c (i) -> qk.c (i+1)   one register copy of the scores store.c                      tile end
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "ops/fmha/builder.hpp"
+#include "ops/fmha/params.cuh"
+#include "ops/fmha/steps.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+using fmha::kRowsPerConsumer;
+
+constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
+
+// Every unit and fact that is read below, and the families of kernel_templates/ops/fmha/<family>.cuh.
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "EXP", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_drain_cycles", "exp2_per_cycle", "f32_per_cycle",
+      "minmax_per_cycle", "convert_per_cycle", "shared_unit_cycles", "copy_latency_cycles", "copy_cycles_per_kb"},
+     {"sm90"}});
+
+// What a consumer keeps from iteration to iteration beside the output: maxima, sums and factors of two rows, 6 words;
+// and what its bodies need throughout, addresses, counters and temporaries: 26, with which 3 x 64 x 128 at head dim 64,
+// 128 words of scores, weights and output, compiles into 160 registers without a spill
+// (tests/codegen/fmha_compile_test.cpp).
+constexpr int kContextRegisters = 32;
+// Of a second search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4
+// s on an AMD EPYC, 2026-11-22; the usual budget leaves it at 1661.
+constexpr std::uint64_t kTensorNodes = 200'000;
+
+// Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
+struct Costs {
+  int matrix = 0;  ///< one 64 x N x D product on the matrix unit
+  int matrix_latency = 0;
+  int exp = 0;      ///< special-function cycles of softmax
+  int alu = 0;      ///< arithmetic cycles of softmax
+  int softmax = 0;  ///< softmax as the warpgroup sees it, alone
+  int rescale = 0;
+  int issue = 0;  ///< cycles that issuing a group holds the warps
+};
+
+Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  Costs c;
+  const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
+  const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
+  c.issue = cycles(arch.fact("matrix_group_cycles"));
+  c.matrix = cycles(2.0 * scores * config.head_dim / arch.fact("matrix_flops_per_cycle")) + c.issue;
+  c.matrix_latency = c.matrix + cycles(arch.fact("matrix_drain_cycles"));
+  c.exp = cycles(scores / arch.fact("exp2_per_cycle"));
+  // A score costs one maximum, one multiply-add and one addition before it is rounded.
+  c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
+  // Nothing keeps the consumers' exponentials apart, so a consumer may have to share the unit with all others.
+  c.softmax = std::max(c.exp + c.alu, tile.consumers * c.exp) + cycles(arch.fact("shared_unit_cycles"));
+  // Half a conversion a score (two at a time); of the correction, which is skipped unless a maximum moved far, a
+  // quarter: tests/gpu/node_cycles.py, softmax_rescale less softmax, 77 to 122 cycles at N 128 to 176 with no
+  // correction at all.
+  c.rescale = cycles(0.5 * scores / arch.fact("convert_per_cycle") + 0.25 * outputs / arch.fact("f32_per_cycle"));
+  return c;
+}
+
+class Builder : private FmhaBuilder {
+ public:
+  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
+      : FmhaBuilder(config, tile, arch, kRowsPerConsumer * tile.consumers), costs_(costs_of(config, tile, arch)) {}
+
+  Graph build() {
+    set_name(cat(tile_.consumers, "x64x", tile_.block_n));
+    // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
+    // each is a block of its own and the hardware hands out the longest first.
+    graph_.persistent = !config_.causal;
+    values(2);
+    loads_ = engine_loads(copy_);
+    for (int c = 0; c < tile_.consumers; ++c) consumer(c);
+    graph_.flops_per_iteration = 4.0 * kRowsPerConsumer * tile_.consumers * tile_.block_n * config_.head_dim;
+    // Before the loop the queries and the first keys arrive, one copy behind the other; after it the output leaves.
+    graph_.overhead_cycles = 2.0 * copy_.latency + 4.0 * costs_.rescale;
+    return std::move(graph_);
+  }
+
+ private:
+  int matrix(const char* body, int c) {
+    Node n = of_consumer(body, c, Scope::iteration);
+    n.async = Async::matrix;
+    n.reservations = {{unit("TC"), 0, costs_.matrix, 1}};
+    n.cycles = n.warp_cycles = costs_.issue;
+    n.latency = costs_.matrix_latency;
+    return add(std::move(n));
+  }
+  int arithmetic(const char* body, int c, int run_cycles) {
+    Node n = of_consumer(body, c, Scope::iteration);
+    n.cycles = n.latency = n.warp_cycles = run_cycles;
+    return add(std::move(n));
+  }
+
+  // Words of a thread: a row of scores, of weights and of output is spread over four threads, two rows a thread.
+  void registers(int qk, int softmax, int rescale, int pv) {
+    const auto held = [&](int index) -> int& { return node(index).registers; };
+    const int threads = arch_.warps_per_group * arch_.warp_size;
+    held(qk) = kRowsPerConsumer * tile_.block_n / threads;
+    held(softmax) = kContextRegisters;
+    held(rescale) = held(qk) / 2;  // two 16-bit weights a word
+    held(pv) = kRowsPerConsumer * config_.head_dim / threads;
+  }
+
+  void consumer(int c) {
+    const int begin = add(of_consumer("begin", c, Scope::tile_begin));
+    const int qk = matrix("qk", c);
+    const int softmax = arithmetic("softmax", c, costs_.softmax);
+    node(softmax).has_fast_variant = true;
+    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
+    node(softmax).max_fast_begin =
+        config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(softmax).reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
+    const int rescale = arithmetic("rescale", c, costs_.rescale);
+    const int pv = matrix("pv", c);
+    const int store = add(of_consumer("store", c, Scope::tile_end));
+    registers(qk, softmax, rescale, pv);
+
+    edge(begin, qk, 0, 0, false);
+    edge(loads_.q, qk, copy_.latency, 0, false, 0);
+    edge(loads_.k, qk, copy_.latency, 0, false, 1);
+    edge(qk, softmax, costs_.matrix_latency, 0, true);
+    edge(softmax, rescale, costs_.softmax, 0, false);
+    edge(qk, rescale, costs_.matrix_latency, 0, false);  // softmax works on the scores where they are
+    edge(softmax, softmax, costs_.softmax, 1, false);
+    edge(pv, rescale, costs_.matrix_latency, 1, true);
+    edge(rescale, qk, costs_.rescale, 1, false);
+    edge(rescale, pv, costs_.rescale, 0, false);
+    edge(loads_.v, pv, copy_.latency, 0, false, 2);
+    edge(pv, pv, costs_.matrix, 1, false);
+    edge(pv, store, costs_.matrix_latency, 0, true);
+  }
+
+  Costs costs_;
+  const Copy copy_ = engine_copy();
+  Loads loads_;
+};
+
+std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {
+  // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
+  // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
+  // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
+  // tests/gpu/compare.py --sizes fixed --causal false.
+  static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
+  static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
+  if (config.head_dim == 128) return kWide;
+  return kNarrow;
+}
+
+}  // namespace
+
+Candidate fmha_rate(Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block) {
+  Candidate candidate{std::move(graph), 0, 0, tile.turns};
+  const double rows = rows_per_block;
+  const double blocks = std::ceil(kTypicalLength / rows);
+  double iterations = 0, keys = 0;
+  for (double block = 0; block < blocks; ++block) {
+    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
+    iterations += std::ceil(last / tile.block_n);
+    keys += config.causal ? last - rows / 2 : last;
+  }
+  candidate.typical_iterations = iterations / blocks;
+  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
+  return candidate;
+}
+
+Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  if (arch.family == "sm80") return fmha_warp_graph(config, tile, arch);
+  if (arch.family == "sm100") return fmha_tensor_graph(config, tile, arch);
+  return arch.family == "amd" ? fmha_amd_graph(config, tile, arch) : Builder(config, tile, arch).build();
+}
+
+const std::vector<arch::Needs>& fmha_needs() {
+  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
+  return kinds.get(
+      [] { return std::vector<arch::Needs>{fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds}; });
+}
+
+std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
+  arch::require(arch, "fmha", fmha_needs());
+  std::vector<Candidate> list;
+  if (arch.family == "sm80") {
+    for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
+      list.back().one_role = true;
+      list.back().max_stages = fmha_steps()[static_cast<std::size_t>(config.step)].max_stages;
+      list.back().max_slots = fmha_steps()[static_cast<std::size_t>(config.step)].max_slots;
+    }
+    return list;
+  }
+  if (arch.family == "amd") {
+    for (const FmhaTile& tile : fmha_amd_tiles(config, arch))
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
+    return list;
+  }
+  if (arch.family == "sm100") {
+    for (const FmhaTile& tile : fmha_tensor_tiles()) {
+      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_tensor_rows()));
+      list.back().copies_apart = true;
+      list.back().node_budget = kTensorNodes;
+    }
+    return list;
+  }
+  for (const FmhaTile& tile : group_tiles(config)) {
+    list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, kRowsPerConsumer * tile.consumers));
+    list.back().definitions = matrix_widths({tile.block_n, config.head_dim});
+  }
+  return list;
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,95 @@
+// The checks behind ops::validate(FmhaArgs).
+//
+// Decides the order of the checks (pointers, ranks, types, devices, shapes, strides, overflow, overlap). Each one's
+// words are those of tensor_checks.hpp. Invariant: passing allocates nothing.
+#include "ops/fmha/validate.hpp"
+
+#include <cmath>
+
+#include "ops/common/tensor_checks.hpp"
+#include "ops/fmha/steps.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "fmha";
+constexpr const char* kQueryAxes[] = {"B", "H", "Sq", "D"};
+constexpr const char* kKeyAxes[] = {"B", "Hkv", "Sk", "D"};
+constexpr const char* kForm = "[B, H, S, D]; express [B, S, H, D] memory through strides";
+
+void check_config(DType dtype, Size head_dim, const char* dtype_name, const char* head_dim_name) {
+  if (dtype != DType::f16 && dtype != DType::bf16)
+    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16"));
+  if (head_dim != 64 && head_dim != 128)
+    refuse(kOp, Code::unsupported,
+           cat(head_dim_name, " is ", head_dim, "; allowed: 64, 128 (pad the head dimension with zeros)"));
+}
+
+void check_shapes(const Named& q, const Named& k, const Named& v, const Named& o) {
+  check_same(k, 0, q.at(0), "q.shape[0]");
+  check_same(k, 3, q.at(3), "q.shape[3]");
+  for (int i = 0; i < 4; ++i) check_same(v, i, k.at(i), "k's shape");
+  for (int i = 0; i < 4; ++i) check_same(o, i, q.at(i), "q's shape");
+  if (q.at(1) % k.at(1) != 0)
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape[1] (H) is ", q.at(1), " and k.shape[1] (Hkv) is ", k.at(1), "; allowed: H a multiple of Hkv"));
+  // Blocks of a launch are counted in 32 bits; no kernel takes fewer than 64 rows a block.
+  const Size heads = q.at(0) * q.at(1),
+             row_blocks = (q.at(2) + 63) / 64;  // both factors at most 2^30: the product fits
+  if (heads > kMaxSize / row_blocks)
+    refuse(kOp, Code::invalid_argument,
+           cat("q.shape is ", shape_text(q.tensor), "; allowed: B * H * ceil(Sq / 64) of at most ", kMaxSize));
+}
+
+}  // namespace
+
+void validate(const FmhaConfig& config) {
+  check_config(config.dtype, config.head_dim, "dtype", "head_dim");
+  check_fmha_step(config.step);
+}
+
+void validate(const FmhaArgs& args, bool on_model) {
+  const Named q{kOp, "q", args.q, kQueryAxes, 4, kForm}, k{kOp, "k", args.k, kKeyAxes, 4, kForm},
+      v{kOp, "v", args.v, kKeyAxes, 4, kForm}, o{kOp, "o", args.o, kQueryAxes, 4, kForm};
+  for (const Named* t : {&q, &k, &v, &o}) check_form(*t);
+  check_config(args.q.dtype, q.at(3), "q.dtype", "q.shape[3] (D)");
+  for (const Named* t : {&k, &v, &o}) check_dtype(*t, args.q.dtype, ", as q.dtype");
+  check_place(q, on_model);
+  for (const Named* t : {&k, &v, &o}) check_device(*t, args.q.device, "q");
+  check_shapes(q, k, v, o);
+  for (const Named* t : {&q, &k, &v}) {
+    check_strides(*t, kCopyAlignmentBytes, 3);
+    check_alignment(*t, kCopyAlignmentBytes);
+  }
+  const int element_bytes = size_of(args.o.dtype);
+  check_strides(o, element_bytes, 3);
+  check_alignment(o, element_bytes);
+  const Range q_range = range_of(q), k_range = range_of(k), v_range = range_of(v), o_range = range_of(o);
+  check_no_self_overlap(o);
+  check_apart(o, o_range, q, q_range);
+  check_apart(o, o_range, k, k_range);
+  check_apart(o, o_range, v, v_range);
+  if (args.scale && !std::isfinite(*args.scale))
+    refuse(kOp, Code::invalid_argument, cat("scale is ", *args.scale, "; allowed: any finite value"));
+  check_fmha_step(args.step);
+  if (!args.lse) return;
+
+  const Named lse{kOp, "lse", *args.lse, kQueryAxes, 3, "[B, H, Sq]"};
+  check_form(lse);
+  check_dtype(lse, DType::f32, "");
+  check_device(lse, args.q.device, "q");
+  for (int i = 0; i < 3; ++i) check_same(lse, i, q.at(i), "q's shape");
+  check_strides(lse, size_of(DType::f32), -1);
+  check_alignment(lse, size_of(DType::f32));
+  const Range lse_range = range_of(lse);
+  check_no_self_overlap(lse);
+  check_apart(lse, lse_range, o, o_range);
+  check_apart(lse, lse_range, q, q_range);
+  check_apart(lse, lse_range, k, k_range);
+  check_apart(lse, lse_range, v, v_range);
+}
+
+}  // namespace tj::ops

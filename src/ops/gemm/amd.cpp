@@ -1,0 +1,138 @@
+// A matrix product on matrix instructions of a wave, where what is copied passes through registers: the dependence
+// graph and its costs; see gemm.hpp.
+//
+//   read_ab -> put_ab -> mma -> store     put_ab (i) -> read_ab (i+1): the registers of what is on its way are free
+//   again mma (i) -> mma (i+1)                  sums into one set of registers
+// One role does it all, and a block has one tile. Reads begin a whole interval before they are put. With two slots, an
+// iteration meets one barrier; with one, two. Decides which tiles fit registers and shared memory. Invariant: what an
+// arch does not serve is refused by what is allowed (sm80.cpp).
+#include <algorithm>
+
+#include "ops/gemm/amd.hpp"
+#include "ops/gemm/builder.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kPieceElements = 8, kMatrix = 16;
+// What bodies need beside sums, what is on its way and operands: addresses, and the next operands
+// (tests/ops/gemm_amd_compile_test.cpp).
+constexpr int kContextRegisters = 40;
+
+int threads_of(const GemmTile& tile, const arch::Arch& arch) { return gemm_warps(tile).count() * arch.warp_size; }
+/// Registers of an operand.
+int operand_words(const arch::Arch& arch) {
+  return static_cast<int>(kMatrix * kMatrix * arch.fact("operand_copies")) / 2 / arch.warp_size;
+}
+int row_padding(const arch::Arch& arch) { return std::min(16, operand_words(arch) * 4); }
+std::int64_t slot_bytes(const GemmTile& tile, const arch::Arch& arch) {
+  return std::int64_t{tile.block_m + tile.block_n} * (tile.block_k * tile.element_bytes + row_padding(arch));
+}
+int words_on_their_way(const GemmTile& tile, const arch::Arch& arch) {
+  return (tile.block_m + tile.block_n) * tile.block_k / 2 / threads_of(tile, arch);
+}
+int sums_of(const GemmTile& tile, const arch::Arch& arch) {
+  return tile.block_m * tile.block_n / threads_of(tile, arch);
+}
+/// Of a thread: sums and what is beside them all the time.
+int lasting_registers(const GemmTile& tile, const arch::Arch& arch) {
+  const int rows = tile.block_m / gemm_warps(tile).m / kMatrix;
+  return sums_of(tile, arch) + (rows + 2) * operand_words(arch) + kContextRegisters;
+}
+
+class Builder : GemmBuilder {
+ public:
+  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+      : GemmBuilder(kernel, gemm::kDirect, arch,
+                    gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)),
+        warps_(gemm_warps(tile_)) {}
+
+  Graph build() {
+    unit_text(tile_.block_m, tile_.block_n);
+    graph_.persistent = false;
+    constant("kWarpsM", warps_.m);
+    constant("kWarpsN", warps_.n);
+    constant("kRowPadding", row_padding(arch_));
+    const std::int64_t bytes = slot_bytes(tile_, arch_);
+    const int slots = 2 * bytes <= graph_.machine.memory_bytes.at("SMEM") ? 2 : 1;
+    graph_.values.push_back({"ab", bytes, 16, Scope::iteration, slots, slots});
+    const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
+    const int products = std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies"))),
+              copies = each.copies;
+    const int interval =
+        std::max(2 * copies + products,
+                 graph_.blocks_per_sm *
+                     std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies")) + copies));
+
+    const int read = node("read_ab", "Reader", Scope::iteration, copies),
+              put = node("put_ab", "Reader", Scope::iteration, copies);
+    const int begin = node("begin", "Consumer", Scope::tile_begin, 0),
+              mma = node("mma", "Consumer", Scope::iteration, products),
+              store = node("store", "Consumer", Scope::tile_end, 0);
+    const double on_their_way = arch_.fact("thread_copy_latency_cycles") +
+                                static_cast<double>(bytes) / 1024 * arch_.fact("thread_copy_cycles_per_kb");
+    at(read).latency = std::max(cycles(on_their_way), interval - copies);
+    at(read).registers = words_on_their_way(tile_, arch_);
+    at(read).has_fast_variant = true;
+    at(put).reservations = {of("LSU", copies)};
+    at(mma).reservations = {of("TC", each.matrix),
+                            of("LSU", static_cast<int>(each.loads * arch_.fact("operand_copies")))};
+    at(mma).registers = lasting_registers(tile_, arch_);
+    edge(begin, mma, 0, 0, false);
+    edge(read, put, latency_of(read), 0, false);
+    edge(put, read, latency_of(put), 1, false);
+    edge(put, mma, latency_of(put), 0, false, 0);
+    edge(mma, mma, latency_of(mma), 1, false);
+    edge(mma, store, latency_of(mma), 0, false);
+    return std::move(graph_);
+  }
+
+ private:
+  Node& at(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
+  int node(const char* body, const char* context, Scope scope, int busy) {
+    Node n;
+    n.name = n.body = body;
+    n.context = context;
+    n.scope = scope;
+    n.warps = warps_.count();
+    if (busy > 0) n.cycles = n.latency = n.warp_cycles = busy;
+    return add(std::move(n));
+  }
+  GemmWarps warps_;
+};
+
+}  // namespace
+
+bool gemm_through_registers(const arch::Arch& arch) { return !arch.shared_barriers; }
+
+int gemm_register_blocks(const GemmTile& tile, const arch::Arch& arch, int most) {
+  if (gemm_warps(tile).count() == 0 || tile.element_bytes != 2) return 0;
+  const int threads = threads_of(tile, arch);
+  for (const int rows :
+       {tile.block_m,
+        tile.block_n})  // threads read whole rows at once, and of K at least two each, to make words of columns
+    if (threads % (rows / kPieceElements) != 0 || threads % (tile.block_k / kPieceElements) != 0 ||
+        rows * tile.block_k / kPieceElements / threads < 2)
+      return 0;
+  const int registers = lasting_registers(tile, arch) + words_on_their_way(tile, arch);
+  for (int blocks = most; blocks > 0; --blocks) {
+    const graph::Machine share = machine_of(arch, blocks);
+    const std::int64_t given = std::min<std::int64_t>(share.max_registers_per_thread, share.registers / threads) /
+                               share.register_step * share.register_step;
+    if (slot_bytes(tile, arch) <= share.memory_bytes.at("SMEM") && registers <= given) return blocks;
+  }
+  return 0;
+}
+
+Candidate gemm_register_candidate(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
+  Candidate candidate{Builder(kernel, arch).build(), iterations, 0, false};
+  candidate.useful_flops = candidate.graph.flops_per_iteration * iterations;
+  return candidate;
+}
+
+}  // namespace tj::ops

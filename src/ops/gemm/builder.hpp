@@ -1,0 +1,154 @@
+// What the graphs of a matrix product have in common, whichever instructions multiply; see gemm.hpp.
+//
+// Decides what the unit says before its first role, and how nodes and edges are written down. Costs and structure are
+// those of sm90.cpp (products of warpgroups) and sm80.cpp (products of warps).
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "ops/common/element.hpp"
+#include "ops/common/machine.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+
+class GemmBuilder {
+ protected:
+  static constexpr int kMaxSlots = 10;
+  static constexpr int kReadBytes = 16;  // of one load of a thread
+  // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4
+  // bytes).
+  static constexpr int kWriterRegisters = 48;
+
+  GemmBuilder(const GemmKernel& kernel, int store, const arch::Arch& arch, int blocks_per_sm)
+      : kernel_(canonical(kernel)),
+        store_(store),
+        tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]),
+        arch_(arch) {
+    graph_.name = gemm_request(kernel_).name;
+    graph_.machine = machine_of(arch_, blocks_per_sm);
+    graph_.blocks_per_sm = blocks_per_sm;
+    graph_.cluster = tile_.blocks();
+    graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
+    // Later tiles are loaded while the one before is stored.
+    graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), arch_).end);
+  }
+
+  void constant(const char* name, int value) {
+    graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value));
+  }
+  void flag(const char* name, bool value) {
+    graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
+  }
+  void element(const char* name, DType dtype) {
+    graph_.config.emplace_back(support::cat("using ", name), element_text("gemm", dtype));
+  }
+  /// slot_rows: rows of a that a slot has room for; slot_columns: of b.
+  void unit_text(int slot_rows, int slot_columns) {
+    graph_.namespace_name = "tj::ops::gemm";
+    graph_.includes = {support::cat("ops/gemm/", arch_.family, ".cuh")};
+    graph_.params_type = "tj::ops::gemm::Params";
+    element("Element", kernel_.dtype);
+    element("Output", kernel_.out);
+    constant("kBlockM", tile_.block_m);
+    constant("kBlockN", tile_.block_n);
+    constant("kBlockK", tile_.block_k);
+    constant("kSlotRows", slot_rows);
+    constant("kSlotColumns", slot_columns);
+    flag("kPairs", graph_.pairs);
+    constant("kClusterM", tile_.cluster_m);
+    constant("kClusterN", tile_.cluster_n);
+    flag("kLeftMn", kernel_.left_mn);
+    flag("kRightMn", kernel_.right_mn);
+    constant("kStore", store_);
+    flag("kParts", kernel_.parts);
+    flag("kBias", kernel_.bias);
+    flag("kAddC", kernel_.add_c);
+    constant("kActivation", static_cast<int>(kernel_.activation));
+  }
+
+  int add(graph::Node node) {
+    graph_.nodes.push_back(std::move(node));
+    return static_cast<int>(graph_.nodes.size()) - 1;
+  }
+  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
+    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
+  }
+  /// A copy of `rows` rows into a ring of its own by the threads of the role itself: as many loads as they have
+  /// registers for, then a round trip until all are there.
+  int read(const char* name, const char* value, int rows) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
+    graph_.values.push_back({value, bytes, 1024, graph::Scope::iteration, 2, kMaxSlots});
+    graph::Node n = of_consumer(name, 0, graph::Scope::iteration);
+    n.name = name;
+    n.context = "Reader";
+    const auto trips =
+        static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
+    n.cycles = n.warp_cycles = n.latency = cycles(trips * arch_.fact("copy_latency_cycles") +
+                                                  static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    return add(std::move(n));
+  }
+
+  /// What the rung takes from the scheduler; a block that is not alone on its SM would hide what its own schedule does
+  /// not.
+  void constrain() {
+    const GemmRung& rung = gemm_rung(kernel_);
+    if (rung.max_slots > 0)
+      for (graph::Value& value : graph_.values)
+        if (value.scope == graph::Scope::iteration) value.min_slots = std::min(value.min_slots, rung.max_slots);
+    if (rung.thread_copies) graph_.includes.emplace_back("ops/gemm/read.cuh");
+    graph_.persistent = !rung.tile_a_block;
+    graph_.most_iterations = rung.max_iterations;
+    if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
+  }
+
+  graph::Node of_consumer(const char* body, int c, graph::Scope scope) const {
+    graph::Node n;
+    n.name = support::cat(body, ".", c);
+    n.body = body;
+    n.context = "Consumer";
+    n.copy = c;
+    n.scope = scope;
+    n.warps = arch_.warps_per_group;
+    return n;
+  }
+  /// Stores what a consumer has of d, and returns the node that does it in the consumer's role: `store` itself, or of
+  /// 16-bit outputs one that leaves the consumer's rows in shared memory, from where a role of its own brings them to d
+  /// under the next tile's loop.
+  int end_of_tile(graph::Node store, int rows) {
+    if (store_ == gemm::kDirect) return add(std::move(store));
+    const int value = static_cast<int>(graph_.values.size()), c = store.copy;
+    graph_.values.push_back({support::cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), 1024,
+                             graph::Scope::tile_end, 1, 1});
+    store.body = "stage_rows";
+    store.name = support::cat(store.body, ".", c);
+    graph::Node put;
+    put.body = store_ == gemm::kCopied ? "put_box" : "put_rows";
+    put.name = support::cat(put.body, ".", c);
+    put.context = "Writer";
+    put.copy = c;
+    put.scope = graph::Scope::tile_end;
+    put.warps = 1;
+    put.registers = kWriterRegisters;
+    if (store_ == gemm::kCopied)
+      put.async = graph::Async::store;
+    else
+      put.drains = true;
+    const int staged = add(std::move(store)), last = add(std::move(put));
+    edge(staged, last, 0, 0, true, value);
+    return staged;
+  }
+  graph::Reservation of(const char* unit, int cycles) const { return {graph_.machine.unit_index(unit), 0, cycles, 1}; }
+  int latency_of(int node) const { return graph_.nodes[static_cast<std::size_t>(node)].latency; }
+
+  GemmKernel kernel_;
+  int store_;
+  GemmTile tile_;
+  const arch::Arch& arch_;
+  graph::Graph graph_;
+};
+
+}  // namespace tj::ops

@@ -1,0 +1,204 @@
+// Which tile suits a problem, and in how many parts K is cut; see gemm.hpp.
+//
+// Decides by the cycles of rates.hpp. Does not schedule: the schedule of a tile reaches the same interval.
+// Invariant: same sizes, kernel and arch, same choice, on any machine. Operands count as dense, so that preparing by
+// sizes and calling with tensors agree.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
+#include "ops/gemm/rates.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using gemm::kRowsPerConsumer;
+using Rates = GemmRates;
+using Prediction = GemmPrediction;
+
+constexpr int kMostPartWaves = 4;  // of tiles of all parts: with more, whole tiles fill the SMs as well
+// Parts are taken where their prediction is below this share of the best without: they cost memory, and what is
+// predicted within that is predicted alike.
+constexpr double kPartsGain = 0.9;
+constexpr double kAlike = 1.01;  // predictions so far apart say nothing
+std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+std::vector<Rates> known_rates() {
+  std::vector<Rates> list;
+  for (const arch::Arch* arch : arch::all())
+    if (arch::lacks(*arch, gemm_needs_of(*arch)).empty()) list.push_back(gemm_rates_of(*arch));
+  return list;
+}
+
+double predicted(const GemmSizes& sizes, const GemmKernel& kernel, const GemmChoice& choice, const Rates& rates) {
+  return Prediction(sizes, kernel, choice.tile, rates).cycles(choice.parts);
+}
+
+bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  if (tile.blocks() > rates.arch->max_cluster ||
+      rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0)
+    return false;
+  const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
+  return !too_low && gemm_tile_fits(tile, kernel);
+}
+
+/// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs,
+/// and how many is no fact of the arch.
+bool taken_unmeasured(const GemmTile& tile) { return tile.blocks() <= 2; }
+
+/// Those of an arch that a target's options have made: it lives as long as the process, as they do. Null for another
+/// one.
+const Rates* made_rates(const arch::Arch& arch) {
+  if (arch::find(arch.name) != &arch) return nullptr;
+  static constinit support::Mutex mutex;
+  static constinit support::Lasting<std::map<const arch::Arch*, Rates>> made;
+  const std::lock_guard lock(mutex);
+  const auto found = made.get().find(&arch);
+  return found != made.get().end() ? &found->second : &made.get().emplace(&arch, gemm_rates_of(arch)).first->second;
+}
+
+/// Those of an arch with a name, computed once; null for another one. Hot calls of a thread find the last one that
+/// options made without a lock.
+const Rates* known(const arch::Arch& arch, const GemmKernel& kernel) {
+  static constinit support::Lasting<const std::vector<Rates>> all;
+  const auto meant = [&](const Rates& rates) {
+    return rates.arch == &arch && (rates.narrow || kernel.dtype != DType::e4m3);
+  };
+  for (const Rates& rates : all.get(known_rates))
+    if (meant(rates)) return &rates;
+  thread_local constinit const Rates* last = nullptr;
+  if (last != nullptr && meant(*last)) return last;
+  gemm_require_type(kernel.dtype, arch);
+  return last = made_rates(arch);
+}
+
+/// The tile's best number of parts among those that fill the SMs once, twice, ... and some between, as hot calls of new
+/// sizes wait for it; parts 1 where K has a single iteration, or whole tiles fill the SMs several times. Numbers that
+/// give the same iterations are one number, the least.
+RankedGemm best_parts(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const Rates& rates) {
+  const GemmTile& shape = gemm_tiles()[static_cast<std::size_t>(tile)];
+  const std::int64_t blocks = up(sizes.k, shape.block_k);
+  const Prediction prediction(sizes, kernel, tile, rates);
+  const double fill = cluster_places(shape, *rates.arch) / clusters_of(sizes, shape);
+  const auto most = [&](double waves) {
+    return std::min({blocks, static_cast<std::int64_t>(waves * fill), std::int64_t{kMostGemmParts}});
+  };
+  RankedGemm best{{tile, 1}, 0};
+  const auto rate = [&](std::int64_t wanted) {
+    const std::int64_t parts = wanted < 2 ? 1 : up(blocks, up(blocks, wanted));
+    if (parts < 2) return;
+    const GemmChoice choice{tile, static_cast<int>(parts)};
+    const double cycles = prediction.cycles(choice.parts);
+    if (best.choice.parts == 1 || cycles < best.cycles) best = {choice, cycles};
+  };
+  for (int waves = 1; waves <= kMostPartWaves; ++waves) rate(most(waves));
+  for (std::int64_t parts = 2; parts <= most(kMostPartWaves); parts = std::max(parts + 1, parts * 5 / 4)) rate(parts);
+  return best;
+}
+
+/// The tile with the fewest cycles; of those that differ by less than a prediction can tell, the largest, in a cluster
+/// if there is one: it reads less. (In 16384^3, 128 x 256 in clusters of 1 x 2 was up to 1.2% faster than alone, 2 x 1
+/// no faster; smaller products were alike.) The cycles are the fewest, of whichever tile.
+RankedGemm best_whole(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  std::array<double, kGemmTileCount> cycles;
+  cycles.fill(std::numeric_limits<double>::infinity());
+  for (std::size_t t = 0; t < kGemmTileCount; ++t)
+    if (taken_unmeasured(gemm_tiles()[t]) && serves(gemm_tiles()[t], sizes, kernel, rates))
+      cycles[t] = predicted(sizes, kernel, {static_cast<int>(t), 1}, rates);
+  const double fewest = *std::min_element(cycles.begin(), cycles.end());
+  const auto preferred = [&](std::size_t t, std::size_t other) {
+    const auto size = [](const GemmTile& tile) { return std::tuple(tile.block_m * tile.block_n, tile.blocks()); };
+    const auto one = size(gemm_tiles()[t]), another = size(gemm_tiles()[other]);
+    return one != another ? one > another : cycles[t] < cycles[other];
+  };
+  std::size_t best = kGemmTileCount;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t)
+    if (std::isfinite(cycles[t]) && cycles[t] <= fewest * kAlike && (best == kGemmTileCount || preferred(t, best)))
+      best = t;
+  if (best == kGemmTileCount)
+    support::fail(Stage::target, Code::unsupported,
+                  support::cat("gemm does not run on '", rates.arch->name, "', whose blocks have ",
+                               rates.arch->smem_per_block_bytes, " bytes of shared memory: no tile's ring fits"));
+  return {{static_cast<int>(best), 1}, fewest};
+}
+
+RankedGemm fewest_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const Rates& rates) {
+  const RankedGemm whole = best_whole(sizes, kernel, rates);
+  RankedGemm cut{{-1, 1}, 0};
+  for (std::size_t t = 0; t < kGemmTileCount && whole.cycles * kPartsGain > rates.next_launch_cycles; ++t) {
+    if (!taken_unmeasured(gemm_tiles()[t]) || !serves(gemm_tiles()[t], sizes, kernel, rates)) continue;
+    if (const RankedGemm ranked = best_parts(sizes, kernel, static_cast<int>(t), rates);
+        ranked.choice.parts > 1 && (cut.choice.tile < 0 || ranked.cycles < cut.cycles))
+      cut = ranked;
+  }
+  return cut.choice.tile >= 0 && cut.cycles < kPartsGain * whole.cycles ? cut : whole;
+}
+
+/// Choices that this thread made: programs call with few sizes over and over, and rating every tile takes longer than
+/// all else that a hot call decides.
+struct Made {
+  const arch::Arch* arch = nullptr;
+  ProblemKey key{};
+  GemmChoice choice;
+};
+using Shelf = std::array<Made, 4>;  ///< newest first
+Shelf& shelf_of(const ProblemKey& key) {
+  thread_local constinit std::array<Shelf, 32> shelves{};
+  std::uint64_t hash = 0;
+  for (const std::int64_t value : key)
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ull;  // Fibonacci hashing
+  return shelves[hash >> 59];
+}
+
+}  // namespace
+
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
+  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
+    return false;
+  if (!gemm_warps_fit(tile, kernel)) return false;
+  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
+         (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
+}
+
+GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+  const Rates* rates = known(arch, kernel);
+  if (rates == nullptr)
+    return fewest_cycles(sizes, kernel, gemm_rates_of(arch))
+        .choice;  // may change between calls, and its address be used again
+  const ProblemKey key = gemm_problem_key(sizes, kernel);
+  Shelf& shelf = shelf_of(key);
+  for (const Made& made : shelf)
+    if (made.arch == &arch && made.key == key) return made.choice;
+  std::move_backward(shelf.begin(), shelf.end() - 1, shelf.end());
+  shelf.front() = {&arch, key, fewest_cycles(sizes, kernel, *rates).choice};
+  return shelf.front().choice;
+}
+
+std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
+  const Rates* shipped = known(arch, kernel);
+  const Rates rates = shipped != nullptr ? *shipped : gemm_rates_of(arch);
+  std::vector<RankedGemm> ranking;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
+    if (!serves(gemm_tiles()[t], sizes, kernel, rates)) continue;
+    const GemmChoice whole{static_cast<int>(t), 1};
+    ranking.push_back({whole, predicted(sizes, kernel, whole, rates)});
+    if (const RankedGemm cut = best_parts(sizes, kernel, whole.tile, rates); cut.choice.parts > 1)
+      ranking.push_back(cut);
+  }
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [](const RankedGemm& x, const RankedGemm& y) { return x.cycles < y.cycles; });
+  const GemmChoice taken = fewest_cycles(sizes, kernel, rates).choice;
+  const auto first =
+      std::find_if(ranking.begin(), ranking.end(), [&](const RankedGemm& ranked) { return ranked.choice == taken; });
+  if (first != ranking.end()) std::rotate(ranking.begin(), first, first + 1);
+  return ranking;
+}
+
+}  // namespace tj::ops

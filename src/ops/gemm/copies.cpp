@@ -1,0 +1,82 @@
+// Operands of a matrix product that the copy engine cannot read as they are; see steps.hpp.
+//
+// Decides which are copied and how the copies lie. Invariant: a product of copies is the same product.
+#include "ops/common/tensor_checks.hpp"
+#include "ops/copy_rows/copy_rows.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/steps.hpp"
+
+namespace tj::ops {
+namespace {
+
+constexpr std::int64_t kLineBytes = 128;  // of L2: rows of whole lines are read the fastest
+constexpr std::size_t kPlace = 256;
+
+/// The operand as rows: its contiguous dimension last.
+Tensor as_rows(const Tensor& operand, bool mn_major) {
+  Tensor rows = operand;
+  const auto outer = static_cast<std::size_t>(operand.rank - 2), depth = outer + 1;
+  if (mn_major) {
+    std::swap(rows.shape[outer], rows.shape[depth]);
+    std::swap(rows.strides[outer], rows.strides[depth]);
+  }
+  return rows;
+}
+
+std::int64_t pitch_of(const Tensor& rows) {
+  const std::int64_t columns = rows.shape[static_cast<std::size_t>(rows.rank - 1)], element = size_of(rows.dtype);
+  const std::int64_t step = (columns * element < kLineBytes ? kCopyAlignmentBytes : kLineBytes) / element;
+  return (columns + step - 1) / step * step;
+}
+std::int64_t matrix_of(const Tensor& rows) {
+  return pitch_of(rows) * rows.shape[static_cast<std::size_t>(rows.rank - 2)];
+}
+
+bool copied(const Tensor& operand) {
+  return !copy_aligned(operand, gemm_mn_major(operand) ? operand.rank - 2 : operand.rank - 1);
+}
+
+std::size_t bytes_of(const Tensor& operand) {
+  if (!copied(operand)) return 0;
+  const Tensor rows = as_rows(operand, gemm_mn_major(operand));
+  const std::int64_t batch = rows.rank == 3 ? rows.shape[0] : 1;
+  const auto bytes = static_cast<std::size_t>(matrix_of(rows) * batch * size_of(rows.dtype));
+  return (bytes + kPlace - 1) / kPlace * kPlace;
+}
+
+/// Copies it there if it must be, and gives what to read instead.
+Tensor aligned(const Tensor& operand, std::byte*& scratch, const Step& step) {
+  if (!copied(operand)) return operand;
+  const bool mn = gemm_mn_major(operand);
+  CopyRowsArgs copy{as_rows(operand, mn), {}};
+  copy.destination = copy.source;
+  copy.destination.data = scratch;
+  scratch += bytes_of(operand);
+  const auto down = static_cast<std::size_t>(operand.rank - 2);
+  copy.destination.strides[down + 1] = 1;
+  copy.destination.strides[down] = pitch_of(copy.source);
+  if (operand.rank == 3) copy.destination.strides[0] = matrix_of(copy.source);
+  step(copy_rows_op(), &copy);
+  return as_rows(copy.destination, mn);
+}
+
+}  // namespace
+
+// With alpha 0 neither is read: the plan makes legal maps of them.
+std::size_t gemm_copy_bytes(const GemmArgs& args) { return args.alpha == 0 ? 0 : bytes_of(args.a) + bytes_of(args.b); }
+
+void copy_gemm_operands(GemmArgs& args, std::byte*& scratch, const Step& step) {
+  if (gemm_copy_bytes(args) == 0) return;
+  args.a = aligned(args.a, scratch, step);
+  args.b = aligned(args.b, scratch, step);
+}
+
+bool gemm_copies(const GemmConfig& config) {
+  const auto off = [&](std::int64_t rows, std::int64_t row) {
+    return (rows > 1 || config.batch > 1) && row * size_of(config.dtype) % kCopyAlignmentBytes != 0;
+  };
+  const auto operand = [&](std::int64_t outer, bool mn) { return mn ? off(config.k, outer) : off(outer, config.k); };
+  return operand(config.m, config.a_transposed) || operand(config.n, config.b_transposed);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,232 @@
+// Matrix product as an op: requests, tiles, graph, launch.
+//
+// kernel.cpp decides requests, ahead.cpp which are made before anybody asks, choose.cpp which tile suits a
+// problem and in how many parts K is cut, rungs.cpp the ladder, tune.cpp what is measured to choose a tile,
+// trial.cpp what a kernel is checked by, steps.cpp and copies.cpp the launches of a call, plan.cpp
+// launch parameters, validate.cpp what is legal. Nodes and costs are those of sm90.cpp (products of
+// warpgroups; e4m3.cpp of 8-bit operands), sm100.cpp (tensor memory), sm80.cpp (a warp's instructions)
+// and amd.cpp (a wave's); store.cpp decides how results leave.
+#pragma once
+
+#include <span>
+
+#include <tilejit/ops.hpp>
+
+#include "ops/common/tunable.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+const Op& gemm_op();
+
+/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one
+/// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
+/// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
+/// tile is for one size of operands' elements.
+struct GemmTile {
+  int block_m = 128, block_n = 256, block_k = 64;
+  int cluster_m = 1, cluster_n = 1;
+  int element_bytes = 2;
+  int blocks() const { return cluster_m * cluster_n; }
+  int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
+  /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
+  bool promotes() const { return element_bytes == 1; }
+  int partial_sums() const { return block_k * element_bytes / 128; }
+  bool operator==(const GemmTile&) const = default;
+};
+/// All shipped ones, in the order in which equals are preferred.
+std::span<const GemmTile> gemm_tiles();
+/// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
+std::string gemm_tile_name(const GemmTile& tile);
+
+struct GemmSizes {
+  std::int64_t m = 1, n = 1, k = 1, batch = 1;
+};
+
+/// All that a kernel is made for.
+struct GemmKernel {
+  DType dtype = DType::f16, out = DType::f16;
+  bool left_mn = false, right_mn = false;  ///< a and b: M and N contiguous instead of K
+  bool bias = false, add_c = false;
+  Activation activation = Activation::none;
+  bool d_aligned = true;  ///< d and its rows begin at multiples of 16 bytes and are so long
+  int tile = 0;           ///< in gemm_tiles()
+  int rung = 0;           ///< in gemm_rungs(); never the last, which is none
+  bool parts = false;     ///< leaves sums over parts of K, in f32 and without any epilogue, to be added by sum_parts
+};
+/// The kernel of the same operands that leaves sums over parts of K.
+GemmKernel of_parts(GemmKernel kernel);
+/// The same kernel under the one name that it has: a flag that makes no difference is true.
+GemmKernel canonical(GemmKernel kernel);
+
+/// What a dense d of these sizes makes of d_aligned.
+void set_dense(GemmKernel& kernel, const GemmSizes& sizes);
+
+/// How d leaves: gemm::Store of the device's headers. in_pairs: of a kernel whose blocks multiply in pairs.
+int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
+/// The tensors of one launch.
+void gemm_touches(const GemmArgs& args, Touched& memory);
+
+/// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
+struct GemmRung {
+  const char* name;
+  bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
+  int max_slots = 0, max_stages = 0;
+  bool one_role = false;
+  bool tile_a_block = false;  ///< no block does a second tile; row by row, in place of groups of rows
+  int max_tiles = 0, max_iterations = 0;
+  int cluster = 1;  ///< blocks that share copies; of the last rung, the choice decides
+};
+inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
+/// "none", then v1 to v10; the last has no limits, as the first.
+std::span<const GemmRung> gemm_rungs();
+const GemmRung& gemm_rung(const GemmKernel& kernel);
+/// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is
+/// that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
+void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
+/// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
+void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
+/// Its constraints as fields of a request; none without a rung.
+std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
+
+/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
+/// blocks, and so do rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them; pieces of
+/// a warp fit its registers.
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
+
+/// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
+/// rows: its first dimension, M or N, is `row`, its last is K.
+bool gemm_mn_major(const Tensor& operand);
+
+/// Cycles of all of a tile but its iterations, on an arch by its facts alone.
+struct GemmTileCycles {
+  std::int64_t start = 0, end = 0;
+};
+GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch);
+/// How a problem is served: a tile, and parts of K whose sums are added afterwards; 1 part is the whole.
+struct GemmChoice {
+  int tile = 0;  ///< in gemm_tiles()
+  int parts = 1;
+  bool operator==(const GemmChoice&) const = default;
+  /// The same in a number, as Tunable has them.
+  int number() const { return (parts - 1) << 8 | tile; }
+  static GemmChoice of(int number) { return {number & 0xff, (number >> 8) + 1}; }
+};
+inline constexpr int kMostGemmParts = 128;
+/// "128x256x64", "64x64x128k8" in 8 parts.
+std::string gemm_choice_name(const GemmChoice& choice);
+/// Iterations of each part but the last, which has at least one; parts that would have none are no parts.
+std::int64_t gemm_part_blocks(std::int64_t k_blocks, int parts);
+/// The one with the fewest predicted cycles; parts only where they gain clearly. On the hot path: allocates nothing
+/// after an arch's first call. Throws tj::Error(target, unsupported) for an arch without the facts.
+GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
+/// Tiles that choose_gemm() takes for large products of this kind, to be made ahead: none where the arch serves none,
+/// or where the kind is of parts or a rung, whose tiles are others.
+std::vector<int> gemm_large_tiles(const GemmKernel& kind, const arch::Arch& arch);
+/// Every tile that can serve, with K whole and, where its tiles leave SMs idle, in as many parts as suit it best: the
+/// choice that is taken, then the others, fewest predicted cycles first.
+struct RankedGemm {
+  GemmChoice choice;
+  double cycles = 0;
+};
+std::vector<RankedGemm> rank_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch);
+
+GemmSizes gemm_sizes(const GemmArgs& args);
+/// All of a kernel but its tile, with K whole.
+GemmKernel gemm_kind(const GemmArgs& args);
+/// As it is with that choice.
+GemmKernel chosen(GemmKernel kind, const GemmChoice& choice);
+/// The kernel that a request names; a field that is left out has its default.
+GemmKernel gemm_kernel(const Request& request);
+/// What is taken where nothing was measured; a rung has its own tile.
+GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch);
+GemmSizes gemm_sizes(const GemmConfig& config);
+/// All of a kernel but its tile. Throws tj::Error(argument) for sizes or types that are not supported.
+GemmKernel gemm_kind(const GemmConfig& config);
+GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
+Request gemm_request(const GemmKernel& kernel);
+std::uint64_t gemm_small_key(const GemmKernel& kernel);
+
+/// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
+const Tunable& gemm_tunable();
+ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
+
+/// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
+std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
+
+/// What an arch must have to be asked for a tile or a graph.
+const arch::Needs& gemm_needs(int element_bytes = 2);
+/// The same of whichever unit multiplies on the arch, for 16-bit operands.
+const arch::Needs& gemm_needs_of(const arch::Arch& arch);
+/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in
+/// f32 (of 16-bit operands: 0). The arch has what gemm_needs() lists.
+double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
+double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
+
+// ---- archs whose matrix instruction is a warp's ----
+/// Is the arch one of them?
+bool gemm_by_warps(const arch::Arch& arch);
+const arch::Needs& gemm_warp_needs(const arch::Arch& arch);
+/// Of copies from L2, by the copy engine where there is one.
+struct GemmCopyRates {
+  double latency_cycles = 0, cycles_per_kb = 0;
+};
+GemmCopyRates gemm_copy_rates(const arch::Arch& arch);
+/// Rows and columns of pieces that warps make of a tile; none where no warps do.
+struct GemmWarps {
+  int m = 0, n = 0;
+  int count() const { return m * n; }
+};
+GemmWarps gemm_warps(const GemmTile& tile);
+/// Whether a warp's registers hold its piece of such a tile with what else the kernel asks for; yes where no warps
+/// multiply.
+bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel);
+/// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
+int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
+/// Slots of its ring that such a block has room for.
+int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch);
+/// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and
+/// for copies.
+struct GemmWarpCycles {
+  int matrix = 0, loads = 0, copies = 0;
+};
+GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
+/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself.
+/// iterations: of the tile that they are rated by.
+std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations);
+
+/// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
+void gemm_require_type(DType dtype, const arch::Arch& arch);
+/// The same for all that an arch may not serve: a rung, a tile.
+void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
+
+/// The graph with costs of one tile shape; see src/ops/README.md for the picture.
+graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
+/// The ways to make it: one, or two that differ in who issues the copies.
+std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch);
+/// The first of them.
+Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
+
+/// What the launch needs to know of a kernel made from this graph.
+Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph);
+/// geometry: what that returned, in its order of keys.
+void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts = 1);
+/// The same of a kernel that is at hand.
+struct GemmForm {
+  GemmTile tile;
+  int store = 0;            ///< gemm_store()
+  bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
+  bool walks = true;        ///< blocks do tile after tile; else one each
+  bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
+};
+/// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is
+/// left out.
+void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts = 1);
+
+/// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
+/// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing
+/// allocates nothing. Reads no tensor memory. Thread safe.
+void validate(const GemmArgs& args, bool on_model);
+void validate(const GemmConfig& config);
+
+}  // namespace tj::ops

@@ -1,0 +1,356 @@
+// Requests of gemm; see gemm.hpp.
+#include "ops/gemm/gemm.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ops/common/element.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/common/tensor_checks.hpp"
+#include "ops/common/touched.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/gemm/params.cuh"
+#include "ops/gemm/steps.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+#include "support/text.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+
+constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
+
+int tile_index(const std::string& text) {
+  int index = 0;
+  std::string known;
+  for (const GemmTile& tile : gemm_tiles()) {
+    if (gemm_tile_name(tile) == text) return index;
+    known += (index++ == 0 ? "" : ", ") + gemm_tile_name(tile);
+  }
+  fail(Stage::argument, Code::invalid_argument, cat("--tile is '", support::shown(text), "'; allowed are ", known));
+}
+
+DType dtype_of(const std::string& text) {
+  return element_named("gemm", text, {DType::f16, DType::bf16, DType::f32, DType::e4m3});
+}
+
+std::vector<std::string> rung_names() {
+  std::vector<std::string> names;
+  for (const GemmRung& rung : gemm_rungs()) names.emplace_back(rung.name);
+  return names;
+}
+int rung_index(const std::string& text) {
+  const std::vector<std::string> names = rung_names();
+  const auto found = std::find(names.begin(), names.end(), text);
+  if (found == names.end())
+    fail(Stage::argument, Code::invalid_argument, cat("--rung is '", support::shown(text), "', which is none"));
+  return static_cast<int>(found - names.begin());
+}
+
+const std::vector<FlagChoice>& choices() {
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get([] {
+    std::vector<FlagChoice> list = {
+        {"dtype", {"f16", "bf16", "e4m3"}, 2},
+        {"out", {"same", "f16", "bf16", "f32"}, 1},
+        {"a-major", {"k", "m"}, 1},
+        {"b-major", {"k", "n"}, 1},
+        {"bias", {"false", "true", "both"}, 1},
+        {"add-c", {"false", "true", "both"}, 1},
+        {"rung", rung_names(), 1},
+        {"d-aligned", {"true", "false", "both"}, 1},
+        {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
+        {"parts", {"false", "true", "both"}, 1}};
+    FlagChoice tiles{"tile", {}, 0};
+    const auto usual = [](const GemmTile& tile) {
+      return tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 &&
+             tile.blocks() == 1;
+    };  // made ahead when nothing is asked for
+    for (const bool wanted : {true, false})
+      for (const GemmTile& tile : gemm_tiles())
+        if (usual(tile) == wanted) tiles.allowed.push_back(gemm_tile_name(tile));
+    tiles.defaults = static_cast<std::size_t>(std::count_if(gemm_tiles().begin(), gemm_tiles().end(), usual));
+    list.push_back(std::move(tiles));
+    return list;
+  });
+}
+
+/// A field of a request, under its name on the command line.
+void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
+  if (name == "dtype") kernel.dtype = dtype_of(value);
+  if (name == "out")
+    kernel.out = value != "same" ? dtype_of(value) : kernel.dtype == DType::e4m3 ? DType::bf16 : kernel.dtype;
+  if (name == "a-major") kernel.left_mn = value == "m";
+  if (name == "b-major") kernel.right_mn = value == "n";
+  if (name == "bias") kernel.bias = value == "true";
+  if (name == "add-c") kernel.add_c = value == "true";
+  if (name == "activation")
+    kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
+  if (name == "d-aligned") kernel.d_aligned = value == "true";
+  if (name == "tile") kernel.tile = tile_index(value);
+  if (name == "rung") kernel.rung = rung_index(value) == kGemmOwnRung ? kNoGemmRung : rung_index(value);
+  if (name == "parts" && value == "true") kernel = of_parts(kernel);
+}
+
+/// Of the op's own kernel, and the tile that goes with it where no sizes are given: those of GemmConfig.
+int usual_tile() {
+  const GemmConfig config;
+  for (const arch::Arch* arch : arch::all())
+    if (arch::lacks(*arch, gemm_needs()).empty()) return choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
+  return 0;
+}
+
+/// A rung brings its tile: flags with one value of --tile, in whose place comes what goes with --rung.
+Flags with_tile_of_rung(const Flags& flags) {
+  const auto rung = flags.find("rung");
+  if (rung == flags.end() || (rung->second.size() == 1 && rung->second.front() == "none")) return flags;
+  if (flags.count("tile") > 0)
+    fail(Stage::argument, Code::invalid_argument, "--tile is given with --rung; a rung has its own tile: leave it out");
+  Flags with = flags;
+  with["tile"] = {gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(usual_tile())])};
+  return with;
+}
+
+/// The copy engine stores 16 bytes at a time, also where a tensor ends between them.
+bool rows_whole(std::int64_t columns, DType dtype) { return columns * size_of(dtype) % kCopyAlignmentBytes == 0; }
+
+bool fits(const GemmKernel& kernel) {
+  return gemm_tile_fits(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], kernel) &&
+         !(kernel.parts && kernel.rung != kNoGemmRung);
+}
+
+/// Of combinations without --tile, what large products of each kind take on the arch.
+void add_large(std::vector<GemmKernel>& kernels, const arch::Arch& arch) {
+  std::vector<GemmKernel> kinds;
+  std::copy_if(kernels.begin(), kernels.end(), std::back_inserter(kinds),
+               [&](const GemmKernel& kernel) { return kernel.tile == kernels.front().tile; });
+  for (GemmKernel& kind : kinds)
+    for (const int tile : gemm_large_tiles(kind, arch)) {
+      kind.tile = tile;
+      kernels.push_back(kind);
+    }
+}
+
+/// Why no tile that was asked for serves the kernel.
+[[noreturn]] void refuse_all(const GemmKernel& kernel, const Flags& given) {
+  const bool narrow = size_of(kernel.dtype) == 1;
+  if (kernel.parts && kernel.rung != kNoGemmRung)
+    fail(Stage::argument, Code::unsupported,
+         cat("--parts is 'true' with --rung ", gemm_rung(kernel).name,
+             "; a rung takes all of K: leave one of them out"));
+  if (const auto rung = given.find("rung"); narrow && rung != given.end())
+    fail(Stage::argument, Code::unsupported,
+         cat("--rung is '", joined(rung->second), "'; allowed with --dtype ", to_string(kernel.dtype),
+             ": leave it out"));
+  if (narrow && (kernel.left_mn || kernel.right_mn))
+    fail(Stage::argument, Code::unsupported,
+         cat(kernel.left_mn ? "--a-major is 'm'" : "--b-major is 'n'", "; allowed with --dtype ",
+             to_string(kernel.dtype), ": k"));
+  GemmKernel any = kernel;
+  std::vector<std::string> known;
+  for (any.tile = 0; any.tile < static_cast<int>(gemm_tiles().size()); ++any.tile)
+    if (fits(any)) known.push_back(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(any.tile)]));
+  fail(Stage::argument, Code::invalid_argument,
+       cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]),
+           "'; allowed with --dtype ", to_string(kernel.dtype), kernel.left_mn ? ", --a-major m" : "",
+           kernel.right_mn ? ", --b-major n" : "", ": ", joined(known)));
+}
+
+class Gemm final : public Op {
+ public:
+  std::string_view name() const override { return "gemm"; }
+
+  void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
+  Device device_of(const void* args) const override { return get(args).a.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {gemm_needs_of(arch)}); }
+
+  Request request_of(const void* args, const arch::Arch& arch) const override {
+    return gemm_request(kernel_of(get(args), arch));
+  }
+  std::uint64_t small_key(const void* args, const arch::Arch& arch) const override {
+    return gemm_small_key(kernel_of(get(args), arch));
+  }
+
+  std::vector<Request> requests(const Flags& given) const override { return requests_of(given, nullptr); }
+  std::vector<Request> requests_for(const Flags& given, const arch::Arch& arch) const override {
+    return requests_of(given, &arch);
+  }
+
+  static std::vector<Request> requests_of(const Flags& given, const arch::Arch* arch) {
+    const Flags flags = with_tile_of_rung(given);
+    std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
+    if (arch != nullptr && flags.count("tile") == 0) add_large(kernels, *arch);
+    std::vector<Request> list;
+    for (GemmKernel& kernel : kernels) {
+      if (kernel.rung != kNoGemmRung) set_gemm_rung(kernel, kernel.rung, arch);
+      if (!fits(kernel)) continue;
+      const Request request = gemm_request(kernel);  // flags that make no difference give the same one
+      if (std::none_of(list.begin(), list.end(), [&](const Request& known) { return known.name == request.name; }))
+        list.push_back(request);
+    }
+    if (list.empty()) refuse_all(kernels.front(), given);
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    return gemm_candidates(gemm_kernel(request), arch);
+  }
+  bool in_steps(const void* args, int choice) const override {
+    return gemm_in_steps(get(args), GemmChoice::of(choice));
+  }
+  std::size_t scratch_bytes(const void* args, int choice) const override {
+    return gemm_scratch_bytes(get(args), GemmChoice::of(choice));
+  }
+  void steps(const void* args, int choice, void* scratch, const Step& step) const override {
+    gemm_steps(get(args), GemmChoice::of(choice), scratch, step);
+  }
+  Geometry geometry(const Request& request, const Candidate& candidate) const override {
+    return gemm_geometry(gemm_kernel(request), candidate.graph);
+  }
+  void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args), geometry, plan);
+  }
+  const Tunable* tunable() const override { return &gemm_tunable(); }
+  std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {
+    return gemm_trials(flags, arch);
+  }
+
+ private:
+  static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
+  static GemmKernel kernel_of(const GemmArgs& args, const arch::Arch& arch) {
+    const GemmKernel kind = gemm_kind(args);
+    return chosen(kind, predicted_gemm(gemm_sizes(args), kind, arch));
+  }
+};
+
+}  // namespace
+
+std::string gemm_tile_name(const GemmTile& tile) {
+  return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k,
+             tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n));
+}
+std::string gemm_choice_name(const GemmChoice& choice) {
+  return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
+             choice.parts == 1 ? "" : cat("k", choice.parts));
+}
+
+void gemm_touches(const GemmArgs& args, Touched& memory) {
+  memory.reads(args.a);
+  memory.reads(args.b);
+  if (args.beta != 0) memory.reads(args.c);
+  for (const auto* each : {&args.bias, &args.scale_a, &args.scale_b}) memory.reads(*each);
+  memory.writes(args.d);
+}
+
+const Op& gemm_op() {
+  static constinit support::Lasting<const Gemm> op;
+  return op.get();
+}
+
+GemmSizes gemm_sizes(const GemmArgs& args) {
+  const auto& shape = args.d.shape;
+  const auto k = args.a.shape[static_cast<std::size_t>(args.a.rank - 1)];
+  return args.d.rank == 3 ? GemmSizes{shape[1], shape[2], k, shape[0]} : GemmSizes{shape[0], shape[1], k, 1};
+}
+
+GemmKernel gemm_kind(const GemmArgs& args) {
+  GemmKernel kernel{args.a.dtype,          args.d.dtype,   gemm_mn_major(args.a), gemm_mn_major(args.b),
+                    args.bias.has_value(), args.beta != 0, args.activation};
+  kernel.rung = args.rung == kGemmOwnRung ? kNoGemmRung : args.rung;
+  kernel.d_aligned = copy_aligned(args.d, args.d.rank - 1) && rows_whole(gemm_sizes(args).n, kernel.out);
+  return kernel;
+}
+
+GemmSizes gemm_sizes(const GemmConfig& config) { return {config.m, config.n, config.k, config.batch}; }
+
+GemmKernel of_parts(GemmKernel kernel) {
+  GemmKernel parts{kernel.dtype, DType::f32, kernel.left_mn, kernel.right_mn};
+  parts.tile = kernel.tile;
+  parts.rung = kernel.rung;  // only to be refused
+  parts.parts = true;
+  return parts;
+}
+
+GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
+  kind.tile = choice.tile;
+  return choice.parts > 1 ? of_parts(kind) : kind;
+}
+
+void set_dense(GemmKernel& kernel, const GemmSizes& sizes) { kernel.d_aligned = rows_whole(sizes.n, kernel.out); }
+
+GemmKernel gemm_kernel(const Request& request) {
+  GemmKernel kernel;
+  for (const auto& [name, value] : request.fields) set(kernel, name, value);
+  return kernel;
+}
+
+GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
+  if (kind.rung == kNoGemmRung) return choose_gemm(sizes, kind, arch);
+  GemmKernel kernel = kind;
+  set_gemm_rung(kernel, kind.rung, &arch);
+  return {kernel.tile, 1};
+}
+
+GemmKernel gemm_kind(const GemmConfig& config) {
+  validate(config);
+  GemmKernel kernel{config.dtype, config.out,   config.a_transposed, config.b_transposed,
+                    config.bias,  config.add_c, config.activation};
+  set_dense(kernel, gemm_sizes(config));
+  set_gemm_rung(kernel, config.rung, nullptr);
+  return kernel;
+}
+
+GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
+  const GemmKernel kind = gemm_kind(config);
+  return chosen(kind, predicted_gemm(gemm_sizes(config), kind, arch));
+}
+
+Request gemm_request(const GemmKernel& given) {
+  const GemmKernel kernel = canonical(given);
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  const std::string tile = gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
+  const char* activation = kActivations[static_cast<int>(kernel.activation)];
+  Request request;
+  request.op = "gemm";
+  request.fields = {{"dtype", to_string(kernel.dtype)},
+                    {"out", to_string(kernel.out)},
+                    {"a-major", kernel.left_mn ? "m" : "k"},
+                    {"b-major", kernel.right_mn ? "n" : "k"},
+                    {"bias", truth(kernel.bias)},
+                    {"add-c", truth(kernel.add_c)},
+                    {"activation", activation},
+                    {"d-aligned", truth(kernel.d_aligned)},
+                    {"tile", tile}};
+  if (kernel.parts) request.fields.emplace_back("parts", "true");
+  for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
+  request.name =
+      cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
+          kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.parts ? "_parts" : "",
+          kernel.d_aligned ? "" : "_rows", kernel.add_c ? "_c" : "", kernel.bias ? "_bias" : "",
+          kernel.activation == Activation::none ? "" : cat("_", activation),
+          kernel.rung == kNoGemmRung ? "" : cat("_", gemm_rung(kernel).name));
+  return request;
+}
+
+std::uint64_t gemm_small_key(const GemmKernel& given) {
+  const GemmKernel kernel = canonical(given);
+  std::uint64_t key = static_cast<std::uint64_t>(kernel.tile);
+  const auto add = [&](int bits, std::uint64_t value) { key = key << bits | value; };
+  add(3, static_cast<std::uint64_t>(kernel.dtype));
+  add(2, static_cast<std::uint64_t>(kernel.out));
+  add(2, static_cast<std::uint64_t>(kernel.activation));
+  add(1, kernel.left_mn);
+  add(1, kernel.right_mn);
+  add(1, kernel.d_aligned);
+  add(1, kernel.bias);
+  add(1, kernel.add_c);
+  add(4, static_cast<std::uint64_t>(kernel.rung));
+  add(1, kernel.parts);
+  return key;
+}
+
+}  // namespace tj::ops

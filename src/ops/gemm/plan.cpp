@@ -1,0 +1,184 @@
+// Launch parameters of gemm; see gemm.hpp. On the hot path: allocates nothing.
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
+#include "support/index.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+
+constexpr std::uint64_t kCopyAlignment = 16;
+
+long long stride(const Tensor& tensor, int dimension) {
+  return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
+}
+/// Of a tensor that serves a whole batch: 0.
+long long batch_stride(const Tensor& tensor, int batched_rank) {
+  return tensor.rank == batched_rank ? stride(tensor, 0) : 0;
+}
+
+// Contiguous dimension, the other one, batch, 1. Blocks that share a copy cut it along the other dimension. A dimension
+// of size 1 may have any stride; give it a legal one.
+support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k, int parts) {
+  const int rows = tensor.rank - 2, depth = tensor.rank - 1;
+  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
+  support::TensorMapDesc desc;
+  desc.base = tensor.data;
+  desc.dtype = tensor.dtype;
+  desc.rank = 4;
+  desc.dims = {static_cast<std::uint64_t>(tensor.shape[at(across)]), static_cast<std::uint64_t>(tensor.shape[at(down)]),
+               tensor.rank == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1, 1, 0};
+  const auto element = static_cast<std::uint64_t>(size_of(tensor.dtype));
+  const auto bytes = [&](long long elements) {
+    return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * element;
+  };
+  desc.stride_bytes = {element, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
+  // An operand whose rows are K's has no more than an iteration's of it in a row.
+  const std::uint64_t row_bytes =
+      mn_major ? gemm::kSwizzleBytes
+               : std::min<std::uint64_t>(gemm::kSwizzleBytes, static_cast<std::uint64_t>(block_k) * element);
+  desc.swizzle_bytes = static_cast<int>(row_bytes);
+  desc.box = {static_cast<std::uint32_t>(row_bytes / element),
+              static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
+  return desc;
+}
+
+/// Of an operand that is not read: a map that the copy engine takes, whatever the operand's address and strides.
+void make_legal(support::TensorMapDesc& desc) {
+  desc.base = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(desc.base) / kCopyAlignment * kCopyAlignment);
+  for (std::size_t i = 1; i < 4; ++i)
+    desc.stride_bytes[i] = (desc.stride_bytes[i] + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
+/// Can all rows be accessed 16 bytes (f32: 8) at a time?
+bool wide(const Tensor& tensor) {
+  const int bytes = tensor.dtype == DType::f32 ? 8 : 16;
+  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0;
+  for (int i = 0; i + 1 < tensor.rank; ++i) aligned = aligned && stride(tensor, i) * size_of(tensor.dtype) % bytes == 0;
+  return aligned;
+}
+
+gemm::Operand operand(const Tensor& tensor, bool mn_major) {
+  const int rows = tensor.rank - 2, depth = tensor.rank - 1;
+  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
+  const auto aligned = [&](long long elements) {
+    return elements * size_of(tensor.dtype) % static_cast<long long>(kCopyAlignment) == 0;
+  };
+  const long long batch = batch_stride(tensor, 3), row = stride(tensor, down);
+  return {tensor.data,
+          batch,
+          row,
+          static_cast<int>(tensor.shape[at(across)]),
+          static_cast<int>(tensor.shape[at(down)]),
+          reinterpret_cast<std::uintptr_t>(tensor.data) % kCopyAlignment == 0 && aligned(batch) && aligned(row)};
+}
+
+// Clusters that run together should cover about as many rows as columns of d, and groups should be alike.
+int group_rows(const GemmTile& tile, int row_tiles, unsigned clusters) {
+  const double width = static_cast<double>(tile.block_n) * tile.cluster_n,
+               height = static_cast<double>(tile.block_m) * tile.cluster_m;
+  const int square = std::max(1, static_cast<int>(std::lround(std::sqrt(clusters * width / height))));
+  const int groups = (row_tiles + square - 1) / square;
+  return (row_tiles + groups - 1) / groups;
+}
+
+bool has_body(const graph::Graph& graph, std::string_view body) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [&](const graph::Node& node) { return node.body == body; });
+}
+
+/// What is read at a tile's end: c, bias, scales.
+void add_end(const GemmArgs& args, gemm::Params& p) {
+  if (args.beta != 0) {
+    p.c = args.c->data;
+    p.c_stride_batch = batch_stride(*args.c, 3);
+    p.c_stride_row = stride(*args.c, args.c->rank - 2);
+    p.wide_c = wide(*args.c);
+  }
+  if (args.bias) {
+    p.bias = args.bias->data;
+    p.bias_stride_batch = batch_stride(*args.bias, 2);
+    p.wide_bias = wide(*args.bias);
+  }
+  if (args.scale_a) p.scale_a = static_cast<const float*>(args.scale_a->data);
+  if (args.scale_b) p.scale_b = static_cast<const float*>(args.scale_b->data);
+}
+
+}  // namespace
+
+Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph) {
+  const int store = has_body(graph, "put_box")    ? gemm::kCopied
+                    : has_body(graph, "put_rows") ? gemm::kRows
+                                                  : gemm::kDirect;
+  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")},
+          {"pairs", graph.pairs},
+          {"store", store},
+          {"tile", kernel.tile},
+          {"walks", graph.persistent}};
+}
+
+void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
+  const auto &engine = geometry[0], &pairs = geometry[1], &store = geometry[2], &tile = geometry[3],
+             &walks = geometry[4];  // the order of a map
+  gemm_plan(
+      args,
+      {gemm_tiles()[static_cast<std::size_t>(tile)], static_cast<int>(store), engine == 0, walks != 0, pairs != 0},
+      plan, parts);
+}
+
+void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts) {
+  static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
+  const GemmSizes sizes = gemm_sizes(args);
+  const GemmTile& tile = form.tile;
+  auto& p = *new (plan.params.data()) gemm::Params{};
+  plan.params_bytes = sizeof(gemm::Params);
+  const GemmRung& rung = gemm_rungs()[at(args.rung)];
+  if (form.by_threads || rung.thread_copies) {
+    p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
+  } else {
+    plan.maps[0] = {offsetof(gemm::Params, a),
+                    operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
+    plan.maps[1] = {offsetof(gemm::Params, b),
+                    operand_map(args.b, gemm_mn_major(args.b), form.pairs ? tile.block_n / 2 : tile.block_n,
+                                tile.block_k, form.pairs ? 1 : tile.cluster_m)};
+    plan.map_count = 2;
+    if (args.alpha == 0)
+      for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
+  }
+  if (form.store == gemm::kCopied)
+    plan.maps[plan.map_count++] = {
+        offsetof(gemm::Params, d),
+        operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
+  p.a_batched = args.a.rank == 3;
+  p.b_batched = args.b.rank == 3;
+  p.d_data = args.d.data;
+  p.d_stride_batch = batch_stride(args.d, 3);
+  p.d_stride_row = stride(args.d, args.d.rank - 2);
+  p.wide_d = wide(args.d);
+  add_end(args, p);
+  p.m = static_cast<int>(sizes.m);
+  p.n = static_cast<int>(sizes.n);
+  p.k_blocks = args.alpha == 0 ? 0 : static_cast<int>((sizes.k + tile.block_k - 1) / tile.block_k);
+  p.part_blocks = static_cast<int>(gemm_part_blocks(p.k_blocks, parts));
+  p.batches = static_cast<int>(sizes.batch) / parts;
+  const int rows = tile.block_m * tile.cluster_m, columns = tile.block_n * tile.cluster_n;  // of a cluster
+  p.row_tiles = (p.m + rows - 1) / rows;
+  p.column_tiles = (p.n + columns - 1) / columns;
+  p.tiles = p.row_tiles * p.column_tiles * static_cast<int>(sizes.batch);
+  p.alpha = args.alpha;
+  p.beta = args.beta;
+  const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !form.walks
+                                ? tiles
+                                : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
+  plan.blocks = clusters * blocks;
+  p.group_rows =
+      rung.tile_a_block ? 1 : group_rows(tile, p.row_tiles, std::max(1u, clusters / static_cast<unsigned>(parts)));
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,273 @@
+// What products cost; see rates.hpp.
+#include "ops/gemm/rates.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/gemm/amd.hpp"
+#include "ops/gemm/params.cuh"
+#include "ops/gemm/sm100.hpp"
+#include "ops/sum_parts/sum_parts.hpp"
+
+namespace tj::ops {
+namespace {
+
+using gemm::kRowsPerConsumer;
+
+constexpr GemmTile kTiles[] = {
+    {128, 256, 64},
+    {128, 192, 64},
+    {128, 128, 64},
+    {64, 256, 64},
+    {128, 64, 64},
+    {64, 128, 64},
+    {64, 64, 128},
+    {64, 32, 128},
+    {16, 32, 128},
+    {16, 64, 128},
+    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
+    {128, 128, 32},
+    {128, 256, 32},
+    {256, 192, 32},
+    // Of products in tensor memory: two of 128 rows share what is copied of b.
+    {256, 128, 64},
+    {256, 256, 64},
+    // Of two blocks that share what is copied the most.
+    {128, 256, 64, 1, 2},
+    {128, 256, 64, 2, 1},
+    {128, 192, 64, 2, 1},
+    {128, 192, 64, 1, 2},
+    {128, 128, 64, 2, 1},
+    {128, 128, 64, 1, 2},
+    {64, 256, 64, 2, 1},
+    {128, 64, 64, 1, 2},
+    {64, 128, 64, 2, 1},
+    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of
+    // sums, or of two.
+    {256, 256, 64, 2, 1},
+    {256, 128, 64, 2, 1},
+    // Of four, each of which shares a with one and b with another.
+    {128, 128, 64, 2, 2},
+    {128, 64, 64, 2, 2},
+    // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
+    // an iteration would share a role, where ptxas (13.0) serialises products whose sums are read while others are
+    // under way.
+    {128, 192, 128, 1, 1, 1},
+    {128, 128, 128, 1, 1, 1},
+    {128, 64, 256, 1, 1, 1},
+    {64, 128, 128, 1, 1, 1},
+    {64, 64, 256, 1, 1, 1},
+    {64, 32, 256, 1, 1, 1},
+    {16, 32, 256, 1, 1, 1},
+    {16, 64, 256, 1, 1, 1},
+    {128, 192, 128, 2, 1, 1},
+    {128, 192, 128, 1, 2, 1},
+    {128, 128, 128, 2, 1, 1},
+    {128, 128, 128, 1, 2, 1},
+};
+static_assert(std::size(kTiles) == kGemmTileCount);
+constexpr int kStepBytes = 32;   // of K, of one matrix instruction
+constexpr int kLineBytes = 128;  // of L2
+// What an iteration of warps' products takes longer where copies go out only one ahead of it: 128 x 128 x 64 on an H200
+// (2026-11-21), profiled.
+constexpr double kLateCopies = 1.1;
+
+std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
+std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next
+/// group waits for it: the others' products may fill that time.
+std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
+  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")),
+               group = arch.fact("matrix_group_cycles");
+  const double chain =
+      tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + gemm_promote_cycles(tile, arch) : 0;
+  return whole(std::max(tile.consumers() * own + group, chain));
+}
+
+/// Of archs of which less has been measured. Products of warps hold what issues them: an iteration takes as long as the
+/// busier of the unit and the path to shared memory, which copies take as well.
+GemmRates rates_by_warps(const arch::Arch& arch) {
+  arch::require(arch, "gemm", gemm_needs_of(arch));
+  GemmRates rates;
+  rates.arch = &arch;
+  const GemmCopyRates copies = gemm_copy_rates(arch);
+  rates.copy_cycles_per_byte = copies.cycles_per_kb / 1024;
+  rates.cache_bytes = arch.fact("cache_bytes");
+  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
+  const double path =
+      arch.sm_count / rates.copy_cycles_per_byte;  // of all SMs from the cache, where nobody has measured more
+  rates.cache_bytes_per_cycle = path;
+  rates.unaligned_bytes_per_cycle =
+      arch.has_fact("unaligned_copy_bytes_per_cycle") ? arch.fact("unaligned_copy_bytes_per_cycle") : path;
+  rates.sustained_bytes_per_cycle =
+      arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
+  rates.copy_latency_cycles = copies.latency_cycles;
+  rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  rates.own_share = gemm_through_registers(
+      arch);  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
+    rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
+    if (rates.beside[t] == 0) continue;
+    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+    if (gemm_in_tensor_memory(arch)) {
+      rates.matrix[t] = whole(gemm_tensor_cycles(kTiles[t], arch));
+      rates.stores_beside[t] = gemm_tensor_stores_beside(kTiles[t], arch);
+      continue;
+    }
+    const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
+    const double late = gemm_warp_slots(kTiles[t], arch) > 2 ? 1 : kLateCopies;
+    rates.matrix[t] = whole(late * std::max(each.matrix, each.loads + each.copies) + arch.fact("matrix_group_cycles"));
+  }
+  return rates;
+}
+
+}  // namespace
+
+GemmRates gemm_rates_of(const arch::Arch& arch) {
+  if (gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) return rates_by_warps(arch);
+  arch::require(arch, "gemm", gemm_needs());
+  GemmRates rates;
+  rates.arch = &arch;
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
+  rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
+  rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
+  rates.multicast_factor = arch.fact("multicast_copy_factor");
+  rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
+  rates.cache_bytes = arch.fact("cache_bytes");
+  rates.cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle");
+  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
+  rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
+  rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
+  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
+  rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
+    if (rates.beside[t] == 0 || (kTiles[t].element_bytes == 1 && !rates.narrow)) continue;
+    rates.matrix[t] = matrix_cycles(kTiles[t], arch);
+    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+  }
+  return rates;
+}
+
+namespace {
+
+/// Copies of all tiles whose rows are not whole lines: each row takes part of a line more, and all SMs share the path.
+/// Blocks that share a copy read it once.
+double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, double iterations) {
+  const auto off_lines = [&](std::int64_t row_elements) { return row_elements * tile.element_bytes % kLineBytes != 0; };
+  double rows = 0;
+  if (off_lines(kernel.left_mn ? sizes.m : sizes.k))
+    rows += static_cast<double>(std::min<std::int64_t>(sizes.m, tile.block_m)) / tile.cluster_n;
+  if (off_lines(kernel.right_mn ? sizes.n : sizes.k))
+    rows += static_cast<double>(std::min<std::int64_t>(sizes.n, tile.block_n)) / tile.cluster_m;
+  return rows * tile.block_k * tile.element_bytes * iterations;
+}
+
+/// Rows outside the matrix cost no traffic, but more of the copy engine's time than those inside. What blocks share is
+/// read once, and arrives more slowly; of a pair, each block brings half of b.
+double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
+  GemmKernel of_tile = kernel;
+  of_tile.tile = static_cast<int>(&tile - kTiles);
+  const int columns = gemm_in_pairs(of_tile, *rates.arch) ? tile.block_n / 2 : tile.block_n;
+  const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
+                     inside_b = std::min<std::int64_t>(sizes.n, columns);
+  const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
+  const int row_bytes = tile.block_k * tile.element_bytes;
+  const double factor_a = tile.cluster_n > 1 ? rates.multicast_factor : 1,
+               factor_b = tile.cluster_m > 1 && columns == tile.block_n ? rates.multicast_factor : 1;
+  return (static_cast<double>(inside_a) * factor_a + static_cast<double>(inside_b) * factor_b) * row_bytes *
+             rates.copy_cycles_per_byte +
+         static_cast<double>(outside * (row_bytes / kLineBytes)) * rates.copy_outside_row_cycles;
+}
+
+/// An iteration of all SMs by what they read from L2 together, over several waves.
+double shared_path_cycles(const GemmTile& tile, const GemmRates& rates) {
+  const double rows =
+      static_cast<double>(tile.block_m) / tile.cluster_n + static_cast<double>(tile.block_n) / tile.cluster_m;
+  return rates.arch->sm_count * rows * tile.block_k * tile.element_bytes / rates.sustained_bytes_per_cycle;
+}
+
+}  // namespace
+
+int cluster_places(const GemmTile& tile, const arch::Arch& arch) { return std::max(1, arch.sm_count / tile.blocks()); }
+/// Sizes go up to 2^30 each.
+double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
+  return static_cast<double>(up(sizes.m, tile.block_m * tile.cluster_m)) *
+         static_cast<double>(up(sizes.n, tile.block_n * tile.cluster_n)) * static_cast<double>(sizes.batch);
+}
+
+GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const GemmRates& rates)
+    : rates_(rates),
+      tile_(kTiles[static_cast<std::size_t>(tile)]),
+      cycles_(rates.cycles[static_cast<std::size_t>(tile)]),
+      out_bytes_(size_of(kernel.out)),
+      add_c_(kernel.add_c),
+      blocks_(up(sizes.k, tile_.block_k)),
+      clusters_(clusters_of(sizes, tile_)),
+      places_(cluster_places(tile_, *rates.arch)),
+      beside_(rates.beside[static_cast<std::size_t>(tile)]),
+      stores_beside_(rates.stores_beside[static_cast<std::size_t>(tile)]) {
+  const auto m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
+             batch = static_cast<double>(sizes.batch);
+  elements_ = m * n * batch;
+  operand_bytes_ = (m + n) * static_cast<double>(sizes.k) * tile_.element_bytes * batch;
+  own_ = std::max(static_cast<double>(rates.matrix[static_cast<std::size_t>(tile)]),
+                  copy_cycles(sizes, kernel, tile_, rates));
+  shared_ = std::max(own_, shared_path_cycles(tile_, rates));
+  lines_ = unaligned_bytes(sizes, kernel, tile_, clusters_ * tile_.blocks()) /
+           rates.unaligned_bytes_per_cycle;  // tiles beyond the matrix included
+}
+
+double GemmPrediction::cycles(int parts) const {
+  const GemmTileCycles& ends = cycles_[out_bytes_ == size_of(DType::f32) || parts > 1 ? 1 : 0];
+  const double waves = std::ceil(clusters_ * parts / places_), end = static_cast<double>(ends.end);
+  const auto iterations = static_cast<double>(gemm_part_blocks(blocks_, parts));  // of one tile
+  // Of blocks side by side on an SM one stores while another multiplies; so does a block that has room for the next
+  // tile's sums.
+  const auto by_iterations = [&](double iteration) {
+    const double loop = iterations * iteration, alone = stores_beside_ ? std::max(0.0, end - loop) : end;
+    return waves * loop + (std::ceil(waves / beside_) - 1) * alone;
+  };
+  // Each operand read once, the result written once; or the sums of each part.
+  const double compulsory = operand_bytes_ + elements_ * (parts == 1 ? out_bytes_ : size_of(DType::f32) * parts);
+  const double idle = rates_.own_share ? waves * places_ / (clusters_ * parts)
+                                       : 1;  // of the SMs' time, over that in which they have a tile
+  const double by_memory =
+      idle * compulsory /
+      (compulsory > rates_.cache_bytes ? rates_.memory_bytes_per_cycle : rates_.cache_bytes_per_cycle);
+  const bool sustained = waves > 1 && by_iterations(own_) > by_memory;
+  const double product = static_cast<double>(ends.start) +
+                         std::max({by_iterations(sustained ? shared_ : own_), by_memory, lines_ * iterations * parts}) +
+                         end;
+  return parts == 1 ? product : product + sum_cycles(parts);
+}
+
+/// The launch that adds the parts: as long as memory takes, L2 or not, but not less than the round trips of a thread.
+double GemmPrediction::sum_cycles(int parts) const {
+  const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
+  return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
+}
+
+std::span<const GemmTile> gemm_tiles() { return kTiles; }
+
+GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
+  GemmTileCycles result;
+  const GemmCopyRates copies = gemm_copy_rates(arch);
+  const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
+  const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
+  const double rows = gemm_by_warps(arch)           ? tile.block_m
+                      : gemm_in_tensor_memory(arch) ? gemm_tensor_rows(tile)
+                                                    : kRowsPerConsumer,
+               sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
+  const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
+  result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb +
+                       (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
+  // Consumers store side by side; what they write leaves no faster than copies come.
+  result.end = whole(arch.fact("tile_turn_cycles") +
+                     std::max(sums * arch.fact("fragment_store_cycles"), out_kb * copies.cycles_per_kb));
+  return result;
+}
+
+}  // namespace tj::ops

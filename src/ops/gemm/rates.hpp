@@ -1,0 +1,62 @@
+// What products cost on an arch, tile by tile, before anything is scheduled; internal to the choice.
+//
+// Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix
+// unit and copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the
+// SMs' common path to it allow; for parts of K, the launch that adds them. Chooses nothing. Invariant: same sizes,
+// kernel and arch, same cycles, on any machine.
+#pragma once
+
+#include <array>
+
+#include "ops/gemm/gemm.hpp"
+
+namespace tj::ops {
+
+inline constexpr std::size_t kGemmTileCount = 40;  ///< of gemm_tiles()
+
+/// What the choice needs of an arch, as numbers that a hot call can read.
+struct GemmRates {
+  const arch::Arch* arch = nullptr;
+  bool narrow = false;  ///< tiles of 8-bit elements too
+  double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0;
+  double cache_bytes = 0;
+  double memory_bytes_per_cycle = 0, cache_bytes_per_cycle = 0, unaligned_bytes_per_cycle = 0,
+         sustained_bytes_per_cycle = 0;  ///< of all SMs together
+  double copy_latency_cycles = 0, next_launch_cycles = 0;
+  bool own_share = false;  ///< of these rates an SM draws no more than its share; without a tile it leaves that unused
+  std::array<std::int64_t, kGemmTileCount> matrix{};  ///< of an iteration
+  std::array<int, kGemmTileCount> beside{};           ///< blocks that share an SM; 0: the arch does not serve the tile
+  std::array<bool, kGemmTileCount> stores_beside{};   ///< a block stores a tile under the next one's loop
+  std::array<std::array<GemmTileCycles, 2>, kGemmTileCount> cycles{};  ///< by tile, then 16-bit and f32 output
+};
+
+/// Fails where the arch has no family for products.
+GemmRates gemm_rates_of(const arch::Arch& arch);
+
+/// Clusters of a tile that all SMs work at once, and clusters of a problem.
+int cluster_places(const GemmTile& tile, const arch::Arch& arch);
+double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
+
+/// What a problem costs in one tile, for any number of parts of K. What does not depend on that is computed once: hot
+/// calls of new sizes ask for many.
+class GemmPrediction {
+ public:
+  /// Keeps a reference to rates.
+  GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const GemmRates& rates);
+  double cycles(int parts) const;
+
+ private:
+  double sum_cycles(int parts) const;
+
+  const GemmRates& rates_;
+  const GemmTile& tile_;
+  const std::array<GemmTileCycles, 2>& cycles_;
+  const int out_bytes_;
+  const bool add_c_;
+  const std::int64_t blocks_;  ///< iterations of K as a whole
+  const double clusters_, places_, beside_;
+  const bool stores_beside_;
+  double elements_ = 0, operand_bytes_ = 0, own_ = 0, shared_ = 0, lines_ = 0;
+};
+
+}  // namespace tj::ops

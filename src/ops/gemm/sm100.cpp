@@ -1,0 +1,155 @@
+// A matrix product on the matrix unit that works in tensor memory: the dependence graph and its costs; see gemm.hpp.
+//
+//   load_a, load_b -> mma.c            for each 128 rows c of a tile; of a tile of 64 rows, a product of so many
+//   mma.c (i) -> mma.c (i+1)           sums into the same columns, in the order of the unit
+//   mma.c ==> store.c                  tile end, by warps of their own: while they store, the next tile's products go
+//   to other columns
+//
+// Blocks of a cluster of 2 x 1 multiply as one, 256 rows at a time: each brings its rows of a and half of the columns
+// of b. Decides which tiles the unit serves. Invariant: what an arch does not serve is refused by what is allowed
+// (sm80.cpp).
+#include <algorithm>
+
+#include "ops/gemm/builder.hpp"
+#include "ops/gemm/sm100.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using graph::Async;
+using graph::Graph;
+using graph::Node;
+using graph::Scope;
+using support::cat;
+
+constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
+constexpr int kMatrixDepth = 16;                                 // of K, of one instruction
+constexpr int kLeastSlots = 2;
+// What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
+constexpr int kStoreRegisters = 120;
+
+// Every unit and fact that is read here and in choose.cpp.
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "TMA", "TMEM"},
+     {"matrix_flops_per_cycle", "matrix_drain_cycles", "matrix_issue_cycles", "copy_latency_cycles",
+      "copy_cycles_per_kb", "cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "cluster_start_cycles",
+      "fragment_store_cycles", "next_launch_cycles", "tensor_memory_bytes_per_cycle"},
+     {"sm100"}});
+
+/// So many sets of sums fit: with two, a tile's are stored while the next one's are made.
+int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
+  const std::int64_t all = arch.memory_bytes.at("TMEM"),
+                     bytes = std::int64_t{std::max(tile.block_m, kMostRows)} * tile.block_n * 4;
+  return static_cast<int>(std::min<std::int64_t>(2, all / bytes));
+}
+
+class Builder : GemmBuilder {
+ public:
+  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+      : GemmBuilder(kernel, gemm_store(kernel, gemm_in_pairs(kernel, arch)), arch, 1) {
+    const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
+    issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
+    matrix_ = std::max(issue_, cycles(2.0 * kMostRows * tile_.block_n * tile_.block_k / rate));
+    latency_ = matrix_ + cycles(arch.fact("matrix_drain_cycles"));
+  }
+
+  Graph build() {
+    graph_.pairs = gemm_in_pairs(kernel_, arch_);
+    const int columns = graph_.pairs ? tile_.block_n / 2 : tile_.block_n;  // of b, that a block brings
+    unit_text(tile_.block_m, columns);
+    const bool threads = gemm_rung(kernel_).thread_copies;
+    const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.cluster_n, 1);
+    const int b = threads ? read("read_b", "b", tile_.block_n)
+                          : load("load_b", "b", columns, graph_.pairs ? 1 : tile_.cluster_m,
+                                 !graph_.pairs && tile_.cluster_m > 1 ? tile_.cluster_n : 1);
+    for (int c = 0; c < tile_.block_m / rows(); ++c) product(c, a, b);
+    constrain();
+    return std::move(graph_);
+  }
+
+ private:
+  int rows() const { return gemm_tensor_rows(tile_); }
+  int load(const char* name, const char* value, int rows, int shared_by, int stride) {
+    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
+    graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
+    graph_.values.back().shared_by = shared_by;
+    graph_.values.back().shared_stride = stride;
+    Node n;
+    n.name = n.body = name;
+    n.context = "Loader";
+    n.async = Async::copy;
+    const double kb = static_cast<double>(bytes) / 1024;
+    n.reservations = {of("TMA", cycles(kb * arch_.fact("copy_cycles_per_kb")))};
+    n.cycles = 1;
+    n.latency = cycles(arch_.fact("copy_latency_cycles") + kb * arch_.fact("copy_cycles_per_kb"));
+    n.variable_latency = n.streaming = true;
+    n.warps = 1;
+    return add(std::move(n));
+  }
+
+  void product(int c, int load_a, int load_b) {
+    Node n;
+    n.name = cat("mma.", c);
+    n.body = "mma";
+    n.context = "Product";
+    n.copy = c;
+    n.async = Async::unit;
+    n.reservations = {of("TC", matrix_)};
+    n.cycles = n.warp_cycles = issue_;
+    n.latency = latency_;
+    n.warps = 1;
+    const int mma = add(std::move(n));
+    const int sums = static_cast<int>(graph_.values.size()),
+              slots = gemm_rung(kernel_).tile_a_block ? 1 : sum_slots(tile_, arch_);
+    graph_.values.push_back(
+        {cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, 1024, Scope::tile_end, slots, slots});
+    graph_.values.back().space = graph::Space::tensor;
+    Node last = of_consumer("store", c, Scope::tile_end);
+    last.registers = kStoreRegisters;
+    edge(load_a, mma, latency_of(load_a), 0, false, 0);
+    edge(load_b, mma, latency_of(load_b), 0, false, 1);
+    edge(mma, mma, matrix_, 1, false);
+    // Where it has a slot of shared memory to fill, the columns that it reads come first.
+    const int store = static_cast<int>(graph_.nodes.size());
+    edge(mma, store, latency_, 0, true, sums);
+    end_of_tile(std::move(last), rows());
+  }
+
+  int issue_ = 0, matrix_ = 0, latency_ = 0;
+};
+
+}  // namespace
+
+bool gemm_in_tensor_memory(const arch::Arch& arch) {
+  return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end();
+}
+
+// Half of b in each block is whole swizzle blocks.
+bool gemm_in_pairs(const GemmKernel& kernel, const arch::Arch& arch) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  return gemm_in_tensor_memory(arch) && tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 &&
+         tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
+}
+
+const arch::Needs& gemm_tensor_needs() { return kNeeds; }
+
+bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch) {
+  return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
+         tile.block_k % gemm::kSwizzleColumns == 0 && sum_slots(tile, arch) > 0;
+}
+
+int gemm_tensor_rows(const GemmTile& tile) { return std::min(kMostRows, tile.block_m); }
+
+bool gemm_tensor_stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_slots(tile, arch) > 1; }
+
+double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k /
+         gemm_flops_per_cycle(tile.element_bytes, arch);
+}
+
+graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch) {
+  return Builder(kernel, arch).build();
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,41 @@
+// How a matrix product's tile ends; see gemm.hpp.
+//
+// Decides the way of d out of the registers. Invariant: canonical() is idempotent and keeps gemm_store().
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/params.cuh"
+
+namespace tj::ops {
+namespace {
+
+// What d may take of shared memory: with more, the rings of the operands lose a slot that the loop needs. 64 KB for
+// tiles of 128 x 256 left 3 of 4, and 2048^3 and 8192^3 took 4 to 6% longer than with stores from registers (H200,
+// 2026-11-21).
+constexpr int kMostStagedBytes = 32 * 1024;
+// Where the copy engine cannot store, neighbouring columns by one warp are worth a slot of each ring; of tiles of 256 x
+// 256 no rings would be left. A pair of blocks has b in shared memory once, and may stage as much: with 128 x 256 five
+// slots are left for the loop.
+constexpr int kMostRowBytes = 64 * 1024;
+constexpr int kMostPromotedColumns = 128;
+
+}  // namespace
+
+int gemm_store(const GemmKernel& kernel, bool in_pairs) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  // Two sets of that many sums leave no registers for one more role: both consumers would share one, at 1316 cycles
+  // instead of 768.
+  const bool full = tile.promotes() && tile.block_n > kMostPromotedColumns;
+  const bool may_stage =
+      kernel.out != DType::f32 && tile.block_n % gemm::kSwizzleColumns == 0 && kernel.rung == kNoGemmRung && !full;
+  const int bytes = tile.block_m * tile.block_n * size_of(kernel.out);
+  if (may_stage && !kernel.d_aligned && bytes <= kMostRowBytes) return gemm::kRows;
+  return may_stage && kernel.d_aligned && bytes <= (in_pairs ? kMostRowBytes : kMostStagedBytes) ? gemm::kCopied
+                                                                                                 : gemm::kDirect;
+}
+
+GemmKernel canonical(GemmKernel kernel) {
+  GemmKernel aligned = kernel;
+  aligned.d_aligned = true;
+  return gemm_store(kernel) == gemm_store(aligned) ? aligned : kernel;
+}
+
+}  // namespace tj::ops

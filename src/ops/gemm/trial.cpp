@@ -1,0 +1,224 @@
+// Problems to check matrix products by; see trial.hpp.
+//
+// Decides which sizes reach all of a tile's kernel, and dense operands. Invariant: what serves a trial is the kernel
+// that its flags name.
+#include <algorithm>
+#include <array>
+
+#include "ops/common/trial.hpp"
+#include "ops/common/workloads.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+/// Tiles down and across, and iterations of each; less elements of each, so that the last is no whole one.
+struct Extent {
+  std::int64_t m, n, k, less;
+};
+// More iterations than slots over all of a block's tiles; fewer in a tile than any schedule has stages, of more tiles
+// than a ring has slots; many in one tile, which ends at the tensors' edges.
+constexpr Extent kExtents[] = {{2, 2, 5, 0}, {3, 3, 1, 0}, {1, 1, 12, 16}};
+constexpr int kParts = 2;
+constexpr std::int64_t kOdd = 3;  // columns fewer, where rows of d are to end between multiples of 16 bytes
+
+/// The kernels that flags name, one value of those left out. Without a tile: any that serves.
+std::vector<GemmKernel> kernels_of(Flags flags, const arch::Arch& arch) {
+  if (flags.count("dtype") == 0) flags["dtype"] = {"f16"};
+  std::vector<GemmKernel> list;
+  for (const Request& request : gemm_op().requests_for(flags, arch)) list.push_back(gemm_kernel(request));
+  return list;
+}
+
+/// Once each, whatever its tile.
+std::vector<GemmKernel> kinds_of(const Flags& flags, const arch::Arch& arch) {
+  std::vector<GemmKernel> kinds;
+  std::vector<std::uint64_t> seen;
+  for (const GemmKernel& kernel : kernels_of(flags, arch)) {
+    GemmKernel kind = kernel;
+    if (kind.rung == kNoGemmRung) kind.tile = 0;
+    if (const std::uint64_t key = gemm_small_key(kind); std::find(seen.begin(), seen.end(), key) == seen.end()) {
+      seen.push_back(key);
+      kinds.push_back(kernel);
+    }
+  }
+  return kinds;
+}
+
+/// As far as a rung goes along.
+void set_defaults(Sizes& sizes, const GemmKernel& kernel, const Extent& extent) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  const GemmRung& rung = gemm_rung(kernel);
+  const bool alone = rung.max_tiles == 1;
+  GemmKernel least = kernel;  // what such a rung serves is the same on every arch
+  if (alone) set_gemm_rung(least, kernel.rung, nullptr);
+  const int rows = std::min(tile.block_m, gemm_tiles()[static_cast<std::size_t>(least.tile)].block_m);
+  const auto less = [&](int block) { return std::min<std::int64_t>(extent.less, block / 2); };
+  sizes.set_default("m", (alone ? 1 : extent.m) * rows * tile.cluster_m - less(rows));
+  sizes.set_default(
+      "n", (alone ? 1 : extent.n) * tile.block_n * tile.cluster_n - less(tile.block_n) - (kernel.d_aligned ? 0 : kOdd));
+  sizes.set_default("k", (rung.max_iterations == 1 ? 1 : extent.k) * tile.block_k - extent.less);
+}
+
+/// Rows follow each other; columns where it is stored transposed.
+TrialTensor matrix(const char* name, DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns,
+                   bool transposed, bool written = false) {
+  TrialTensor tensor = dense(name, dtype, {rows, columns}, written);
+  std::vector<std::int64_t>&shape = tensor.operand.shape, &strides = tensor.operand.strides;
+  if (transposed) strides = {1, rows};
+  if (sizes.batch == 1) return tensor;
+  shape.insert(shape.begin(), sizes.batch);
+  strides.insert(strides.begin(), rows * columns);
+  return tensor;
+}
+
+std::string kernel_flags(const GemmKernel& kernel, const GemmChoice& choice) {
+  static constexpr std::array<std::string_view, 8> kKinds = {"dtype", "out",   "a-major",    "b-major",
+                                                             "bias",  "add-c", "activation", "d-aligned"};
+  std::vector<std::pair<std::string, std::string>> fields;
+  for (const auto& field : gemm_request(kernel).fields)
+    if (std::find(kKinds.begin(), kKinds.end(), field.first) != kKinds.end()) fields.push_back(field);
+  if (kernel.rung != kNoGemmRung)
+    fields.emplace_back("rung", gemm_rung(kernel).name);
+  else
+    fields.emplace_back("tile", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]));
+  if (choice.parts > 1) fields.emplace_back("parts", "true");
+  return flags_text(fields);
+}
+
+Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) {
+  const GemmSizes sizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")};
+  set_dense(kernel, sizes);
+  Trial trial;
+  trial.name = cat("M ", sizes.m, " N ", sizes.n, " K ", sizes.k, sizes.batch > 1 ? cat(" B ", sizes.batch) : "");
+  trial.kernel_flags = kernel_flags(kernel, choice);
+  trial.flags = trial.kernel_flags + " " + given.flags();
+  if (given.any_given()) trial.kernel_flags = trial.flags;
+  trial.choice = choice.number();
+  trial.tensors = {matrix("a", kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn),
+                   matrix("b", kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn),
+                   matrix("d", kernel.out, sizes, sizes.m, sizes.n, false, true)};
+  if (kernel.add_c) trial.tensors.push_back(matrix("c", kernel.out, sizes, sizes.m, sizes.n, false));
+  if (kernel.bias) trial.tensors.push_back(dense("bias", kernel.out, {sizes.n}));
+  trial.with_args = [kernel, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                      const std::function<void(const void*)>& use) {
+    const auto tensor = [&](std::size_t i) { return tensors[i].operand.view(device, places[i]); };
+    GemmArgs args;
+    args.a = tensor(0);
+    args.b = tensor(1);
+    args.d = tensor(2);
+    if (kernel.add_c) {
+      args.c = tensor(3);
+      args.beta = 1;
+    }
+    if (kernel.bias) args.bias = tensor(tensors.size() - 1);
+    args.activation = kernel.activation;
+    args.rung = kernel.rung;
+    use(&args);
+  };
+  return trial;
+}
+
+/// How it is served: by the tile that was asked for, else as is predicted for the sizes, or for usual ones where not
+/// all are given.
+GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, const Sizes& given,
+                     const arch::Arch& arch) {
+  GemmChoice choice{kernel.tile, 1};
+  if (!tile_given && kernel.rung == kNoGemmRung) {
+    const GemmConfig usual;
+    const bool sized = given.given("m") && given.given("n") && given.given("k");
+    choice = predicted_gemm(
+        sized ? GemmSizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")} : gemm_sizes(usual), kernel,
+        arch);
+    if (!sized) choice.parts = 1;
+  }
+  if (in_parts) choice.parts = std::max(kParts, choice.parts);
+  return choice;
+}
+
+/// Values of a flag that is not the kind's alone: none is asked for by default.
+std::vector<std::string> take_switch(Flags& flags, const char* name, bool usual) {
+  std::vector<std::string> values =
+      values_of(flags, {name, {usual ? "true" : "false", usual ? "false" : "true", "both"}, 1});
+  flags.erase(name);
+  return values;
+}
+
+/// A tile that was asked for and does not serve the sizes would leave some of d out.
+void require_served(const GemmSizes& sizes, GemmKernel kernel, const GemmChoice& choice, const arch::Arch& arch) {
+  set_dense(kernel, sizes);
+  std::string known;
+  for (const RankedGemm& ranked : rank_gemm(sizes, kernel, arch)) {
+    if (ranked.choice.tile == choice.tile) return;
+    if (ranked.choice.parts == 1) known += cat(known.empty() ? "" : ", ", gemm_choice_name(ranked.choice));
+  }
+  support::fail(Stage::argument, Code::invalid_argument,
+                cat("--tile is '", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
+                    "', which does not serve ", sizes.m, "x", sizes.n, "x", sizes.k, " on ", arch.name,
+                    "; allowed there: ", known.empty() ? "none" : known));
+}
+
+}  // namespace
+
+std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch) {
+  Flags own = flags;
+  const Sizes given("gemm", own, {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"batch", 1}});
+  const GemmSizes sizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")};
+  gemm_op().requests(own);  // refuses what does not go together
+  const std::vector<std::string> in_parts = take_switch(own, "parts", false);
+  const bool tile_given = own.count("tile") > 0;
+  const double flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
+                       static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
+  std::vector<Workload> list;
+  for (const GemmKernel& kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
+    for (const std::string& parts : in_parts) {
+      GemmChoice choice =
+          tile_given || kernel.rung != kNoGemmRung ? GemmChoice{kernel.tile, 1} : predicted_gemm(sizes, kernel, arch);
+      if (parts == "true") choice.parts = std::max(kParts, choice.parts);
+      if (kernel.rung == kNoGemmRung) require_served(sizes, kernel, choice, arch);
+      list.push_back({trial_of(kernel, choice, given), flops});
+      if (!tile_given && parts != "true")
+        list.back().trial.choice = kNoChoice;  // a call's own, which may have been measured
+    }
+  return list;
+}
+
+double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arch) {
+  const auto& of = *static_cast<const GemmArgs*>(args);
+  if (of.rung != kNoGemmRung) return 0;
+  for (const auto& [ranked, cycles] : rank_gemm(gemm_sizes(of), gemm_kind(of), arch))
+    if (ranked.number() == choice) return cycles;
+  return 0;
+}
+
+std::string gemm_choice_text(int choice) { return gemm_choice_name(GemmChoice::of(choice)); }
+
+std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
+  Flags own = flags;
+  const Sizes given("gemm", own, {{"m", 0}, {"n", 0}, {"k", 0}, {"batch", 1}});
+  gemm_op().requests(own);  // refuses what does not go together
+  const std::vector<std::string> in_parts = take_switch(own, "parts", false),
+                                 aligned = take_switch(own, "d-aligned", true);
+  const bool tile_given = own.count("tile") > 0;
+  std::vector<Trial> list;
+  for (GemmKernel kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))
+    for (const std::string& whole : aligned)
+      for (const std::string& parts : in_parts) {
+        const GemmChoice choice = choice_of(kernel, tile_given, parts == "true", given, arch);
+        kernel.tile = choice.tile;
+        kernel.d_aligned = whole == "true";
+        for (const Extent& extent : kExtents) {
+          Sizes sizes = given;
+          set_defaults(sizes, kernel, extent);
+          Trial trial = trial_of(kernel, choice, sizes);
+          const auto same = [&](const Trial& known) { return known.flags == trial.flags; };
+          if (std::none_of(list.begin(), list.end(), same)) list.push_back(std::move(trial));
+        }
+      }
+  return list;
+}
+
+}  // namespace tj::ops

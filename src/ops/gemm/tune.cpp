@@ -1,0 +1,291 @@
+// Choosing a matrix product's tile by measurement: problems, their tiles, their tensors; see tunable.hpp.
+//
+// Decides which sizes and kinds a command line names and which tensors such a product has: dense ones, a batch in all
+// of them. Invariant: a problem that was written down as fields and read back is the same problem, or none.
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "ops/gemm/gemm.hpp"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+#include "support/text.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+using support::fail;
+using Flags = std::map<std::string, std::vector<std::string>>;
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+constexpr const char* kSizeNames[] = {"m", "n", "k", "batch"};
+
+std::optional<std::int64_t> number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse(const std::string& flag, const std::string& value, const std::string& allowed) {
+  fail(Stage::argument, Code::invalid_argument,
+       cat("--", flag, " is '", support::shown(value), "'; allowed: ", allowed));
+}
+
+/// "4096" is 4096x4096x4096.
+GemmSizes parse_sizes(const std::string& text) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const auto value = number(text.substr(begin, end - begin));
+    if (!value) refuse("sizes", text, "S, MxNxK or MxNxKxBATCH, separated by commas");
+    sizes.push_back(*value);
+    begin = end + 1;
+  }
+  if (sizes.size() == 1) return {sizes[0], sizes[0], sizes[0], 1};
+  if (sizes.size() != 3 && sizes.size() != 4) refuse("sizes", text, "S, MxNxK or MxNxKxBATCH, separated by commas");
+  return {sizes[0], sizes[1], sizes[2], sizes.size() == 4 ? sizes[3] : 1};
+}
+
+std::int64_t& size_at(GemmSizes& sizes, std::size_t i) {
+  return *std::array{&sizes.m, &sizes.n, &sizes.k, &sizes.batch}[i];
+}
+
+/// Every combination of --m, --n, --k and --batch, or those of --sizes.
+std::vector<GemmSizes> sizes_of(const Flags& flags) {
+  if (const auto listed = flags.find("sizes"); listed != flags.end()) {
+    for (const char* name : kSizeNames)
+      if (flags.count(name) > 0)
+        fail(Stage::argument, Code::invalid_argument,
+             cat("--sizes and --", name, " are both given; allowed: one way to name sizes"));
+    std::vector<GemmSizes> list;
+    for (const std::string& text : listed->second) list.push_back(parse_sizes(text));
+    return list;
+  }
+  std::vector<GemmSizes> list(1);
+  for (std::size_t i = 0; i < std::size(kSizeNames); ++i) {
+    const auto given = flags.find(kSizeNames[i]);
+    if (given == flags.end() && i < 3)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("--", kSizeNames[i],
+               " is missing; a tile is measured for sizes: --m, --n and --k, or --sizes MxNxK,..."));
+    if (given == flags.end()) continue;
+    std::vector<GemmSizes> longer;
+    for (const GemmSizes& sizes : list)
+      for (const std::string& text : given->second) {
+        const auto value = number(text);
+        if (!value) refuse(kSizeNames[i], text, "a number of at least 1");
+        size_at(longer.emplace_back(sizes), i) = *value;
+      }
+    list = std::move(longer);
+  }
+  return list;
+}
+
+/// Throws for what no product is.
+void check(const GemmSizes& sizes, const GemmKernel& kernel) {
+  GemmConfig config;
+  config.m = sizes.m;
+  config.n = sizes.n;
+  config.k = sizes.k;
+  config.batch = sizes.batch;
+  config.dtype = kernel.dtype;
+  config.out = kernel.out;
+  config.activation = kernel.activation;
+  validate(config);
+}
+
+Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
+  kernel.tile = 0;
+  kernel.parts = false;
+  set_dense(kernel, sizes);
+  const Request request = gemm_request(kernel);
+  Problem problem;
+  std::string tile;
+  for (const auto& field : request.fields)
+    if (field.first == "tile")
+      tile = field.second;
+    else
+      problem.fields.push_back(field);
+  for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
+    problem.fields.emplace_back(kSizeNames[i], cat(size_at(sizes, i)));
+  problem.name = request.name;
+  if (const std::size_t at = problem.name.find("_" + tile); at != std::string::npos)
+    problem.name.erase(at, tile.size() + 1);
+  problem.name += cat(" ", sizes.m, "x", sizes.n, "x", sizes.k);
+  if (sizes.batch != 1) problem.name += cat("x", sizes.batch);
+  problem.flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) *
+                  static_cast<double>(sizes.batch);
+  return problem;
+}
+
+GemmKernel kind_of(const Problem& problem) {
+  Request request;
+  request.fields = problem.fields;
+  return gemm_kernel(request);
+}
+
+GemmSizes sizes_of(const Problem& problem) {
+  GemmSizes sizes{0, 0, 0, 0};
+  for (const auto& [name, value] : problem.fields)
+    for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
+      if (name == kSizeNames[i]) size_at(sizes, i) = number(value).value_or(0);
+  return sizes;
+}
+
+/// A matrix whose rows (columns where it is transposed) follow each other, each at a multiple of `aligned` elements.
+Operand matrix(DType dtype, const GemmSizes& sizes, std::int64_t rows, std::int64_t columns, bool transposed = false,
+               std::int64_t aligned = 1) {
+  const std::int64_t inner = transposed ? rows : columns, pitch = (inner + aligned - 1) / aligned * aligned;
+  Operand operand{
+      dtype, {rows, columns}, transposed ? std::vector<std::int64_t>{1, pitch} : std::vector<std::int64_t>{pitch, 1}};
+  if (sizes.batch == 1) return operand;
+  operand.shape.insert(operand.shape.begin(), sizes.batch);
+  operand.strides.insert(operand.strides.begin(), pitch * (transposed ? columns : rows));
+  return operand;
+}
+
+class GemmTunable final : public Tunable {
+ public:
+  ProblemKey key_of(const void* args) const override {
+    return gemm_problem_key(gemm_sizes(get(args)), gemm_kind(get(args)));
+  }
+  int predicted(const void* args, const arch::Arch& arch) const override {
+    return predicted_gemm(gemm_sizes(get(args)), gemm_kind(get(args)), arch).number();
+  }
+  std::uint64_t small_key(const void* args, int choice) const override {
+    return gemm_small_key(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
+  }
+  Request request_of(const void* args, int choice) const override {
+    return gemm_request(chosen(gemm_kind(get(args)), GemmChoice::of(choice)));
+  }
+  ProblemKey key_of(const Problem& problem) const override {
+    return gemm_problem_key(sizes_of(problem), kind_of(problem));
+  }
+
+  std::vector<Variant> variants(const Problem& problem, const arch::Arch& arch) const override {
+    const GemmKernel kind = kind_of(problem);
+    std::vector<Variant> list;
+    for (const auto& [choice, cycles] : rank_gemm(sizes_of(problem), kind, arch)) {
+      const GemmKernel kernel = chosen(kind, choice);
+      list.push_back({choice.number(), gemm_choice_name(choice), cycles, gemm_request(kernel), gemm_small_key(kernel)});
+    }
+    return list;
+  }
+
+  std::vector<Problem> problems(const Flags& flags) const override {
+    if (flags.count("tile") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--tile is given; it is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("parts") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--parts is given; whether K is cut is what is measured: leave it out, or name tiles with --tune-only");
+    if (flags.count("rung") > 0)
+      fail(Stage::argument, Code::invalid_argument,
+           "--rung is given; a rung is one kernel, with nothing to choose: leave it out");
+    Flags kinds = flags;
+    for (const char* name : kSizeNames) kinds.erase(name);
+    kinds.erase("sizes");
+    kinds["tile"].clear();  // any of each size of elements: each kind once
+    int element_bytes = 0;
+    for (const GemmTile& tile : gemm_tiles())
+      if (std::exchange(element_bytes, tile.element_bytes) != tile.element_bytes)
+        kinds["tile"].push_back(gemm_tile_name(tile));
+    std::vector<Problem> list;
+    for (const GemmSizes& sizes : sizes_of(flags))
+      for (const Request& request : gemm_op().requests(kinds)) {
+        check(sizes, gemm_kernel(request));
+        list.push_back(make_problem(gemm_kernel(request), sizes));
+      }
+    return list;
+  }
+
+  std::optional<Problem> problem_of(const Fields& fields) const override {
+    Problem given;
+    given.fields = fields;
+    try {
+      check(sizes_of(given), kind_of(given));
+      Problem problem = make_problem(kind_of(given), sizes_of(given));
+      if (problem.fields == fields) return problem;
+    } catch (const Error&) {  // a field that no product has
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Operand> operands(const Problem& problem) const override {
+    std::vector<Operand> list = operands(problem, 1);
+    return taken(problem, list) ? list : operands(problem, 16 / size_of(kind_of(problem).dtype));
+  }
+
+  void with_args(const Problem& problem, Device device, std::span<void* const> places,
+                 const std::function<void(const void*)>& use) const override {
+    const GemmArgs args = args_of(problem, operands(problem), device, places);
+    use(&args);
+  }
+
+ private:
+  /// Dense; rows of a and b at multiples of so many elements.
+  static std::vector<Operand> operands(const Problem& problem, std::int64_t aligned) {
+    const GemmKernel kernel = kind_of(problem);
+    const GemmSizes sizes = sizes_of(problem);
+    std::vector<Operand> list = {matrix(kernel.dtype, sizes, sizes.m, sizes.k, kernel.left_mn, aligned),
+                                 matrix(kernel.dtype, sizes, sizes.n, sizes.k, kernel.right_mn, aligned),
+                                 matrix(kernel.out, sizes, sizes.m, sizes.n)};
+    if (kernel.add_c) list.push_back(matrix(kernel.out, sizes, sizes.m, sizes.n));
+    if (kernel.bias) list.push_back({kernel.out, {sizes.n}, {1}});
+    return list;
+  }
+  static GemmArgs args_of(const Problem& problem, const std::vector<Operand>& operands, Device device,
+                          std::span<void* const> places) {
+    const GemmKernel kernel = kind_of(problem);
+    std::size_t next = 0;
+    const auto tensor = [&] {
+      const std::size_t i = next++;
+      return operands[i].view(device, places[i]);
+    };
+    GemmArgs args;
+    args.a = tensor();
+    args.b = tensor();
+    args.d = tensor();
+    if (kernel.add_c) {
+      args.c = tensor();
+      args.beta = 1;
+    }
+    if (kernel.bias) args.bias = tensor();
+    args.activation = kernel.activation;
+    return args;
+  }
+  /// Does the op take such tensors? Where they lie is made up; nothing looks there.
+  static bool taken(const Problem& problem, const std::vector<Operand>& operands) {
+    std::vector<void*> places;
+    for (std::size_t i = 0; i < operands.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 44));
+    try {
+      const GemmArgs args = args_of(problem, operands, {DeviceKind::cuda, 0}, places);
+      validate(args, false);
+      // With one row or column either order may be meant: the one that is taken must be the problem's.
+      const GemmKernel kernel = kind_of(problem);
+      return gemm_mn_major(args.a) == kernel.left_mn && gemm_mn_major(args.b) == kernel.right_mn;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  static const GemmArgs& get(const void* args) { return *static_cast<const GemmArgs*>(args); }
+};
+
+}  // namespace
+
+const Tunable& gemm_tunable() {
+  static constinit support::Lasting<const GemmTunable> tunable;
+  return tunable.get();
+}
+
+ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel) {
+  GemmKernel kind = kernel;
+  kind.tile = 0;
+  kind.parts = false;
+  return {static_cast<std::int64_t>(gemm_small_key(kind)), sizes.m, sizes.n, sizes.k, sizes.batch};
+}
+
+}  // namespace tj::ops

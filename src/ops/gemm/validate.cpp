@@ -1,0 +1,192 @@
+// The checks behind ops::validate(GemmArgs); the words of those that every op makes are tensor_checks.hpp's.
+//
+// Decides the order of the checks. Invariant: a request that passes needs no further check before its tensor maps are
+// built.
+#include <cmath>
+
+#include "ops/common/tensor_checks.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "support/fail.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+constexpr const char* kOp = "gemm";
+
+/// The dimensions of a tensor with their batch, or without.
+struct Axes {
+  const char* batched[3];
+  int batched_rank;
+  const char* form;
+};
+constexpr Axes kLeft{{"B", "M", "K"}, 3, "[M, K], or [B, M, K] where d has a batch"},
+    kRight{{"B", "N", "K"}, 3, "[N, K], or [B, N, K] where d has a batch"},
+    kResult{{"B", "M", "N"}, 3, "[M, N], or [B, M, N] for a batch"},
+    kAdded{{"B", "M", "N"}, 3, "[M, N], or [B, M, N] where d has a batch"},
+    kBias{{"B", "N", ""}, 2, "[N], or [B, N] where d has a batch"};
+
+/// A tensor under its rank: with a batch where it has one and may have one.
+Named named(const char* name, const Tensor& t, const Axes& axes, bool may_batch) {
+  const bool batched = may_batch && t.rank == axes.batched_rank;
+  return {kOp,      name, t, axes.batched + (batched ? 0 : 1), batched ? axes.batched_rank : axes.batched_rank - 1,
+          axes.form};
+}
+
+void check_types(DType dtype, DType out, const char* dtype_name, const char* out_name) {
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::e4m3)
+    refuse(kOp, Code::unsupported, cat(dtype_name, " is ", to_string(dtype), "; allowed: f16, bf16, e4m3"));
+  if (out != DType::f16 && out != DType::bf16 && out != DType::f32)
+    refuse(kOp, Code::unsupported, cat(out_name, " is ", to_string(out), "; allowed: f16, bf16, f32"));
+}
+
+void check_activation(Activation activation) {
+  if (activation < Activation::none || activation > Activation::silu)
+    refuse(kOp, Code::invalid_argument,
+           cat("activation is ", static_cast<int>(activation), "; allowed: 0 (none), 1 (relu), 2 (gelu), 3 (silu)"));
+}
+
+/// Tiles of a launch are counted in 32 bits; none is smaller than 64 x 32 but those of 16 rows, which serve no more
+/// rows than that.
+void check_tiles(const GemmSizes& sizes, const char* name) {
+  const Size rows = (sizes.m + 63) / 64, columns = (sizes.n + 31) / 32;  // the product fits: both are at most 2^25
+  if (rows * columns > kMaxSize / sizes.batch)
+    refuse(kOp, Code::invalid_argument,
+           cat(name, " B ", sizes.batch, ", M ", sizes.m, ", N ", sizes.n,
+               "; allowed: B * ceil(M / 64) * ceil(N / 32) of at most ", kMaxSize));
+}
+
+/// The last `count` dimensions and, where it has one, the batch.
+void check_sizes(const Named& t, std::initializer_list<Size> wanted, const char* like, Size batch) {
+  int axis = t.rank - static_cast<int>(wanted.size());
+  if (axis == 1) check_same(t, 0, batch, "d.shape[0]");
+  for (const Size size : wanted) check_same(t, axis++, size, like);
+}
+
+void check_operand(const Named& t) {
+  const int rows = t.rank - 2, depth = t.rank - 1;
+  if (t.tensor.dtype == DType::e4m3 && t.at(depth) > 1 && t.stride(depth) != 1)
+    refuse(kOp, Code::unsupported,
+           cat(t.name, ".strides[", depth, "] (K) is ", t.stride(depth),
+               "; allowed with e4m3: 1 (the matrix unit takes 8-bit operands with K contiguous; transpose a copy)"));
+  if (t.at(rows) > 1 && t.at(depth) > 1 && t.stride(rows) != 1 && t.stride(depth) != 1)
+    refuse(kOp, Code::unsupported,
+           cat(t.name, ".strides of ", t.axes[rows], " and ", t.axes[depth], " are ", t.stride(rows), " and ",
+               t.stride(depth), "; allowed: 1 for one of them (make a contiguous copy)"));
+  check_strides(t, size_of(t.tensor.dtype), gemm_mn_major(t.tensor) ? rows : depth);
+  check_alignment(t, size_of(t.tensor.dtype));
+}
+
+void check_row_contiguous(const Named& t) {
+  check_strides(t, size_of(t.tensor.dtype), t.rank - 1);
+  check_alignment(t, size_of(t.tensor.dtype));
+}
+
+/// The same elements at the same places.
+bool same_view(const Named& x, const Named& y) {
+  if (x.tensor.data != y.tensor.data || x.rank != y.rank) return false;
+  for (int i = 0; i < x.rank; ++i)
+    if (x.at(i) > 1 && x.stride(i) != y.stride(i)) return false;
+  return true;
+}
+
+void check_scalars(const GemmArgs& args) {
+  if (!std::isfinite(args.alpha))
+    refuse(kOp, Code::invalid_argument, cat("alpha is ", args.alpha, "; allowed: any finite value"));
+  if (!std::isfinite(args.beta))
+    refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, "; allowed: any finite value"));
+  if (args.beta != 0 && !args.c)
+    refuse(kOp, Code::invalid_argument, cat("beta is ", args.beta, " but c is absent; allowed: 0, or a c to add"));
+  check_activation(args.activation);
+}
+
+/// One f32 that the kernel reads, of an operand of 8 bits.
+void check_scale(const char* name, const Tensor& tensor, const Named& operand, const Named& d, const Range& d_range) {
+  static constexpr const char* kAxes[] = {"1"};
+  const Named scale{kOp, name, tensor, kAxes, tensor.rank == 0 ? 0 : 1, "[1], or rank 0"};
+  if (operand.tensor.dtype != DType::e4m3)
+    refuse(kOp, Code::invalid_argument,
+           cat(name, " is given with ", operand.name, ".dtype ", to_string(operand.tensor.dtype),
+               "; allowed with e4m3 (else multiply alpha by it)"));
+  check_form(scale);
+  check_dtype(scale, DType::f32, "");
+  check_device(scale, operand.tensor.device, operand.name);
+  if (scale.rank == 1) check_same(scale, 0, 1, "one scale serves the tensor");
+  check_alignment(scale, size_of(DType::f32));
+  check_apart(d, d_range, scale, range_of(scale));
+}
+
+/// What c and bias share: their form, d's type and device, rows of d's length.
+void check_addend(const Named& t, const Named& d, std::initializer_list<Size> sizes, Size batch) {
+  check_form(t);
+  check_dtype(t, d.tensor.dtype, ", as d.dtype");
+  check_device(t, d.tensor.device, "d");
+  check_sizes(t, sizes, "d's shape", batch);
+  check_row_contiguous(t);
+}
+
+}  // namespace
+
+bool gemm_mn_major(const Tensor& operand) {
+  if (operand.dtype == DType::e4m3) return false;
+  const auto rows = static_cast<std::size_t>(operand.rank - 2), depth = static_cast<std::size_t>(operand.rank - 1);
+  const bool k = operand.shape[depth] == 1 || operand.strides[depth] == 1,
+             mn = operand.shape[rows] == 1 || operand.strides[rows] == 1;
+  if (k != mn) return mn;
+  // Both may pass for contiguous when one has a single element: then the other's stride tells.
+  return k && operand.shape[rows] > 1 && operand.strides[rows] * size_of(operand.dtype) % kCopyAlignmentBytes != 0;
+}
+
+void validate(const GemmConfig& config) {
+  check_types(config.dtype, config.out, "dtype", "out");
+  for (const auto& [name, value] :
+       {std::pair{"a_transposed", config.a_transposed}, {"b_transposed", config.b_transposed}})
+    if (config.dtype == DType::e4m3 && value)
+      refuse(kOp, Code::unsupported, cat(name, " is true; allowed with e4m3: false (K is contiguous)"));
+  check_activation(config.activation);
+  for (const auto& [name, value] :
+       {std::pair{"m", config.m}, {"n", config.n}, {"k", config.k}, {"batch", config.batch}})
+    if (value < 1 || value > kMaxSize)
+      refuse(kOp, Code::invalid_argument, cat(name, " is ", value, "; allowed: 1 to ", kMaxSize));
+  check_tiles({config.m, config.n, config.k, config.batch}, "sizes are");
+  check_gemm_rung(config.rung, {config.m, config.n, config.k, config.batch}, config.dtype);
+}
+
+void validate(const GemmArgs& args, bool on_model) {
+  const bool batch = args.d.rank == 3;
+  const Named a = named("a", args.a, kLeft, batch), b = named("b", args.b, kRight, batch),
+              d = named("d", args.d, kResult, true);
+  for (const Named* t : {&a, &b, &d}) check_form(*t);
+  check_types(args.a.dtype, args.d.dtype, "a.dtype", "d.dtype");
+  check_dtype(b, args.a.dtype, ", as a.dtype");
+  check_place(a, on_model);
+  for (const Named* t : {&b, &d}) check_device(*t, args.a.device, "a");
+  const GemmSizes sizes = gemm_sizes(args);
+  check_sizes(a, {sizes.m, sizes.k}, "d's M", sizes.batch);
+  check_sizes(b, {sizes.n, sizes.k}, "d's N and a's K", sizes.batch);
+  check_tiles(sizes, "d's shape is");
+  check_gemm_rung(args.rung, sizes, args.a.dtype);
+  check_operand(a);
+  check_operand(b);
+  check_row_contiguous(d);
+  const Range a_range = range_of(a), b_range = range_of(b), d_range = range_of(d);
+  check_no_self_overlap(d);
+  check_apart(d, d_range, a, a_range);
+  check_apart(d, d_range, b, b_range);
+  check_scalars(args);
+  if (args.beta != 0) {
+    const Named c = named("c", *args.c, kAdded, batch);
+    check_addend(c, d, {sizes.m, sizes.n}, sizes.batch);
+    if (!same_view(c, d)) check_apart(d, d_range, c, range_of(c));
+  }
+  if (args.scale_a) check_scale("scale_a", *args.scale_a, a, d, d_range);
+  if (args.scale_b) check_scale("scale_b", *args.scale_b, b, d, d_range);
+  if (args.bias) {
+    const Named bias = named("bias", *args.bias, kBias, batch);
+    check_addend(bias, d, {sizes.n}, sizes.batch);
+    check_apart(d, d_range, bias, range_of(bias));
+  }
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,232 @@
+// Adding a product's parts: request, graph, launch; see sum_parts.hpp.
+//
+//   begin -> add_parts -> finish_columns     one role; an iteration adds as many parts as a thread can have under way
+#include "ops/sum_parts/sum_parts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "ops/common/element.hpp"
+#include "ops/common/machine.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/common/touched.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/sum_parts/params.cuh"
+#include "support/fail.hpp"
+#include "support/index.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::at;
+
+using support::cat;
+using support::fail;
+
+constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
+
+const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
+
+long long stride(const Tensor& tensor, int dimension) {
+  return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
+}
+
+/// Can all rows be accessed kColumns elements at a time?
+bool wide(const Tensor& tensor) {
+  const int bytes = sum_parts::kColumns * size_of(tensor.dtype);
+  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0;
+  for (int i = 0; i + 1 < tensor.rank; ++i) aligned = aligned && stride(tensor, i) * size_of(tensor.dtype) % bytes == 0;
+  return aligned;
+}
+
+DType output_of(const std::string& name) {
+  return element_named("sum_parts", name, {DType::f16, DType::bf16, DType::f32});
+}
+DType output_of(const Request& request) { return output_of(request.fields.front().second); }
+
+class SumParts final : public Op {
+ public:
+  std::string_view name() const override { return "sum_parts"; }
+
+  void validate(const void* args, bool) const override {
+    const auto& [call, sums, parts] = get(args);
+    const std::int64_t m = call.d.shape[at(call.d.rank - 2)], n = call.d.shape[at(call.d.rank - 1)],
+                       batch = call.d.rank == 3 ? call.d.shape[0] : 1;
+    const bool alike = sums.rank == 3 && sums.dtype == DType::f32 && sums.shape[0] == parts * batch &&
+                       sums.shape[1] == m && sums.shape[2] == n && sums.device == call.d.device;
+    const bool dense = sums.strides[2] == 1 && sums.strides[1] % sum_parts::kColumns == 0 &&
+                       sums.strides[0] == m * sums.strides[1] && reinterpret_cast<std::uintptr_t>(sums.data) % 16 == 0;
+    if (parts < 0 || !alike || !dense)
+      fail(Stage::argument, Code::invalid_argument,
+           cat("sum_parts: sums are ", to_string(sums.dtype), " of rank ", sums.rank, " with ", sums.shape[0], " x ",
+               sums.shape[1], " x ", sums.shape[2], " elements for ", parts,
+               " parts; allowed: f32 [parts x batch, M, N] of the call's d, dense but for rows at multiples of 16 "
+               "bytes"));
+  }
+  Device device_of(const void* args) const override { return get(args).call.d.device; }
+  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {kNeeds}); }
+
+  Request request_of(const void* args, const arch::Arch&) const override {
+    return sum_parts_request(get(args).call.d.dtype);
+  }
+  std::uint64_t small_key(const void* args, const arch::Arch&) const override {
+    return sum_parts_small_key(get(args).call.d.dtype);
+  }
+  std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
+    std::vector<Request> list;
+    for (const DType out : outputs(flags, choices())) list.push_back(sum_parts_request(out));
+    return list;
+  }
+  std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
+    Flags flags = given;
+    const Sizes sizes(name(), flags, {{"m", 37}, {"n", 130}, {"parts", 5}});
+    std::vector<Trial> list;
+    for (const DType out : outputs(flags, first_of_each(choices()))) list.push_back(trial_of(out, sizes));
+    return list;
+  }
+
+  std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
+    arch::require(arch, "sum_parts", kNeeds);
+    return {Candidate{graph(output_of(request), arch), 1, 0, false}};
+  }
+  Geometry geometry(const Request&, const Candidate& candidate) const override {
+    return {{"walks", candidate.graph.persistent}};
+  }
+
+  void touches(const void* args, Touched& memory) const override {
+    const SumPartsArgs& of = get(args);
+    memory.reads(of.sums);
+    if (of.call.beta != 0) memory.reads(of.call.c);
+    memory.reads(of.call.bias);
+    memory.writes(of.call.d);
+  }
+  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+    const auto& [call, sums, parts] = get(args);
+    auto& p = *new (plan.params.data()) sum_parts::Params{};
+    plan.params_bytes = sizeof(sum_parts::Params);
+    const auto batch_stride = [](const Tensor& tensor, int batched) {
+      return tensor.rank == batched ? stride(tensor, 0) : 0;
+    };
+    const std::int64_t batch = call.d.rank == 3 ? call.d.shape[0] : 1;
+    p.sums = static_cast<const float*>(sums.data);
+    p.row_pitch = sums.strides[1];
+    p.part_pitch = batch * sums.strides[0];
+    p.d = call.d.data;
+    p.d_stride_batch = batch_stride(call.d, 3);
+    p.d_stride_row = stride(call.d, call.d.rank - 2);
+    p.wide_d = wide(call.d);
+    if (call.beta != 0) {
+      p.c = call.c->data;
+      p.c_stride_batch = batch_stride(*call.c, 3);
+      p.c_stride_row = stride(*call.c, call.c->rank - 2);
+      p.wide_c = wide(*call.c);
+    }
+    if (call.bias) {
+      p.bias = call.bias->data;
+      p.bias_stride_batch = batch_stride(*call.bias, 2);
+      p.wide_bias = wide(*call.bias);
+    }
+    p.m = static_cast<int>(sums.shape[1]);
+    p.n = static_cast<int>(sums.shape[2]);
+    p.parts = parts;
+    p.row_units = (p.n + sum_parts::kUnitColumns - 1) / sum_parts::kUnitColumns;
+    p.units = static_cast<int>(p.row_units * sums.shape[1] * batch);
+    p.tiles = (p.units + sum_parts::kWarps - 1) / sum_parts::kWarps;
+    p.activation = static_cast<int>(call.activation);
+    p.alpha = call.alpha;
+    p.beta = call.beta;
+    if (call.scale_a) p.scale_a = static_cast<const float*>(call.scale_a->data);
+    if (call.scale_b) p.scale_b = static_cast<const float*>(call.scale_b->data);
+    const auto tiles = static_cast<unsigned>(p.tiles);
+    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+  }
+
+ private:
+  static const SumPartsArgs& get(const void* args) { return *static_cast<const SumPartsArgs*>(args); }
+
+  static std::vector<FlagChoice> choices() { return {{"out", {"f16", "bf16", "f32"}, 3}}; }
+  static std::vector<DType> outputs(const Flags& flags, const std::vector<FlagChoice>& choices) {
+    return combinations<DType>(
+        "sum_parts", flags, choices,
+        [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); });
+  }
+
+  static Trial trial_of(DType out, const Sizes& sizes) {
+    const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"),
+                       pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
+    Trial trial;
+    trial.name = cat("M ", m, " N ", n, " parts ", parts);
+    trial.kernel_flags = cat("--out ", to_string(out));
+    trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
+    trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}},
+                     dense("d", out, {m, n}, true),
+                     dense("bias", out, {n})};
+    trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
+    trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places,
+                                                       const std::function<void(const void*)>& use) {
+      GemmArgs call;
+      call.d = tensors[1].operand.view(device, places[1]);
+      call.bias = tensors[2].operand.view(device, places[2]);
+      const SumPartsArgs args{call, tensors[0].operand.view(device, places[0]), static_cast<int>(parts)};
+      use(&args);
+    };
+    return trial;
+  }
+
+  static graph::Graph graph(DType out, const arch::Arch& arch) {
+    graph::Graph graph;
+    graph.name = sum_parts_request(out).name;
+    graph.machine = machine_of(arch);
+    graph.namespace_name = "tj::ops::sum_parts";
+    graph.includes = {"ops/sum_parts/any.cuh"};
+    graph.params_type = "tj::ops::sum_parts::Params";
+    graph.config = {{"using Output", element_text("sum_parts", out)},
+                    {"static constexpr int kLanes", cat(arch.warp_size)}};
+    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
+    const auto add = [&](const char* body, graph::Scope scope) {
+      graph::Node node;
+      node.name = node.body = body;
+      node.context = "Adder";
+      node.scope = scope;
+      node.warps = sum_parts::kWarps * 32 / arch.warp_size;
+      graph.nodes.push_back(std::move(node));
+      return static_cast<int>(graph.nodes.size()) - 1;
+    };
+    const int begin = add("begin", graph::Scope::tile_begin), parts = add("add_parts", graph::Scope::iteration),
+              last = add("finish_columns", graph::Scope::tile_end);
+    graph::Node& node = graph.nodes[at(parts)];
+    const double bytes =
+        sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead);
+    node.cycles = node.latency = node.warp_cycles =
+        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
+    node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
+    const auto edge = [&](int from, int to, int distance) {
+      graph.edges.push_back({from, to, graph.nodes[at(from)].latency, distance, false, -1, 0, true});
+    };
+    edge(begin, parts, 0);
+    edge(parts, parts, 1);
+    edge(parts, last, 0);
+    return graph;
+  }
+};
+
+}  // namespace
+
+const Op& sum_parts_op() {
+  static constinit support::Lasting<const SumParts> op;
+  return op.get();
+}
+
+Request sum_parts_request(DType out) {
+  return {"sum_parts", {{"out", to_string(out)}}, cat("sum_parts_", to_string(out))};
+}
+std::uint64_t sum_parts_small_key(DType out) { return static_cast<std::uint64_t>(out); }
+
+double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {
+  return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes * (add_c ? 2 : 1));
+}
+int sum_parts_trips(int parts) { return (parts + sum_parts::kPartsAhead - 1) / sum_parts::kPartsAhead; }
+
+}  // namespace tj::ops
