@@ -1,0 +1,172 @@
+// What decides a kernel of an op, field by field, in one table: all else that says a field is made from its row.
+//
+//   {.name = "causal", .get = ..., .set = ..., .words = words<kTruth>, .bits = 1,
+//    .flags = {"both", "true", "false"}, .tag = "_causal", .tagged = ..., .constant = "kCausal"}
+//
+// gives the request's field "causal", its reading, the flag --causal, one bit of the hot key, "_causal" in the kernel's
+// name and `static constexpr bool kCausal` in the unit's Config. Decides how rows are read and written; which rows an
+// op has is the op's. Invariant: kernels with equal words in all rows are one kernel, with one key and one name.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "ops/common/op_flags.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+/// How a field stands in a unit's Config.
+enum class Constant : std::uint8_t {
+  none,
+  boolean,  ///< static constexpr bool kName = word
+  integer,  ///< static constexpr int kName = word
+  element,  ///< using Name = the tag of an element type
+};
+
+/// Values that a field can have, in words; a value is its place among them.
+using Words = std::span<const char* const>;
+inline constexpr const char* kTruth[] = {"false", "true"};
+template <const auto& kWords>
+Words words() {
+  return kWords;
+}
+
+/// At most so many words are offered on a command line without a function.
+inline constexpr std::size_t kMostFlagWords = 6;
+
+template <class Kernel>
+struct Field {
+  const char* name;  ///< "head-dim", in requests and on the command line
+  unsigned (*get)(const Kernel&);
+  void (*set)(Kernel&, unsigned);
+  Words (*words)();
+  unsigned bits;  ///< of the hot key; a test compares them with the number of words
+
+  /// On the command line, in the order in which defaults are wanted: the first `defaults` of them are made when nothing
+  /// is said. "both" is false and true.
+  std::array<const char*, kMostFlagWords> flags{};
+  std::size_t defaults = 1;
+  std::vector<std::string> (*more_flags)() = nullptr;  ///< in place of flags, where they are many
+
+  /// In the kernel's name, % for the word; where tagged() says so, always without it.
+  const char* tag = "";
+  bool (*tagged)(const Kernel&) = nullptr;
+  bool optional = false;  ///< left out of a request, too, where the name does not say it
+  int tag_place = 0;      ///< fields of a lower place come first in the name; equal ones in the order of the table
+
+  const char* constant = nullptr;
+  Constant kind = Constant::none;
+};
+
+/// Of all rows: at most 64, which the table of an op asserts.
+template <class Kernel, std::size_t N>
+constexpr unsigned key_bits(const std::array<Field<Kernel>, N>& fields) {
+  unsigned sum = 0;
+  for (const Field<Kernel>& field : fields) sum += field.bits;
+  return sum;
+}
+
+/// All fields in 64 bits, without allocating; the first row has the highest bits.
+template <const auto& kFields, class Kernel>
+std::uint64_t key_of_fields(const Kernel& kernel) {
+  static_assert(key_bits(kFields) <= 64, "the hot key of a kernel has 64 bits");
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    std::uint64_t key = 0;
+    ((key = key << kFields[I].bits | kFields[I].get(kernel)), ...);
+    return key;
+  }(std::make_index_sequence<kFields.size()>());
+}
+
+template <class Kernel>
+bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
+  return field.tagged == nullptr || field.tagged(kernel);
+}
+
+/// Throws tj::Error(argument, internal) for a place beyond the words: validate() has let something pass.
+const char* word_at(const char* field, Words words, unsigned place);
+
+template <class Kernel>
+const char* word_of(const Field<Kernel>& field, const Kernel& kernel) {
+  return word_at(field.name, field.words(), field.get(kernel));
+}
+
+/// "_d64" of "_d%".
+std::string tag_text(std::string_view tag, std::string_view word);
+/// The word's place; throws tj::Error(argument) for a word that is none of the field's.
+unsigned place_of(std::string_view op, const char* field, Words words, std::string_view word);
+/// One line of a Config.
+std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind,
+                                                  std::string_view word);
+
+/// The canonical request, under the kernel's name.
+template <const auto& kFields, class Kernel>
+Request request_of_fields(std::string_view op, const Kernel& kernel) {
+  Request request;
+  request.op = op;
+  request.name = op;
+  std::array<const Field<Kernel>*, kFields.size()> in_name;
+  std::transform(kFields.begin(), kFields.end(), in_name.begin(), [](const auto& field) { return &field; });
+  std::stable_sort(in_name.begin(), in_name.end(),
+                   [](const auto* x, const auto* y) { return x->tag_place < y->tag_place; });
+  for (const Field<Kernel>* field : in_name)
+    if (is_tagged(*field, kernel)) request.name += tag_text(field->tag, word_of(*field, kernel));
+  for (const Field<Kernel>& field : kFields)
+    if (!field.optional || is_tagged(field, kernel)) request.fields.emplace_back(field.name, word_of(field, kernel));
+  return request;
+}
+
+/// Sets a field by a word of its own; other names are none of the kernel's, and left alone.
+template <const auto& kFields, class Kernel>
+void set_field(std::string_view op, Kernel& kernel, std::string_view name, std::string_view word) {
+  for (const Field<Kernel>& field : kFields)
+    if (name == field.name) field.set(kernel, place_of(op, field.name, field.words(), word));
+}
+
+/// The kernel of a request; a field that is left out has the value of `kernel`.
+template <const auto& kFields, class Kernel>
+Kernel kernel_of_fields(const Request& request, Kernel kernel = {}) {
+  for (const auto& [name, word] : request.fields) set_field<kFields>(request.op, kernel, name, word);
+  return kernel;
+}
+
+/// What the command line offers.
+template <const auto& kFields>
+std::vector<FlagChoice> choices_of_fields() {
+  std::vector<FlagChoice> list;
+  for (const auto& field : kFields) {
+    FlagChoice choice{field.name, {}, field.defaults};
+    if (field.more_flags != nullptr) choice.allowed = field.more_flags();
+    for (const char* word : field.flags)
+      if (word != nullptr) choice.allowed.emplace_back(word);
+    list.push_back(std::move(choice));
+  }
+  return list;
+}
+
+/// A kernel as it is written on a command line: "--dtype f16 --head-dim 64".
+template <const auto& kFields, class Kernel>
+std::string flags_of_fields(const Kernel& kernel) {
+  std::string text;
+  for (const Field<Kernel>& field : kFields)
+    text += std::string(text.empty() ? "--" : " --") + field.name + " " + word_of(field, kernel);
+  return text;
+}
+
+/// Config's lines of those fields that it has, in the order of the table.
+template <const auto& kFields, class Kernel>
+void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph) {
+  for (const Field<Kernel>& field : kFields)
+    if (field.kind != Constant::none)
+      graph.config.push_back(constant_text(op, field.constant, field.kind, word_of(field, kernel)));
+}
+
+}  // namespace tj::ops
