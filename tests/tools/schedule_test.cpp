@@ -247,12 +247,12 @@ TEST_CASE("what is said of every shape is said once") {
 
 TEST_CASE("an empty value was forgotten, and a range is told in few digits") {
   for (const char* flag : {"--svg", "--trace", "--graph"}) {
-    const Result result = run({"--op", "fmha", flag, ""});
+    const ToolRun result = run_schedule({"--op", "fmha", flag, ""});
     CHECK(result.code == 2);
     CHECK_MESSAGE(has(result.err, std::string(flag) + ": needs a value"), result.err);
   }
   for (const char* flag : {"--min-ii", "--max-stages", "--max-slots"})
-    CHECK(has(run({"--op", "fmha", flag, "-1"}).err, "not in range 0 to 2147483647"));
+    CHECK(has(run_schedule({"--op", "fmha", flag, "-1"}).err, "not in range 0 to 2147483647"));
 }
 
 TEST_CASE("help and version are no errors") {
