@@ -174,7 +174,9 @@ def codegen_words(root):
             ops.add(path.parent.name)
         bodies |= set(re.findall(r"^(?:TJ_DEVICE|__device__)[^;{(=]*?\b(\w+)\s*\([^){;]*\bTile&", strip(path.read_text()), re.M))
     for path in files(root, "src/ops"):
-        ops |= set(re.findall(r'name\w*\s*=\s*"(\w+)"', path.read_text()))
+        if path.parent.name not in ("ops", "common"):
+            ops.add(path.parent.name)
+        ops |= set(re.findall(r'(?<!\{\.)name\w*\s*=\s*"(\w+)"', path.read_text()))  # "{.name": a kernel's field
     return ops, {word for word in bodies if len(word) > 1} - CONTRACT
 
 

@@ -24,6 +24,7 @@ struct Toy {
 constexpr const char* kTypes[] = {"f16", "bf16"};
 constexpr const char* kWidths[] = {"64", "128", "256"};
 constexpr const char* kRungs[] = {"none", "v1"};
+constexpr const char* kRungNumbers[] = {"0", "1"};
 
 constexpr std::array<Field<Toy>, 4> kFields = {{{.name = "dtype",
                                                  .get = [](const Toy& toy) { return toy.type; },
@@ -59,6 +60,7 @@ constexpr std::array<Field<Toy>, 4> kFields = {{{.name = "dtype",
                                                  .get = [](const Toy& toy) { return toy.rung; },
                                                  .set = [](Toy& toy, unsigned value) { toy.rung = value; },
                                                  .words = ops::words<kRungs>,
+                                                 .also = ops::words<kRungNumbers>,
                                                  .bits = 1,
                                                  .more_flags = [] { return std::vector<std::string>{"none", "v1"}; },
                                                  .tag = "_%",
@@ -66,7 +68,34 @@ constexpr std::array<Field<Toy>, 4> kFields = {{{.name = "dtype",
                                                  .optional = true,
                                                  .tag_place = 1}}};
 
+/// A table's words have room in the hot key, and what it offers on a command line is read.
+template <const auto& kTable, class Kernel>
+void check_table(const char* op) {
+  CAPTURE(op);
+  for (const Field<Kernel>& field : kTable) {
+    CAPTURE(field.name);
+    const ops::Words words = field.words();
+    CHECK(words.size() <= std::size_t{1} << field.bits);
+    for (unsigned place = 0; place < words.size(); ++place) {
+      Kernel kernel;
+      field.set(kernel, place);
+      CHECK(field.get(kernel) == place);
+      CHECK(std::string(ops::word_of(field, kernel)) == words[place]);
+    }
+  }
+  for (const ops::FlagChoice& choice : ops::choices_of_fields<kTable>())
+    for (const std::string& word : choice.allowed) {
+      CAPTURE(choice.name);
+      CHECK(!ops::kernels_of_flags<kTable, Kernel>(op, {{choice.name, {word}}}, ops::choices_of_fields<kTable>())
+                 .empty());
+    }
+}
+
 }  // namespace
+
+TEST_CASE("each word of a table has room in the hot key, and is read back") {
+  check_table<kFields, Toy>("toy");
+}
 
 TEST_CASE("every kernel has a name, a key and a request of its own, and is read back from it") {
   std::vector<std::string> names;
@@ -114,6 +143,31 @@ TEST_CASE("a Config has a line for each field that asks for one") {
   CHECK(graph.config == std::vector<std::pair<std::string, std::string>>{{"using Element", "tj::dev::Bf16"},
                                                                          {"static constexpr int kWidth", "128"},
                                                                          {"static constexpr bool kCausal", "true"}});
+}
+
+TEST_CASE("a Config may have other numbers between those of fields") {
+  graph::Graph graph;
+  const Toy toy{1, 1, 1, 1};
+  ops::add_constants<kFields>("toy", toy, graph, 0, 2);
+  graph.config.emplace_back("static constexpr int kTile", "7");
+  ops::add_constants<kFields>("toy", toy, graph, 2);
+  REQUIRE(graph.config.size() == 4);
+  CHECK(graph.config[1].first == "static constexpr int kWidth");
+  CHECK(graph.config[2].first == "static constexpr int kTile");
+  CHECK(graph.config[3].first == "static constexpr bool kCausal");
+}
+
+TEST_CASE("a value may have a further spelling, which is read and never written") {
+  Toy toy;
+  ops::set_field<kFields>("toy", toy, "rung", "1");
+  CHECK(toy.rung == 1);
+  CHECK(ops::request_of_fields<kFields>("toy", toy).name == "toy_f16_d64_v1");
+}
+
+TEST_CASE("a command line makes every combination of its words") {
+  const std::vector<Toy> toys = ops::kernels_of_flags<kFields, Toy>("toy", {{"width", {"256"}}, {"causal", {"both"}}},
+                                                                    ops::choices_of_fields<kFields>());
+  CHECK(toys == std::vector<Toy>{{0, 2, 0, 0}, {0, 2, 1, 0}, {1, 2, 0, 0}, {1, 2, 1, 0}});
 }
 
 TEST_CASE("a word that is none of a field's, and a value without a word, are refused by field and value") {

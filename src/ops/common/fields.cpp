@@ -32,7 +32,9 @@ std::string tag_text(std::string_view tag, std::string_view word) {
   return text;
 }
 
-unsigned place_of(std::string_view op, const char* field, Words words, std::string_view word) {
+unsigned place_of(std::string_view op, const char* field, Words words, Words also, std::string_view word) {
+  for (std::size_t i = 0; i < also.size(); ++i)
+    if (also[i] == word) return static_cast<unsigned>(i);
   std::string known;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == word) return static_cast<unsigned>(i);

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,13 @@ Words words() {
   return kWords;
 }
 
+/// The place of a value among those that a field's words stand for, in the order of the words; one that is none of them
+/// has a place behind the last, which has no word.
+template <const auto& kValues, class Value>
+constexpr unsigned place_among(const Value& value) {
+  return static_cast<unsigned>(std::find(std::begin(kValues), std::end(kValues), value) - std::begin(kValues));
+}
+
 /// At most so many words are offered on a command line without a function.
 inline constexpr std::size_t kMostFlagWords = 6;
 
@@ -49,7 +57,8 @@ struct Field {
   unsigned (*get)(const Kernel&);
   void (*set)(Kernel&, unsigned);
   Words (*words)();
-  unsigned bits;  ///< of the hot key; a test compares them with the number of words
+  Words (*also)() = nullptr;  ///< further spellings of the same values, in their order: read, never written
+  unsigned bits;              ///< of the hot key; a test compares them with the number of words
 
   /// On the command line, in the order in which defaults are wanted: the first `defaults` of them are made when nothing
   /// is said. "both" is false and true.
@@ -101,8 +110,8 @@ const char* word_of(const Field<Kernel>& field, const Kernel& kernel) {
 
 /// "_d64" of "_d%".
 std::string tag_text(std::string_view tag, std::string_view word);
-/// The word's place; throws tj::Error(argument) for a word that is none of the field's.
-unsigned place_of(std::string_view op, const char* field, Words words, std::string_view word);
+/// The word's place among the words, or among their further spellings; throws tj::Error(argument) for another.
+unsigned place_of(std::string_view op, const char* field, Words words, Words also, std::string_view word);
 /// One line of a Config.
 std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind,
                                                   std::string_view word);
@@ -128,7 +137,8 @@ Request request_of_fields(std::string_view op, const Kernel& kernel) {
 template <const auto& kFields, class Kernel>
 void set_field(std::string_view op, Kernel& kernel, std::string_view name, std::string_view word) {
   for (const Field<Kernel>& field : kFields)
-    if (name == field.name) field.set(kernel, place_of(op, field.name, field.words(), word));
+    if (name == field.name)
+      field.set(kernel, place_of(op, field.name, field.words(), field.also == nullptr ? Words{} : field.also(), word));
 }
 
 /// The kernel of a request; a field that is left out has the value of `kernel`.
@@ -152,6 +162,14 @@ std::vector<FlagChoice> choices_of_fields() {
   return list;
 }
 
+/// The kernels of a command line: every combination of its words. `choices` are choices_of_fields(), or fewer of them.
+template <const auto& kFields, class Kernel>
+std::vector<Kernel> kernels_of_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices) {
+  return combinations<Kernel>(op, flags, choices, [&](Kernel& kernel, std::string_view name, std::string_view word) {
+    set_field<kFields>(op, kernel, name, word);
+  });
+}
+
 /// A kernel as it is written on a command line: "--dtype f16 --head-dim 64".
 template <const auto& kFields, class Kernel>
 std::string flags_of_fields(const Kernel& kernel) {
@@ -161,10 +179,12 @@ std::string flags_of_fields(const Kernel& kernel) {
   return text;
 }
 
-/// Config's lines of those fields that it has, in the order of the table.
+/// Config's lines of those fields that it has, in the order of the table; of fields `first` to `end` alone where an
+/// op's other numbers stand between them.
 template <const auto& kFields, class Kernel>
-void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph) {
-  for (const Field<Kernel>& field : kFields)
+void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph, std::size_t first = 0,
+                   std::size_t end = kFields.size()) {
+  for (const Field<Kernel>& field : std::span(kFields).subspan(first, end - first))
     if (field.kind != Constant::none)
       graph.config.push_back(constant_text(op, field.constant, field.kind, word_of(field, kernel)));
 }
