@@ -45,7 +45,8 @@ TEST_CASE("attention: graphs of every family, requests and launches") {
     }
   ops::Request request = ops::fmha_request({DType::f16, 64, false, false});
   request.fields.front().second = "e4m3";
-  refused("fmha: a request's type", "e4m3", [&] { ops::fmha_op().candidates(request, *arch::find("sm_90a")); });
+  const Error unknown = testing::error_of([&] { ops::fmha_op().candidates(request, *arch::find("sm_90a")); });
+  CHECK_MESSAGE(has(unknown.message, "fmha: dtype is 'e4m3'; allowed are f16, bf16"), unknown.message);
   FmhaArgs args;
   args.q = args.k = args.v = args.o = Tensor::contiguous(nullptr, {}, DType::e4m3, {1, 1, 64, 64});
   ops::LaunchPlan plan;

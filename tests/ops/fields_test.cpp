@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/common/fields.hpp"
+#include "ops/fmha/fields.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;
@@ -93,8 +94,8 @@ void check_table(const char* op) {
 
 }  // namespace
 
-TEST_CASE("each word of a table has room in the hot key, and is read back") {
-  check_table<kFields, Toy>("toy");
+TEST_CASE("the tables of ops: each word has room in the hot key, and is read back") {
+  check_table<ops::kFmhaFields, FmhaConfig>("fmha");
 }
 
 TEST_CASE("every kernel has a name, a key and a request of its own, and is read back from it") {

@@ -8,6 +8,7 @@
 
 #include "ops/common/element.hpp"
 #include "ops/common/machine.hpp"
+#include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "support/fail.hpp"
 
@@ -28,12 +29,10 @@ class FmhaBuilder {
     graph_.includes = {support::cat("ops/fmha/", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::fmha::Params";
     require_two_bytes("fmha", config_.dtype);
-    graph_.config.emplace_back("using Element", element_text("fmha", config_.dtype));
-    constant("kHeadDim", config_.head_dim);
+    add_constants<kFmhaFields>("fmha", config_, graph_, 0, kFmhaFieldsOfShape);
     constant("kBlockN", tile_.block_n);
     constant("kRowsPerBlock", rows_);
-    flag("kCausal", config_.causal);
-    flag("kGeneralScale", config_.general_scale);
+    add_constants<kFmhaFields>("fmha", config_, graph_, kFmhaFieldsOfShape);
   }
 
   int unit(const char* name) const { return graph_.machine.unit_index(name); }

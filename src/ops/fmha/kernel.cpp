@@ -5,11 +5,11 @@
 #include <array>
 #include <cmath>
 
-#include "ops/common/element.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/workloads.hpp"
+#include "ops/fmha/fields.hpp"
 #include "ops/fmha/steps.hpp"
 #include "ops/fmha/validate.hpp"
 #include "support/fail.hpp"
@@ -26,57 +26,11 @@ FmhaConfig config_of(const FmhaArgs& args) {
           args.step};
 }
 
-DType dtype_named(const std::string& word) { return element_named("fmha", word, {DType::f16, DType::bf16}); }
+FmhaConfig config_of(const Request& request) { return kernel_of_fields<kFmhaFields, FmhaConfig>(request); }
 
-FmhaConfig config_of(const Request& request) {
-  FmhaConfig config;
-  for (const auto& [name, value] : request.fields) {
-    if (name == "dtype") config.dtype = dtype_named(value);
-    if (name == "head_dim") config.head_dim = std::stoi(value);
-    if (name == "causal") config.causal = value == "1";
-    if (name == "general_scale") config.general_scale = value == "1";
-    if (name == "step") config.step = fmha_step_number(value);
-  }
-  return config;
-}
-
-/// Numbers and names.
-std::vector<std::string> step_words() {
-  std::vector<std::string> words;
-  for (int step = 0; step <= kLastFmhaStep; ++step)
-    words.emplace_back(step == kNoFmhaStep ? fmha_steps()[0].name : cat(step));
-  for (const FmhaStep& step : fmha_steps().subspan(1)) words.emplace_back(step.name);
-  return words;
-}
-
-const std::vector<FlagChoice>& choices() {
-  static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get([] {
-    return std::vector<FlagChoice>{{"dtype", {"f16", "bf16"}, 2},
-                                   {"head-dim", {"64", "128"}, 2},
-                                   {"causal", {"both", "true", "false"}},
-                                   {"general-scale", {"false", "true", "both"}},
-                                   {"step", step_words(), 1}};
-  });
-}
-
-/// A flag's value.
-void set(FmhaConfig& config, std::string_view name, const std::string& value) {
-  if (name == "dtype") config.dtype = dtype_named(value);
-  if (name == "head-dim") config.head_dim = std::stoi(value);
-  if (name == "causal") config.causal = value == "true";
-  if (name == "general-scale") config.general_scale = value == "true";
-  if (name == "step") config.step = fmha_step_number(value);
-}
-
-/// As it is written on a command line.
-std::string kernel_flags(const FmhaConfig& config) {
-  const auto truth = [](bool value) { return value ? "true" : "false"; };
-  return flags_text({{"dtype", to_string(config.dtype)},
-                     {"head-dim", cat(config.head_dim)},
-                     {"causal", truth(config.causal)},
-                     {"general-scale", truth(config.general_scale)},
-                     {"step", cat(fmha_steps()[static_cast<std::size_t>(config.step)].name)}});
+/// Of a command line, with one kernel where it leaves a field out.
+std::vector<FmhaConfig> usual_kernels(const Flags& flags) {
+  return kernels_of_flags<kFmhaFields, FmhaConfig>("fmha", flags, first_of_each(choices_of_fields<kFmhaFields>()));
 }
 
 /// Of the tile that is tried first.
@@ -102,7 +56,7 @@ Trial trial_of(const FmhaConfig& config, const Sizes& sizes, bool usual = false)
                      queries = sizes.at("seq-q"), keys = sizes.at("seq-k"), width = config.head_dim;
   Trial trial;
   trial.name = cat("B ", batch, " H ", heads, "/", kv, " Sq ", queries, " Sk ", keys);
-  trial.kernel_flags = kernel_flags(config);
+  trial.kernel_flags = flags_of_fields<kFmhaFields>(config);
   trial.flags = trial.kernel_flags + " " + sizes.flags();
   trial.tensors = {dense("q", config.dtype, {batch, heads, queries, width}),
                    dense("k", config.dtype, {batch, kv, keys, width}),
@@ -135,7 +89,8 @@ class Fmha final : public Op {
 
   std::vector<Request> requests(const Flags& flags) const override {
     std::vector<Request> list;
-    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", flags, choices(), set))
+    for (const FmhaConfig& config :
+         kernels_of_flags<kFmhaFields, FmhaConfig>("fmha", flags, choices_of_fields<kFmhaFields>()))
       list.push_back(fmha_request(config));
     return list;
   }
@@ -144,7 +99,7 @@ class Fmha final : public Op {
     Flags kernels = flags;
     const Sizes sizes("fmha", kernels, {{"batch", 1}, {"heads", 2}, {"kv-heads", 1}, {"seq-q", 130}, {"seq-k", 600}});
     std::vector<Trial> list;
-    for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+    for (const FmhaConfig& config : usual_kernels(kernels)) {
       Sizes own = sizes;
       const std::int64_t rows = rows_per_block(config, arch);
       own.set_default("seq-q", std::max<std::int64_t>(130, rows + 2));
@@ -207,7 +162,7 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   sizes.set_default("kv-heads", sizes.at("heads"));
   sizes.set_default("seq-k", sizes.at("seq-q"));
   std::vector<Workload> list;
-  for (const FmhaConfig& config : combinations<FmhaConfig>("fmha", kernels, first_of_each(choices()), set)) {
+  for (const FmhaConfig& config : usual_kernels(kernels)) {
     const double width = static_cast<double>(sizes.at("batch") * sizes.at("heads") * config.head_dim);
     list.push_back(
         {trial_of(config, sizes, true), 4 * width * visible_keys(sizes.at("seq-q"), sizes.at("seq-k"), config.causal)});
@@ -236,25 +191,12 @@ float fmha_scale(const FmhaArgs& args) {
   return args.scale ? *args.scale : 1.0f / std::sqrt(static_cast<float>(args.q.shape[3]));
 }
 
-std::uint64_t fmha_small_key(const FmhaConfig& config) {
-  return static_cast<std::uint64_t>(config.step) << 32 | static_cast<std::uint64_t>(config.head_dim) << 8 |
-         static_cast<std::uint64_t>(config.dtype) << 2 | static_cast<std::uint64_t>(config.causal) << 1 |
-         static_cast<std::uint64_t>(config.general_scale);
-}
+std::uint64_t fmha_small_key(const FmhaConfig& config) { return key_of_fields<kFmhaFields>(config); }
 
 Request fmha_request(const FmhaConfig& config) {
   validate(config);
-  Request request;
-  request.op = "fmha";
-  request.fields = {{"dtype", to_string(config.dtype)},
-                    {"head_dim", cat(config.head_dim)},
-                    {"causal", config.causal ? "1" : "0"},
-                    {"general_scale", config.general_scale ? "1" : "0"}};
+  Request request = request_of_fields<kFmhaFields>("fmha", config);
   for (auto& field : fmha_step_fields(config.step)) request.fields.push_back(std::move(field));
-  request.name =
-      cat("fmha_", to_string(config.dtype), "_d", config.head_dim, config.causal ? "_causal" : "",
-          config.general_scale ? "_anyscale" : "",
-          config.step == kNoFmhaStep ? "" : cat("_", fmha_steps()[static_cast<std::size_t>(config.step)].name));
   return request;
 }
 

@@ -2,10 +2,10 @@
 #include "ops/fmha/steps.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/common/tensor_checks.hpp"
 #include "support/fail.hpp"
-#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
@@ -27,6 +27,14 @@ constexpr FmhaStep kSteps[] = {
 };
 static_assert(std::size(kSteps) == kLastFmhaStep + 1);
 
+constexpr auto kNames = [] {
+  std::array<const char*, std::size(kSteps)> names{};
+  for (std::size_t step = 0; step < names.size(); ++step) names[step] = kSteps[step].name;
+  return names;
+}();
+constexpr const char* kNumbers[] = {kSteps[kNoFmhaStep].name, "1", "2", "3", "4", "5", "6"};
+static_assert(std::size(kNumbers) == std::size(kSteps));
+
 }  // namespace
 
 std::span<const FmhaStep> fmha_steps() { return kSteps; }
@@ -37,10 +45,13 @@ std::string fmha_step_names() {
   return names;
 }
 
-int fmha_step_number(const std::string& text) {
-  for (int step = 0; step <= kLastFmhaStep; ++step)
-    if (text == kSteps[step].name || (step > 0 && text == cat(step))) return step;
-  refuse("fmha", Code::invalid_argument, cat("step is '", support::shown(text), "'; allowed: ", fmha_step_names()));
+std::span<const char* const> fmha_step_words() { return kNames; }
+std::span<const char* const> fmha_step_numbers() { return kNumbers; }
+
+std::vector<std::string> fmha_step_flags() {
+  std::vector<std::string> flags(std::begin(kNumbers), std::end(kNumbers));
+  flags.insert(flags.end(), kNames.begin() + 1, kNames.end());
+  return flags;
 }
 
 void check_fmha_step(std::int32_t step) {
@@ -68,8 +79,7 @@ std::vector<std::pair<std::string, std::string>> fmha_step_fields(std::int32_t n
   if (number == kNoFmhaStep) return {};
   const FmhaStep& step = kSteps[number];
   const auto bound = [](int value) { return value == kAnyNumber ? std::string("any") : cat(value); };
-  return {{"step", step.name},
-          {"exponential", step.natural_exponential ? "e" : "2"},
+  return {{"exponential", step.natural_exponential ? "e" : "2"},
           {"keys", step.transposes_keys ? "transposed" : "stored"},
           {"stages", bound(step.max_stages)},
           {"slots", bound(step.max_slots)},

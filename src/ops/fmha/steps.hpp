@@ -36,8 +36,11 @@ std::span<const FmhaStep> fmha_steps();
 
 /// "none, 1 (basic), ...": what a step may be.
 std::string fmha_step_names();
-/// Of "none", a number or a name; throws tj::Error(argument) that lists them.
-int fmha_step_number(const std::string& text);
+
+/// The field "step" of a request: "none", "basic", ... by number; numbers in their place; what a command line offers.
+std::span<const char* const> fmha_step_words();
+std::span<const char* const> fmha_step_numbers();
+std::vector<std::string> fmha_step_flags();
 
 /// Throws tj::Error(argument, invalid_argument) unless it is none or a step. Allocates nothing where it is.
 void check_fmha_step(std::int32_t step);
@@ -52,7 +55,7 @@ struct FmhaSlots {
 /// the deeper ring gives first, of equal ones that of keys.
 FmhaSlots fmha_step_slots(const FmhaStep& step, std::int64_t fit);
 
-/// What a step means, as fields of a request; none for none.
+/// What a step holds its kernel to, as fields of a request behind the step's name; none for none.
 std::vector<std::pair<std::string, std::string>> fmha_step_fields(std::int32_t step);
 
 }  // namespace tj::ops

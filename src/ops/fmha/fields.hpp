@@ -1,0 +1,78 @@
+// What decides a kernel of attention, a row for each field; see ops/common/fields.hpp.
+//
+// Decides how a field is asked for, written in a name and told to the unit. Does not decide which values are legal
+// (validate.cpp). Invariant: what FmhaConfig holds is in a row, so that configurations that differ have kernels, keys
+// and names that differ.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include <tilejit/ops.hpp>
+
+#include "ops/common/fields.hpp"
+#include "ops/fmha/steps.hpp"
+
+namespace tj::ops {
+
+inline constexpr DType kFmhaTypes[] = {DType::f16, DType::bf16};
+inline constexpr const char* kFmhaTypeWords[] = {"f16", "bf16"};
+inline constexpr int kFmhaHeadDims[] = {64, 128};
+inline constexpr const char* kFmhaHeadDimWords[] = {"64", "128"};
+
+inline constexpr std::array<Field<FmhaConfig>, 5> kFmhaFields = {
+    {{.name = "dtype",
+      .get = [](const FmhaConfig& config) { return place_among<kFmhaTypes>(config.dtype); },
+      .set = [](FmhaConfig& config, unsigned place) { config.dtype = kFmhaTypes[place]; },
+      .words = words<kFmhaTypeWords>,
+      .bits = 4,
+      .flags = {"f16", "bf16"},
+      .defaults = 2,
+      .tag = "_%",
+      .constant = "Element",
+      .kind = Constant::element},
+     {.name = "head-dim",
+      .get = [](const FmhaConfig& config) { return place_among<kFmhaHeadDims>(config.head_dim); },
+      .set = [](FmhaConfig& config, unsigned place) { config.head_dim = kFmhaHeadDims[place]; },
+      .words = words<kFmhaHeadDimWords>,
+      .bits = 4,
+      .flags = {"64", "128"},
+      .defaults = 2,
+      .tag = "_d%",
+      .constant = "kHeadDim",
+      .kind = Constant::integer},
+     {.name = "causal",
+      .get = [](const FmhaConfig& config) { return unsigned{config.causal}; },
+      .set = [](FmhaConfig& config, unsigned place) { config.causal = place != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"both", "true", "false"},
+      .tag = "_causal",
+      .tagged = [](const FmhaConfig& config) { return config.causal; },
+      .constant = "kCausal",
+      .kind = Constant::boolean},
+     {.name = "general-scale",
+      .get = [](const FmhaConfig& config) { return unsigned{config.general_scale}; },
+      .set = [](FmhaConfig& config, unsigned place) { config.general_scale = place != 0; },
+      .words = words<kTruth>,
+      .bits = 1,
+      .flags = {"false", "true", "both"},
+      .tag = "_anyscale",
+      .tagged = [](const FmhaConfig& config) { return config.general_scale; },
+      .constant = "kGeneralScale",
+      .kind = Constant::boolean},
+     {.name = "step",
+      .get = [](const FmhaConfig& config) { return static_cast<unsigned>(config.step); },
+      .set = [](FmhaConfig& config, unsigned place) { config.step = static_cast<std::int32_t>(place); },
+      .words = fmha_step_words,
+      .also = fmha_step_numbers,
+      .bits = 4,
+      .more_flags = fmha_step_flags,
+      .tag = "_%",
+      .tagged = [](const FmhaConfig& config) { return config.step != kNoFmhaStep; },
+      .optional = true}}};
+
+/// Element type and head dim: the numbers of a tile follow them in a Config, the other fields come behind.
+inline constexpr std::size_t kFmhaFieldsOfShape = 2;
+
+}  // namespace tj::ops
