@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "ops/chunk_o/fields.hpp"
 #include "ops/common/fields.hpp"
 #include "ops/fmha/fields.hpp"
 #include "support/expect.hpp"
@@ -96,6 +97,7 @@ void check_table(const char* op) {
 
 TEST_CASE("the tables of ops: each word has room in the hot key, and is read back") {
   check_table<ops::kFmhaFields, FmhaConfig>("fmha");
+  check_table<ops::kChunkOFields, ops::ChunkOKernel>("chunk_o");
 }
 
 TEST_CASE("every kernel has a name, a key and a request of its own, and is read back from it") {

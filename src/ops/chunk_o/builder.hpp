@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ops/chunk_o/chunk_o.hpp"
+#include "ops/chunk_o/fields.hpp"
 #include "ops/chunk_o/params.cuh"
 #include "ops/common/machine.hpp"
 #include "support/fail.hpp"
@@ -40,16 +41,11 @@ class ChunkOBuilder {
   }
 
   void unit_text() {
-    const auto flag = [&](const char* name, bool value) {
-      graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
-    };
     graph_.namespace_name = "tj::ops::chunk_o";
     graph_.includes = {support::cat("ops/chunk_o/", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::chunk_o::Params";
     graph_.config.emplace_back("static constexpr int kHeads", support::cat(heads_));
-    flag("kGates", kernel_.gated);
-    flag("kVariable", kernel_.variable);
-    flag("kStateMn", kernel_.h_transposed);
+    add_constants<kChunkOFields>("chunk_o", kernel_, graph_);
   }
 
   int value(std::string name, std::int64_t bytes, int least, int most) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/chunk_o/fields.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
@@ -16,24 +17,10 @@ namespace {
 using support::cat;
 using support::fail;
 
-const std::vector<FlagChoice>& choices() {
-  static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get([] {
-    return std::vector<FlagChoice>{{"head-ratio", {"2", "1", "3", "6"}, 3},
-                                   {"gated", {"true", "false", "both"}},
-                                   {"variable", {"true", "false", "both"}},
-                                   {"h-transposed", {"false", "true", "both"}},
-                                   {"item-heads", {"auto", "1", "2", "3"}}};
-  });
-}
-
-/// A field of a request, under its name on the command line.
-void set(ChunkOKernel& kernel, std::string_view name, const std::string& value) {
-  if (name == "head-ratio") kernel.divisor = value[0] - '0';
-  if (name == "gated") kernel.gated = value == "true";
-  if (name == "variable") kernel.variable = value == "true";
-  if (name == "h-transposed") kernel.h_transposed = value == "true";
-  if (name == "item-heads") kernel.heads = value == "auto" ? 0 : value[0] - '0';
+/// Of a command line, with one kernel where it leaves a field out.
+std::vector<ChunkOKernel> usual_kernels(const Flags& flags) {
+  return kernels_of_flags<kChunkOFields, ChunkOKernel>("chunk_o", flags,
+                                                       first_of_each(choices_of_fields<kChunkOFields>()));
 }
 
 bool fits(const ChunkOKernel& kernel) { return kernel.heads == 0 || kernel.divisor % kernel.heads == 0; }
@@ -54,7 +41,8 @@ class ChunkO final : public Op {
   }
 
   std::vector<Request> requests(const Flags& flags) const override {
-    const std::vector<ChunkOKernel> kernels = combinations<ChunkOKernel>("chunk_o", flags, choices(), set);
+    const std::vector<ChunkOKernel> kernels =
+        kernels_of_flags<kChunkOFields, ChunkOKernel>("chunk_o", flags, choices_of_fields<kChunkOFields>());
     std::vector<Request> list;
     for (const ChunkOKernel& kernel : kernels)
       if (fits(kernel)) list.push_back(chunk_o_request(kernel));
@@ -78,7 +66,7 @@ class ChunkO final : public Op {
     const Sizes sizes(name(), kernels, {{"heads", 1}});
     const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {});
     std::vector<Trial> list;
-    for (const ChunkOKernel& kernel : combinations<ChunkOKernel>(name(), kernels, first_of_each(choices()), set))
+    for (const ChunkOKernel& kernel : usual_kernels(kernels))
       for (const std::vector<std::int64_t>& each :
            lengths.empty() ? std::vector<std::vector<std::int64_t>>{{70, 64, 130}, {128, 128, 128}}
                            : std::vector<std::vector<std::int64_t>>{lengths})  // parts of chunks, whole ones
@@ -111,7 +99,7 @@ std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch&) {
   const Sizes sizes("chunk_o", kernels, {{"heads", 16}});
   const std::vector<std::int64_t> lengths = take_list(kernels, "lengths", {8192});
   std::vector<Workload> list;
-  for (const ChunkOKernel& kernel : combinations<ChunkOKernel>("chunk_o", kernels, first_of_each(choices()), set))
+  for (const ChunkOKernel& kernel : usual_kernels(kernels))
     list.push_back({chunk_o_trial(kernel, sizes.at("heads"), lengths), 0});
   return list;
 }
@@ -140,31 +128,10 @@ ChunkOKernel chunk_o_kernel(const ChunkOConfig& config) {
   return {chunk_o_divisor(config.v_heads_per_head), config.gated, config.variable_length, config.h_transposed, 0};
 }
 
-ChunkOKernel chunk_o_kernel(const Request& request) {
-  ChunkOKernel kernel;
-  for (const auto& [name, value] : request.fields) set(kernel, name, value);
-  return kernel;
-}
+ChunkOKernel chunk_o_kernel(const Request& request) { return kernel_of_fields<kChunkOFields, ChunkOKernel>(request); }
 
-Request chunk_o_request(const ChunkOKernel& kernel) {
-  const auto truth = [](bool value) { return value ? "true" : "false"; };
-  Request request;
-  request.op = "chunk_o";
-  request.fields = {{"head-ratio", cat(kernel.divisor)},
-                    {"gated", truth(kernel.gated)},
-                    {"variable", truth(kernel.variable)},
-                    {"h-transposed", truth(kernel.h_transposed)},
-                    {"item-heads", kernel.heads == 0 ? "auto" : cat(kernel.heads)}};
-  request.name = cat("chunk_o_r", kernel.divisor, kernel.gated ? "" : "_ungated", kernel.variable ? "" : "_equal",
-                     kernel.h_transposed ? "_kv" : "", kernel.heads == 0 ? "" : cat("_h", kernel.heads));
-  return request;
-}
+Request chunk_o_request(const ChunkOKernel& kernel) { return request_of_fields<kChunkOFields>("chunk_o", kernel); }
 
-std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel) {
-  std::uint64_t key = static_cast<std::uint64_t>(kernel.divisor);
-  for (const bool flag : {kernel.gated, kernel.variable, kernel.h_transposed})
-    key = key << 1 | static_cast<std::uint64_t>(flag);
-  return key << 2 | static_cast<std::uint64_t>(kernel.heads);
-}
+std::uint64_t chunk_o_small_key(const ChunkOKernel& kernel) { return key_of_fields<kChunkOFields>(kernel); }
 
 }  // namespace tj::ops

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/chunk_o/chunk_o.hpp"
+#include "ops/chunk_o/fields.hpp"
 #include "ops/chunk_o/params.cuh"
 #include "ops/common/trial.hpp"
 #include "support/fail.hpp"
@@ -55,7 +56,7 @@ Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::v
   std::string text;
   for (const std::int64_t length : lengths) text += cat(text.empty() ? "" : ",", length);
   trial.name = cat("lengths ", text, " H ", heads, "/", v_heads);
-  trial.kernel_flags = flags_text(chunk_o_request(kernel).fields);
+  trial.kernel_flags = flags_of_fields<kChunkOFields>(kernel);
   trial.flags = cat(trial.kernel_flags, " --heads ", heads, " --lengths ", text);
   trial.tensors = {dense("q", DType::bf16, {tokens, heads, kWidth}), dense("k", DType::bf16, {tokens, heads, kWidth}),
                    dense("v_new", DType::bf16, {lists.chunks * kChunkTokens, v_heads, kWidth}),
