@@ -43,7 +43,9 @@ constexpr std::array<Field<Toy>, 4> kFields = {{{.name = "dtype",
                                                  .set = [](Toy& toy, unsigned value) { toy.width = value; },
                                                  .words = ops::words<kWidths>,
                                                  .bits = 2,
-                                                 .flags = {"128", "64", "256"},
+                                                 .flags = {"128", "64", "256", "widest"},
+                                                 .set_other = [](Toy& toy) { toy.width = 2; },
+                                                 .other = "widest",
                                                  .tag = "_d%",
                                                  .tag_place = 1,
                                                  .constant = "kWidth",
@@ -68,7 +70,9 @@ constexpr std::array<Field<Toy>, 4> kFields = {{{.name = "dtype",
                                                  .tag = "_%",
                                                  .tagged = [](const Toy& toy) { return toy.rung != 0; },
                                                  .optional = true,
-                                                 .tag_place = 1}}};
+                                                 .tag_place = 1,
+                                                 .constant = "kRung",
+                                                 .kind = Constant::place}}};
 
 /// A table's words have room in the hot key, and what it offers on a command line is read.
 template <const auto& kTable, class Kernel>
@@ -135,9 +139,26 @@ TEST_CASE(
 TEST_CASE("what a command line offers comes in the order in which defaults are wanted") {
   const std::vector<ops::FlagChoice> choices = ops::choices_of_fields<kFields>();
   REQUIRE(choices.size() == 4);
-  CHECK(choices[1].allowed == std::vector<std::string>{"128", "64", "256"});
+  CHECK(choices[1].allowed == std::vector<std::string>{"128", "64", "256", "widest"});
   CHECK(choices[0].defaults == 2);
   CHECK(choices[3].allowed == std::vector<std::string>{"none", "v1"});
+}
+
+TEST_CASE("a word of the command line alone sets a field, and is none of a request's") {
+  Toy toy;
+  ops::set_flag<kFields>("toy", toy, "width", "widest");
+  ops::set_flag<kFields>("toy", toy, "dtype", "bf16");
+  CHECK(toy == Toy{1, 2, 0, 0});
+  const Error word = error_of([&] { ops::set_field<kFields>("toy", toy, "width", "widest"); });
+  CHECK_MESSAGE(has(word.message, "width is 'widest'; allowed are 64, 128, 256"), word.message);
+}
+
+TEST_CASE("a kernel without one of its fields has neither its tag, nor its field, nor its flag") {
+  const Toy toy{1, 2, 1, 0};
+  const ops::Request request = ops::request_of_fields<kFields>("toy", toy, "width");
+  CHECK(request.name == "toy_bf16_causal");
+  CHECK(request.fields == std::vector<std::pair<std::string, std::string>>{{"dtype", "bf16"}, {"causal", "true"}});
+  CHECK(ops::flags_of_fields<kFields>(toy, "width") == "--dtype bf16 --causal true");
 }
 
 TEST_CASE("a Config has a line for each field that asks for one") {
@@ -145,7 +166,12 @@ TEST_CASE("a Config has a line for each field that asks for one") {
   ops::add_constants<kFields>("toy", Toy{1, 1, 1, 1}, graph);
   CHECK(graph.config == std::vector<std::pair<std::string, std::string>>{{"using Element", "tj::dev::Bf16"},
                                                                          {"static constexpr int kWidth", "128"},
-                                                                         {"static constexpr bool kCausal", "true"}});
+                                                                         {"static constexpr bool kCausal", "true"},
+                                                                         {"static constexpr int kRung", "1"}});
+  graph::Graph some;
+  ops::add_constants<kFields>("toy", Toy{1, 1, 0, 1}, some, {"causal", "width"});
+  CHECK(some.config == std::vector<std::pair<std::string, std::string>>{{"static constexpr bool kCausal", "false"},
+                                                                        {"static constexpr int kWidth", "128"}});
 }
 
 TEST_CASE("a Config may have other numbers between those of fields") {
@@ -154,7 +180,7 @@ TEST_CASE("a Config may have other numbers between those of fields") {
   ops::add_constants<kFields>("toy", toy, graph, 0, 2);
   graph.config.emplace_back("static constexpr int kTile", "7");
   ops::add_constants<kFields>("toy", toy, graph, 2);
-  REQUIRE(graph.config.size() == 4);
+  REQUIRE(graph.config.size() == 5);
   CHECK(graph.config[1].first == "static constexpr int kWidth");
   CHECK(graph.config[2].first == "static constexpr int kTile");
   CHECK(graph.config[3].first == "static constexpr bool kCausal");

@@ -44,13 +44,15 @@ unsigned place_of(std::string_view op, const char* field, Words words, Words als
                 cat(op, ": ", field, " is '", support::shown(word), "'; allowed are ", known));
 }
 
-std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind,
+std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind, unsigned place,
                                                   std::string_view word) {
   switch (kind) {
     case Constant::boolean:
-      return {cat("static constexpr bool ", name), std::string(word)};
+      return {cat("static constexpr bool ", name), place != 0 ? "true" : "false"};
     case Constant::integer:
       return {cat("static constexpr int ", name), std::string(word)};
+    case Constant::place:
+      return {cat("static constexpr int ", name), cat(place)};
     case Constant::element:
       return {cat("using ", name), element_text(op, type_named(word))};
     case Constant::none:

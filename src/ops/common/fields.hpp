@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <span>
 #include <string>
@@ -28,8 +29,9 @@ namespace tj::ops {
 /// How a field stands in a unit's Config.
 enum class Constant : std::uint8_t {
   none,
-  boolean,  ///< static constexpr bool kName = word
+  boolean,  ///< static constexpr bool kName: whether the value is another than the first
   integer,  ///< static constexpr int kName = word
+  place,    ///< static constexpr int kName = the value's place among the words
   element,  ///< using Name = the tag of an element type
 };
 
@@ -65,6 +67,9 @@ struct Field {
   std::array<const char*, kMostFlagWords> flags{};
   std::size_t defaults = 1;
   std::vector<std::string> (*more_flags)() = nullptr;  ///< in place of flags, where they are many
+  /// Sets what a word of the command line alone means, which is none of the field's: "same". Null where there is none.
+  void (*set_other)(Kernel&) = nullptr;
+  const char* other = nullptr;  ///< that word
 
   /// In the kernel's name, % for the word; where tagged() says so, always without it.
   const char* tag = "";
@@ -100,6 +105,12 @@ bool is_tagged(const Field<Kernel>& field, const Kernel& kernel) {
   return field.tagged == nullptr || field.tagged(kernel);
 }
 
+/// In requests and among the flags of a kernel.
+template <class Kernel>
+bool is_written(const Field<Kernel>& field, const Kernel& kernel) {
+  return !field.optional || is_tagged(field, kernel);
+}
+
 /// Throws tj::Error(argument, internal) for a place beyond the words: validate() has let something pass.
 const char* word_at(const char* field, Words words, unsigned place);
 
@@ -113,12 +124,13 @@ std::string tag_text(std::string_view tag, std::string_view word);
 /// The word's place among the words, or among their further spellings; throws tj::Error(argument) for another.
 unsigned place_of(std::string_view op, const char* field, Words words, Words also, std::string_view word);
 /// One line of a Config.
-std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind,
+std::pair<std::string, std::string> constant_text(std::string_view op, const char* name, Constant kind, unsigned place,
                                                   std::string_view word);
 
-/// The canonical request, under the kernel's name.
+/// The canonical request, under the kernel's name. without: a field that both leave out, as of kernels that are chosen
+/// by it.
 template <const auto& kFields, class Kernel>
-Request request_of_fields(std::string_view op, const Kernel& kernel) {
+Request request_of_fields(std::string_view op, const Kernel& kernel, std::string_view without = {}) {
   Request request;
   request.op = op;
   request.name = op;
@@ -127,9 +139,11 @@ Request request_of_fields(std::string_view op, const Kernel& kernel) {
   std::stable_sort(in_name.begin(), in_name.end(),
                    [](const auto* x, const auto* y) { return x->tag_place < y->tag_place; });
   for (const Field<Kernel>* field : in_name)
-    if (is_tagged(*field, kernel)) request.name += tag_text(field->tag, word_of(*field, kernel));
+    if (without != field->name && is_tagged(*field, kernel))
+      request.name += tag_text(field->tag, word_of(*field, kernel));
   for (const Field<Kernel>& field : kFields)
-    if (!field.optional || is_tagged(field, kernel)) request.fields.emplace_back(field.name, word_of(field, kernel));
+    if (without != field.name && is_written(field, kernel))
+      request.fields.emplace_back(field.name, word_of(field, kernel));
   return request;
 }
 
@@ -139,6 +153,14 @@ void set_field(std::string_view op, Kernel& kernel, std::string_view name, std::
   for (const Field<Kernel>& field : kFields)
     if (name == field.name)
       field.set(kernel, place_of(op, field.name, field.words(), field.also == nullptr ? Words{} : field.also(), word));
+}
+
+/// The same of a word of the command line.
+template <const auto& kFields, class Kernel>
+void set_flag(std::string_view op, Kernel& kernel, std::string_view name, std::string_view word) {
+  for (const Field<Kernel>& field : kFields)
+    if (name == field.name && field.other != nullptr && word == field.other) return field.set_other(kernel);
+  set_field<kFields>(op, kernel, name, word);
 }
 
 /// The kernel of a request; a field that is left out has the value of `kernel`.
@@ -166,16 +188,17 @@ std::vector<FlagChoice> choices_of_fields() {
 template <const auto& kFields, class Kernel>
 std::vector<Kernel> kernels_of_flags(std::string_view op, const Flags& flags, const std::vector<FlagChoice>& choices) {
   return combinations<Kernel>(op, flags, choices, [&](Kernel& kernel, std::string_view name, std::string_view word) {
-    set_field<kFields>(op, kernel, name, word);
+    set_flag<kFields>(op, kernel, name, word);
   });
 }
 
-/// A kernel as it is written on a command line: "--dtype f16 --head-dim 64".
+/// A kernel as it is written on a command line: "--dtype f16 --head-dim 64", without one of the fields or with all.
 template <const auto& kFields, class Kernel>
-std::string flags_of_fields(const Kernel& kernel) {
+std::string flags_of_fields(const Kernel& kernel, std::string_view without = {}) {
   std::string text;
   for (const Field<Kernel>& field : kFields)
-    text += std::string(text.empty() ? "--" : " --") + field.name + " " + word_of(field, kernel);
+    if (without != field.name && is_written(field, kernel))
+      text += std::string(text.empty() ? "--" : " --") + field.name + " " + word_of(field, kernel);
   return text;
 }
 
@@ -186,7 +209,18 @@ void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& grap
                    std::size_t end = kFields.size()) {
   for (const Field<Kernel>& field : std::span(kFields).subspan(first, end - first))
     if (field.kind != Constant::none)
-      graph.config.push_back(constant_text(op, field.constant, field.kind, word_of(field, kernel)));
+      graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
+}
+
+/// Those of these fields, in this order, where other lines come between them.
+template <const auto& kFields, class Kernel>
+void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph,
+                   std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    for (const Field<Kernel>& field : kFields)
+      if (name == field.name)
+        graph.config.push_back(
+            constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }
 
 }  // namespace tj::ops
