@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "ops/common/element.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
@@ -43,16 +42,12 @@ class GemmBuilder {
   void flag(const char* name, bool value) {
     graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
   }
-  void element(const char* name, DType dtype) {
-    graph_.config.emplace_back(support::cat("using ", name), element_text("gemm", dtype));
-  }
   /// slot_rows: rows of a that a slot has room for; slot_columns: of b.
   void unit_text(int slot_rows, int slot_columns) {
     graph_.namespace_name = "tj::ops::gemm";
     graph_.includes = {support::cat("ops/gemm/", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::gemm::Params";
-    element("Element", kernel_.dtype);
-    element("Output", kernel_.out);
+    add_gemm_constants(kernel_, graph_, {"dtype", "out"});
     constant("kBlockM", tile_.block_m);
     constant("kBlockN", tile_.block_n);
     constant("kBlockK", tile_.block_k);
@@ -61,13 +56,9 @@ class GemmBuilder {
     flag("kPairs", graph_.pairs);
     constant("kClusterM", tile_.cluster_m);
     constant("kClusterN", tile_.cluster_n);
-    flag("kLeftMn", kernel_.left_mn);
-    flag("kRightMn", kernel_.right_mn);
+    add_gemm_constants(kernel_, graph_, {"a-major", "b-major"});
     constant("kStore", store_);
-    flag("kParts", kernel_.parts);
-    flag("kBias", kernel_.bias);
-    flag("kAddC", kernel_.add_c);
-    constant("kActivation", static_cast<int>(kernel_.activation));
+    add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
   }
 
   int add(graph::Node node) {

@@ -1,43 +1,26 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// kernel.cpp decides requests, ahead.cpp which are made before anybody asks, choose.cpp which tile suits a
-// problem and in how many parts K is cut, rungs.cpp the ladder, tune.cpp what is measured to choose a tile,
-// trial.cpp what a kernel is checked by, steps.cpp and copies.cpp the launches of a call, plan.cpp
-// launch parameters, validate.cpp what is legal. Nodes and costs are those of sm90.cpp (products of
+// fields.hpp decides what a kernel is, tiles.hpp its tiles, kernel.cpp requests, ahead.cpp which are made before
+// anybody asks, choose.cpp which tile suits a problem and in how many parts K is cut, rungs.cpp the ladder, tune.cpp
+// what is measured to choose a tile, trial.cpp what a kernel is checked by, steps.cpp and copies.cpp the launches of a
+// call, plan.cpp launch parameters, validate.cpp what is legal. Nodes and costs are those of sm90.cpp (products of
 // warpgroups; e4m3.cpp of 8-bit operands), sm100.cpp (tensor memory), sm80.cpp (a warp's instructions)
 // and amd.cpp (a wave's); store.cpp decides how results leave.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 
 #include <tilejit/ops.hpp>
 
+#include "ops/common/op_flags.hpp"
 #include "ops/common/tunable.hpp"
+#include "ops/gemm/tiles.hpp"
 #include "ops/op.hpp"
 
 namespace tj::ops {
 
 const Op& gemm_op();
-
-/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one
-/// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
-/// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
-/// tile is for one size of operands' elements.
-struct GemmTile {
-  int block_m = 128, block_n = 256, block_k = 64;
-  int cluster_m = 1, cluster_n = 1;
-  int element_bytes = 2;
-  int blocks() const { return cluster_m * cluster_n; }
-  int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
-  /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
-  bool promotes() const { return element_bytes == 1; }
-  int partial_sums() const { return block_k * element_bytes / 128; }
-  bool operator==(const GemmTile&) const = default;
-};
-/// All shipped ones, in the order in which equals are preferred.
-std::span<const GemmTile> gemm_tiles();
-/// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
-std::string gemm_tile_name(const GemmTile& tile);
 
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1, batch = 1;
@@ -86,7 +69,7 @@ const GemmRung& gemm_rung(const GemmKernel& kernel);
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
-/// Its constraints as fields of a request; none without a rung.
+/// Its constraints as fields of a request, beside its name; none without a rung.
 std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
 
 /// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
@@ -145,7 +128,19 @@ GemmSizes gemm_sizes(const GemmConfig& config);
 GemmKernel gemm_kind(const GemmConfig& config);
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch);
 Request gemm_request(const GemmKernel& kernel);
+/// The same without the tile, under the name of all kernels that differ in it alone.
+Request gemm_kind_request(const GemmKernel& kernel);
+/// "--dtype f16 --out f16 ... --tile 128x256x64", as kernels are asked for; a rung stands for its tile.
+std::string gemm_flags(const GemmKernel& kernel);
 std::uint64_t gemm_small_key(const GemmKernel& kernel);
+
+/// What a command line offers.
+const std::vector<FlagChoice>& gemm_flag_choices();
+const FlagChoice& gemm_flag_choice(std::string_view name);
+/// The kernels that it names: every combination. Throws tj::Error(argument) naming flag, value and what is allowed.
+std::vector<GemmKernel> gemm_combinations(const Flags& flags);
+/// Lines of the Config of a unit, of these fields.
+void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::initializer_list<std::string_view> fields);
 
 /// What choosing a tile by measurement takes; a problem's key is the kernel's kind, M, N, K and the batch.
 const Tunable& gemm_tunable();

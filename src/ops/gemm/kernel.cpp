@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ops/common/element.hpp"
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/touched.hpp"
@@ -13,87 +12,12 @@
 #include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
-#include "support/text.hpp"
 
 namespace tj::ops {
 namespace {
 
 using support::cat;
 using support::fail;
-
-constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
-
-int tile_index(const std::string& text) {
-  int index = 0;
-  std::string known;
-  for (const GemmTile& tile : gemm_tiles()) {
-    if (gemm_tile_name(tile) == text) return index;
-    known += (index++ == 0 ? "" : ", ") + gemm_tile_name(tile);
-  }
-  fail(Stage::argument, Code::invalid_argument, cat("--tile is '", support::shown(text), "'; allowed are ", known));
-}
-
-DType dtype_of(const std::string& text) {
-  return element_named("gemm", text, {DType::f16, DType::bf16, DType::f32, DType::e4m3});
-}
-
-std::vector<std::string> rung_names() {
-  std::vector<std::string> names;
-  for (const GemmRung& rung : gemm_rungs()) names.emplace_back(rung.name);
-  return names;
-}
-int rung_index(const std::string& text) {
-  const std::vector<std::string> names = rung_names();
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found == names.end())
-    fail(Stage::argument, Code::invalid_argument, cat("--rung is '", support::shown(text), "', which is none"));
-  return static_cast<int>(found - names.begin());
-}
-
-const std::vector<FlagChoice>& choices() {
-  static constinit support::Lasting<const std::vector<FlagChoice>> all;
-  return all.get([] {
-    std::vector<FlagChoice> list = {
-        {"dtype", {"f16", "bf16", "e4m3"}, 2},
-        {"out", {"same", "f16", "bf16", "f32"}, 1},
-        {"a-major", {"k", "m"}, 1},
-        {"b-major", {"k", "n"}, 1},
-        {"bias", {"false", "true", "both"}, 1},
-        {"add-c", {"false", "true", "both"}, 1},
-        {"rung", rung_names(), 1},
-        {"d-aligned", {"true", "false", "both"}, 1},
-        {"activation", {kActivations[0], kActivations[1], kActivations[2], kActivations[3]}, 1},
-        {"parts", {"false", "true", "both"}, 1}};
-    FlagChoice tiles{"tile", {}, 0};
-    const auto usual = [](const GemmTile& tile) {
-      return tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 &&
-             tile.blocks() == 1;
-    };  // made ahead when nothing is asked for
-    for (const bool wanted : {true, false})
-      for (const GemmTile& tile : gemm_tiles())
-        if (usual(tile) == wanted) tiles.allowed.push_back(gemm_tile_name(tile));
-    tiles.defaults = static_cast<std::size_t>(std::count_if(gemm_tiles().begin(), gemm_tiles().end(), usual));
-    list.push_back(std::move(tiles));
-    return list;
-  });
-}
-
-/// A field of a request, under its name on the command line.
-void set(GemmKernel& kernel, std::string_view name, const std::string& value) {
-  if (name == "dtype") kernel.dtype = dtype_of(value);
-  if (name == "out")
-    kernel.out = value != "same" ? dtype_of(value) : kernel.dtype == DType::e4m3 ? DType::bf16 : kernel.dtype;
-  if (name == "a-major") kernel.left_mn = value == "m";
-  if (name == "b-major") kernel.right_mn = value == "n";
-  if (name == "bias") kernel.bias = value == "true";
-  if (name == "add-c") kernel.add_c = value == "true";
-  if (name == "activation")
-    kernel.activation = static_cast<Activation>(std::find(kActivations, kActivations + 3, value) - kActivations);
-  if (name == "d-aligned") kernel.d_aligned = value == "true";
-  if (name == "tile") kernel.tile = tile_index(value);
-  if (name == "rung") kernel.rung = rung_index(value) == kGemmOwnRung ? kNoGemmRung : rung_index(value);
-  if (name == "parts" && value == "true") kernel = of_parts(kernel);
-}
 
 /// Of the op's own kernel, and the tile that goes with it where no sizes are given: those of GemmConfig.
 int usual_tile() {
@@ -181,7 +105,7 @@ class Gemm final : public Op {
 
   static std::vector<Request> requests_of(const Flags& given, const arch::Arch* arch) {
     const Flags flags = with_tile_of_rung(given);
-    std::vector<GemmKernel> kernels = combinations<GemmKernel>("gemm", flags, choices(), set);
+    std::vector<GemmKernel> kernels = gemm_combinations(flags);
     if (arch != nullptr && flags.count("tile") == 0) add_large(kernels, *arch);
     std::vector<Request> list;
     for (GemmKernel& kernel : kernels) {
@@ -229,10 +153,6 @@ class Gemm final : public Op {
 
 }  // namespace
 
-std::string gemm_tile_name(const GemmTile& tile) {
-  return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k,
-             tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n));
-}
 std::string gemm_choice_name(const GemmChoice& choice) {
   return cat(gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]),
              choice.parts == 1 ? "" : cat("k", choice.parts));
@@ -282,12 +202,6 @@ GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
 
 void set_dense(GemmKernel& kernel, const GemmSizes& sizes) { kernel.d_aligned = rows_whole(sizes.n, kernel.out); }
 
-GemmKernel gemm_kernel(const Request& request) {
-  GemmKernel kernel;
-  for (const auto& [name, value] : request.fields) set(kernel, name, value);
-  return kernel;
-}
-
 GemmChoice predicted_gemm(const GemmSizes& sizes, const GemmKernel& kind, const arch::Arch& arch) {
   if (kind.rung == kNoGemmRung) return choose_gemm(sizes, kind, arch);
   GemmKernel kernel = kind;
@@ -307,50 +221,6 @@ GemmKernel gemm_kind(const GemmConfig& config) {
 GemmKernel gemm_kernel(const GemmConfig& config, const arch::Arch& arch) {
   const GemmKernel kind = gemm_kind(config);
   return chosen(kind, predicted_gemm(gemm_sizes(config), kind, arch));
-}
-
-Request gemm_request(const GemmKernel& given) {
-  const GemmKernel kernel = canonical(given);
-  const auto truth = [](bool value) { return value ? "true" : "false"; };
-  const std::string tile = gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]);
-  const char* activation = kActivations[static_cast<int>(kernel.activation)];
-  Request request;
-  request.op = "gemm";
-  request.fields = {{"dtype", to_string(kernel.dtype)},
-                    {"out", to_string(kernel.out)},
-                    {"a-major", kernel.left_mn ? "m" : "k"},
-                    {"b-major", kernel.right_mn ? "n" : "k"},
-                    {"bias", truth(kernel.bias)},
-                    {"add-c", truth(kernel.add_c)},
-                    {"activation", activation},
-                    {"d-aligned", truth(kernel.d_aligned)},
-                    {"tile", tile}};
-  if (kernel.parts) request.fields.emplace_back("parts", "true");
-  for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
-  request.name =
-      cat("gemm_", to_string(kernel.dtype), kernel.out == kernel.dtype ? "" : cat("_", to_string(kernel.out)), "_",
-          kernel.left_mn ? "m" : "k", kernel.right_mn ? "n" : "k", "_", tile, kernel.parts ? "_parts" : "",
-          kernel.d_aligned ? "" : "_rows", kernel.add_c ? "_c" : "", kernel.bias ? "_bias" : "",
-          kernel.activation == Activation::none ? "" : cat("_", activation),
-          kernel.rung == kNoGemmRung ? "" : cat("_", gemm_rung(kernel).name));
-  return request;
-}
-
-std::uint64_t gemm_small_key(const GemmKernel& given) {
-  const GemmKernel kernel = canonical(given);
-  std::uint64_t key = static_cast<std::uint64_t>(kernel.tile);
-  const auto add = [&](int bits, std::uint64_t value) { key = key << bits | value; };
-  add(3, static_cast<std::uint64_t>(kernel.dtype));
-  add(2, static_cast<std::uint64_t>(kernel.out));
-  add(2, static_cast<std::uint64_t>(kernel.activation));
-  add(1, kernel.left_mn);
-  add(1, kernel.right_mn);
-  add(1, kernel.d_aligned);
-  add(1, kernel.bias);
-  add(1, kernel.add_c);
-  add(4, static_cast<std::uint64_t>(kernel.rung));
-  add(1, kernel.parts);
-  return key;
 }
 
 }  // namespace tj::ops

@@ -14,58 +14,6 @@ namespace {
 
 using gemm::kRowsPerConsumer;
 
-constexpr GemmTile kTiles[] = {
-    {128, 256, 64},
-    {128, 192, 64},
-    {128, 128, 64},
-    {64, 256, 64},
-    {128, 64, 64},
-    {64, 128, 64},
-    {64, 64, 128},
-    {64, 32, 128},
-    {16, 32, 128},
-    {16, 64, 128},
-    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
-    {128, 128, 32},
-    {128, 256, 32},
-    {256, 192, 32},
-    // Of products in tensor memory: two of 128 rows share what is copied of b.
-    {256, 128, 64},
-    {256, 256, 64},
-    // Of two blocks that share what is copied the most.
-    {128, 256, 64, 1, 2},
-    {128, 256, 64, 2, 1},
-    {128, 192, 64, 2, 1},
-    {128, 192, 64, 1, 2},
-    {128, 128, 64, 2, 1},
-    {128, 128, 64, 1, 2},
-    {64, 256, 64, 2, 1},
-    {128, 64, 64, 1, 2},
-    {64, 128, 64, 2, 1},
-    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of
-    // sums, or of two.
-    {256, 256, 64, 2, 1},
-    {256, 128, 64, 2, 1},
-    // Of four, each of which shares a with one and b with another.
-    {128, 128, 64, 2, 2},
-    {128, 64, 64, 2, 2},
-    // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
-    // an iteration would share a role, where ptxas (13.0) serialises products whose sums are read while others are
-    // under way.
-    {128, 192, 128, 1, 1, 1},
-    {128, 128, 128, 1, 1, 1},
-    {128, 64, 256, 1, 1, 1},
-    {64, 128, 128, 1, 1, 1},
-    {64, 64, 256, 1, 1, 1},
-    {64, 32, 256, 1, 1, 1},
-    {16, 32, 256, 1, 1, 1},
-    {16, 64, 256, 1, 1, 1},
-    {128, 192, 128, 2, 1, 1},
-    {128, 192, 128, 1, 2, 1},
-    {128, 128, 128, 2, 1, 1},
-    {128, 128, 128, 1, 2, 1},
-};
-static_assert(std::size(kTiles) == kGemmTileCount);
 constexpr int kStepBytes = 32;   // of K, of one matrix instruction
 constexpr int kLineBytes = 128;  // of L2
 // What an iteration of warps' products takes longer where copies go out only one ahead of it: 128 x 128 x 64 on an H200
@@ -109,16 +57,16 @@ GemmRates rates_by_warps(const arch::Arch& arch) {
   rates.own_share = gemm_through_registers(
       arch);  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
-    rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
+    rates.beside[t] = gemm_blocks_per_sm(kGemmTiles[t], arch);
     if (rates.beside[t] == 0) continue;
-    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+    rates.cycles[t] = {gemm_tile_cycles(kGemmTiles[t], 2, arch), gemm_tile_cycles(kGemmTiles[t], 4, arch)};
     if (gemm_in_tensor_memory(arch)) {
-      rates.matrix[t] = whole(gemm_tensor_cycles(kTiles[t], arch));
-      rates.stores_beside[t] = gemm_tensor_stores_beside(kTiles[t], arch);
+      rates.matrix[t] = whole(gemm_tensor_cycles(kGemmTiles[t], arch));
+      rates.stores_beside[t] = gemm_tensor_stores_beside(kGemmTiles[t], arch);
       continue;
     }
-    const GemmWarpCycles each = gemm_warp_cycles(kTiles[t], arch);
-    const double late = gemm_warp_slots(kTiles[t], arch) > 2 ? 1 : kLateCopies;
+    const GemmWarpCycles each = gemm_warp_cycles(kGemmTiles[t], arch);
+    const double late = gemm_warp_slots(kGemmTiles[t], arch) > 2 ? 1 : kLateCopies;
     rates.matrix[t] = whole(late * std::max(each.matrix, each.loads + each.copies) + arch.fact("matrix_group_cycles"));
   }
   return rates;
@@ -131,7 +79,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   arch::require(arch, "gemm", gemm_needs());
   GemmRates rates;
   rates.arch = &arch;
-  for (std::size_t t = 0; t < kGemmTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kTiles[t], arch);
+  for (std::size_t t = 0; t < kGemmTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kGemmTiles[t], arch);
   rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
   rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
   rates.multicast_factor = arch.fact("multicast_copy_factor");
@@ -144,9 +92,9 @@ GemmRates gemm_rates_of(const arch::Arch& arch) {
   rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
-    if (rates.beside[t] == 0 || (kTiles[t].element_bytes == 1 && !rates.narrow)) continue;
-    rates.matrix[t] = matrix_cycles(kTiles[t], arch);
-    rates.cycles[t] = {gemm_tile_cycles(kTiles[t], 2, arch), gemm_tile_cycles(kTiles[t], 4, arch)};
+    if (rates.beside[t] == 0 || (kGemmTiles[t].element_bytes == 1 && !rates.narrow)) continue;
+    rates.matrix[t] = matrix_cycles(kGemmTiles[t], arch);
+    rates.cycles[t] = {gemm_tile_cycles(kGemmTiles[t], 2, arch), gemm_tile_cycles(kGemmTiles[t], 4, arch)};
   }
   return rates;
 }
@@ -169,7 +117,7 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
 /// read once, and arrives more slowly; of a pair, each block brings half of b.
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   GemmKernel of_tile = kernel;
-  of_tile.tile = static_cast<int>(&tile - kTiles);
+  of_tile.tile = static_cast<int>(&tile - kGemmTiles);
   const int columns = gemm_in_pairs(of_tile, *rates.arch) ? tile.block_n / 2 : tile.block_n;
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
@@ -200,7 +148,7 @@ double clusters_of(const GemmSizes& sizes, const GemmTile& tile) {
 
 GemmPrediction::GemmPrediction(const GemmSizes& sizes, const GemmKernel& kernel, int tile, const GemmRates& rates)
     : rates_(rates),
-      tile_(kTiles[static_cast<std::size_t>(tile)]),
+      tile_(kGemmTiles[static_cast<std::size_t>(tile)]),
       cycles_(rates.cycles[static_cast<std::size_t>(tile)]),
       out_bytes_(size_of(kernel.out)),
       add_c_(kernel.add_c),
@@ -249,8 +197,6 @@ double GemmPrediction::sum_cycles(int parts) const {
   const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
   return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
 }
-
-std::span<const GemmTile> gemm_tiles() { return kTiles; }
 
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
   GemmTileCycles result;

@@ -12,8 +12,6 @@
 
 namespace tj::ops {
 
-inline constexpr std::size_t kGemmTileCount = 40;  ///< of gemm_tiles()
-
 /// What the choice needs of an arch, as numbers that a hot call can read.
 struct GemmRates {
   const arch::Arch* arch = nullptr;

@@ -38,22 +38,11 @@ constexpr GemmRung kRungs[] = {
 constexpr GemmTile kTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1}, kTensorTile{128, 256, 64},
     kPairTile{128, 256, 64, 2, 1};
 
-int place_of(const GemmTile& tile) {
-  for (std::size_t t = 0; t < gemm_tiles().size(); ++t)
-    if (gemm_tiles()[t] == tile) return static_cast<int>(t);
-  support::fail(Stage::argument, Code::internal, cat("gemm: no tile ", gemm_tile_name(tile), " for a rung"));
-}
-
-/// Found once, as hot calls ask for it.
 int tile_of(const GemmRung& rung, const arch::Arch* arch) {
-  struct Places {
-    int own = place_of(kTile), clustered = place_of(kClusterTile), tensor = place_of(kTensorTile),
-        pair = place_of(kPairTile);
-  };
-  static constinit support::Lasting<const Places> found;
-  const Places& at = found.get();
-  if (arch != nullptr && gemm_in_tensor_memory(*arch)) return rung.cluster > 1 ? at.pair : at.tensor;
-  return rung.cluster > 1 ? at.clustered : at.own;
+  constexpr int kOwn = place_of(kTile), kClustered = place_of(kClusterTile), kTensor = place_of(kTensorTile),
+                kPair = place_of(kPairTile);
+  if (arch != nullptr && gemm_in_tensor_memory(*arch)) return rung.cluster > 1 ? kPair : kTensor;
+  return rung.cluster > 1 ? kClustered : kOwn;
 }
 
 }  // namespace
@@ -100,8 +89,7 @@ std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKern
   if (kernel.rung == kNoGemmRung) return {};
   const GemmRung& rung = gemm_rung(kernel);
   const auto number = [](int value) { return value == kAny ? std::string("any") : cat(value); };
-  return {{"rung", rung.name},
-          {"copies", rung.thread_copies ? "threads" : "engine"},
+  return {{"copies", rung.thread_copies ? "threads" : "engine"},
           {"slots", number(rung.max_slots)},
           {"stages", number(rung.max_stages)},
           {"roles", rung.one_role ? "1" : "any"},

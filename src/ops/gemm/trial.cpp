@@ -75,18 +75,10 @@ TrialTensor matrix(const char* name, DType dtype, const GemmSizes& sizes, std::i
   return tensor;
 }
 
-std::string kernel_flags(const GemmKernel& kernel, const GemmChoice& choice) {
-  static constexpr std::array<std::string_view, 8> kKinds = {"dtype", "out",   "a-major",    "b-major",
-                                                             "bias",  "add-c", "activation", "d-aligned"};
-  std::vector<std::pair<std::string, std::string>> fields;
-  for (const auto& field : gemm_request(kernel).fields)
-    if (std::find(kKinds.begin(), kKinds.end(), field.first) != kKinds.end()) fields.push_back(field);
-  if (kernel.rung != kNoGemmRung)
-    fields.emplace_back("rung", gemm_rung(kernel).name);
-  else
-    fields.emplace_back("tile", gemm_tile_name(gemm_tiles()[static_cast<std::size_t>(choice.tile)]));
-  if (choice.parts > 1) fields.emplace_back("parts", "true");
-  return flags_text(fields);
+std::string kernel_flags(GemmKernel kernel, const GemmChoice& choice) {
+  kernel.tile = choice.tile;
+  kernel.parts = choice.parts > 1;
+  return gemm_flags(kernel);
 }
 
 Trial trial_of(GemmKernel kernel, const GemmChoice& choice, const Sizes& given) {
@@ -140,9 +132,8 @@ GemmChoice choice_of(const GemmKernel& kernel, bool tile_given, bool in_parts, c
 }
 
 /// Values of a flag that is not the kind's alone: none is asked for by default.
-std::vector<std::string> take_switch(Flags& flags, const char* name, bool usual) {
-  std::vector<std::string> values =
-      values_of(flags, {name, {usual ? "true" : "false", usual ? "false" : "true", "both"}, 1});
+std::vector<std::string> take_switch(Flags& flags, const char* name) {
+  std::vector<std::string> values = values_of(flags, gemm_flag_choice(name));
   flags.erase(name);
   return values;
 }
@@ -168,7 +159,7 @@ std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch)
   const Sizes given("gemm", own, {{"m", 4096}, {"n", 4096}, {"k", 4096}, {"batch", 1}});
   const GemmSizes sizes{given.at("m"), given.at("n"), given.at("k"), given.at("batch")};
   gemm_op().requests(own);  // refuses what does not go together
-  const std::vector<std::string> in_parts = take_switch(own, "parts", false);
+  const std::vector<std::string> in_parts = take_switch(own, "parts");
   const bool tile_given = own.count("tile") > 0;
   const double flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) *
                        static_cast<double>(sizes.k) * static_cast<double>(sizes.batch);
@@ -200,8 +191,7 @@ std::vector<Trial> gemm_trials(const Flags& flags, const arch::Arch& arch) {
   Flags own = flags;
   const Sizes given("gemm", own, {{"m", 0}, {"n", 0}, {"k", 0}, {"batch", 1}});
   gemm_op().requests(own);  // refuses what does not go together
-  const std::vector<std::string> in_parts = take_switch(own, "parts", false),
-                                 aligned = take_switch(own, "d-aligned", true);
+  const std::vector<std::string> in_parts = take_switch(own, "parts"), aligned = take_switch(own, "d-aligned");
   const bool tile_given = own.count("tile") > 0;
   std::vector<Trial> list;
   for (GemmKernel kernel : tile_given ? kernels_of(own, arch) : kinds_of(own, arch))

@@ -100,19 +100,10 @@ Problem make_problem(GemmKernel kernel, GemmSizes sizes) {
   kernel.tile = 0;
   kernel.parts = false;
   set_dense(kernel, sizes);
-  const Request request = gemm_request(kernel);
-  Problem problem;
-  std::string tile;
-  for (const auto& field : request.fields)
-    if (field.first == "tile")
-      tile = field.second;
-    else
-      problem.fields.push_back(field);
+  Request request = gemm_kind_request(kernel);
+  Problem problem{std::move(request.fields), std::move(request.name)};
   for (std::size_t i = 0; i < std::size(kSizeNames); ++i)
     problem.fields.emplace_back(kSizeNames[i], cat(size_at(sizes, i)));
-  problem.name = request.name;
-  if (const std::size_t at = problem.name.find("_" + tile); at != std::string::npos)
-    problem.name.erase(at, tile.size() + 1);
   problem.name += cat(" ", sizes.m, "x", sizes.n, "x", sizes.k);
   if (sizes.batch != 1) problem.name += cat("x", sizes.batch);
   problem.flops = 2.0 * static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k) *

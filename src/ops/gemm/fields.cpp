@@ -1,0 +1,88 @@
+// A matrix product's kernel in all its forms, from the table of its fields; see fields.hpp.
+#include "ops/gemm/fields.hpp"
+
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+namespace tj::ops {
+namespace {
+
+using support::cat;
+
+/// Words that are made when the first asks.
+struct Names {
+  std::vector<std::string> texts;
+  std::vector<const char*> words;
+  template <class Range, class Name>
+  Names(const Range& range, Name name) {
+    for (const auto& each : range) texts.push_back(name(each));
+    for (const std::string& text : texts) words.push_back(text.c_str());
+  }
+};
+
+}  // namespace
+
+std::string gemm_tile_name(const GemmTile& tile) {
+  return cat(tile.block_m, "x", tile.block_n, "x", tile.block_k,
+             tile.blocks() == 1 ? "" : cat("c", tile.cluster_m, "x", tile.cluster_n));
+}
+
+Words gemm_tile_words() {
+  static constinit support::Lasting<const Names> names;
+  return names.get([] { return Names(gemm_tiles(), gemm_tile_name); }).words;
+}
+Words gemm_rung_words() {
+  static constinit support::Lasting<const Names> names;
+  return names.get([] { return Names(gemm_rungs(), [](const GemmRung& rung) { return rung.name; }); }).words;
+}
+
+std::vector<std::string> gemm_tile_flags() {
+  std::vector<std::string> list;
+  for (const bool wanted : {true, false})
+    for (const GemmTile& tile : gemm_tiles())
+      if (is_usual(tile) == wanted) list.push_back(gemm_tile_name(tile));
+  return list;
+}
+std::vector<std::string> gemm_rung_flags() {
+  const Words words = gemm_rung_words();
+  return {words.begin(), words.end()};
+}
+
+Request gemm_request(const GemmKernel& given) {
+  const GemmKernel kernel = canonical(given);
+  Request request = request_of_fields<kGemmFields>("gemm", kernel);
+  for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
+  return request;
+}
+
+Request gemm_kind_request(const GemmKernel& kernel) {
+  return request_of_fields<kGemmFields>("gemm", canonical(kernel), "tile");
+}
+
+std::string gemm_flags(const GemmKernel& kernel) {
+  return flags_of_fields<kGemmFields>(canonical(kernel), kernel.rung == kNoGemmRung ? "" : "tile");
+}
+
+GemmKernel gemm_kernel(const Request& request) { return kernel_of_fields<kGemmFields, GemmKernel>(request); }
+
+std::uint64_t gemm_small_key(const GemmKernel& kernel) { return key_of_fields<kGemmFields>(canonical(kernel)); }
+
+const std::vector<FlagChoice>& gemm_flag_choices() {
+  static constinit support::Lasting<const std::vector<FlagChoice>> all;
+  return all.get(choices_of_fields<kGemmFields>);
+}
+
+const FlagChoice& gemm_flag_choice(std::string_view name) {
+  const std::vector<FlagChoice>& all = gemm_flag_choices();
+  return *std::find_if(all.begin(), all.end(), [&](const FlagChoice& choice) { return name == choice.name; });
+}
+
+std::vector<GemmKernel> gemm_combinations(const Flags& flags) {
+  return kernels_of_flags<kGemmFields, GemmKernel>("gemm", flags, gemm_flag_choices());
+}
+
+void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::initializer_list<std::string_view> fields) {
+  add_constants<kGemmFields>("gemm", kernel, graph, fields);
+}
+
+}  // namespace tj::ops

@@ -1,0 +1,156 @@
+// What decides a matrix product's kernel, a row for each field; see ops/common/fields.hpp.
+//
+// Decides the order of fields in requests: tunings that are kept on disk are looked up by it. Which kernels differ in
+// nothing is canonical()'s to say, which tile suits a problem choose.cpp's. Invariant: canonical kernels that differ
+// have another key, another name and another request.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "ops/common/fields.hpp"
+#include "ops/gemm/gemm.hpp"
+
+namespace tj::ops {
+
+inline constexpr const char* kGemmOperandTypes[] = {"f16", "bf16", "e4m3"};
+inline constexpr const char* kGemmOutputTypes[] = {"f16", "bf16", "f32"};
+inline constexpr const char* kGemmLeftOrders[] = {"k", "m"};
+inline constexpr const char* kGemmRightOrders[] = {"k", "n"};
+inline constexpr const char* kGemmActivations[] = {"none", "relu", "gelu", "silu"};
+/// Names of gemm_tiles() and of gemm_rungs(), in their order.
+Words gemm_tile_words();
+Words gemm_rung_words();
+
+/// Tiles that are made ahead when nothing is asked for.
+constexpr bool is_usual(const GemmTile& tile) {
+  return tile.block_m >= 64 && tile.block_m <= 128 && tile.block_k * tile.element_bytes >= 128 && tile.blocks() == 1;
+}
+/// All tiles, usual ones first.
+std::vector<std::string> gemm_tile_flags();
+std::vector<std::string> gemm_rung_flags();
+
+inline constexpr std::array<Field<GemmKernel>, 11> kGemmFields = {{
+    {.name = "dtype",
+     .get =
+         [](const GemmKernel& kernel) {
+           return kernel.dtype == DType::e4m3 ? 2u : static_cast<unsigned>(kernel.dtype);
+         },
+     .set = [](GemmKernel& kernel,
+               unsigned value) { kernel.dtype = value == 2 ? DType::e4m3 : static_cast<DType>(value); },
+     .words = words<kGemmOperandTypes>,
+     .bits = 2,
+     .flags = {"f16", "bf16", "e4m3"},
+     .defaults = 2,
+     .tag = "_%",
+     .constant = "Element",
+     .kind = Constant::element},
+    {.name = "out",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.out); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
+     .words = words<kGemmOutputTypes>,
+     .bits = 2,
+     .flags = {"same", "f16", "bf16", "f32"},
+     .set_other = [](GemmKernel& kernel) { kernel.out = kernel.dtype == DType::e4m3 ? DType::bf16 : kernel.dtype; },
+     .other = "same",
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.out != kernel.dtype; },
+     .constant = "Output",
+     .kind = Constant::element},
+    {.name = "a-major",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.left_mn}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.left_mn = value != 0; },
+     .words = words<kGemmLeftOrders>,
+     .bits = 1,
+     .flags = {"k", "m"},
+     .tag = "_%",
+     .constant = "kLeftMn",
+     .kind = Constant::boolean},
+    {.name = "b-major",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.right_mn}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.right_mn = value != 0; },
+     .words = words<kGemmRightOrders>,
+     .bits = 1,
+     .flags = {"k", "n"},
+     .tag = "%",
+     .constant = "kRightMn",
+     .kind = Constant::boolean},
+    {.name = "bias",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.bias}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.bias = value != 0; },
+     .words = words<kTruth>,
+     .bits = 1,
+     .flags = {"false", "true", "both"},
+     .tag = "_bias",
+     .tagged = [](const GemmKernel& kernel) { return kernel.bias; },
+     .tag_place = 5,
+     .constant = "kBias",
+     .kind = Constant::boolean},
+    {.name = "add-c",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.add_c}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.add_c = value != 0; },
+     .words = words<kTruth>,
+     .bits = 1,
+     .flags = {"false", "true", "both"},
+     .tag = "_c",
+     .tagged = [](const GemmKernel& kernel) { return kernel.add_c; },
+     .tag_place = 4,
+     .constant = "kAddC",
+     .kind = Constant::boolean},
+    {.name = "activation",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.activation); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.activation = static_cast<Activation>(value); },
+     .words = words<kGemmActivations>,
+     .bits = 2,
+     .flags = {"none", "relu", "gelu", "silu"},
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.activation != Activation::none; },
+     .tag_place = 6,
+     .constant = "kActivation",
+     .kind = Constant::place},
+    {.name = "d-aligned",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.d_aligned}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.d_aligned = value != 0; },
+     .words = words<kTruth>,
+     .bits = 1,
+     .flags = {"true", "false", "both"},
+     .tag = "_rows",
+     .tagged = [](const GemmKernel& kernel) { return !kernel.d_aligned; },
+     .tag_place = 3},
+    {.name = "tile",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.tile); },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel.tile = static_cast<int>(value); },
+     .words = gemm_tile_words,
+     .bits = 6,
+     .defaults = static_cast<std::size_t>(std::count_if(std::begin(kGemmTiles), std::end(kGemmTiles), is_usual)),
+     .more_flags = gemm_tile_flags,
+     .tag = "_%",
+     .tag_place = 1},
+    {.name = "parts",
+     .get = [](const GemmKernel& kernel) { return unsigned{kernel.parts}; },
+     .set = [](GemmKernel& kernel, unsigned value) { kernel = value != 0 ? of_parts(kernel) : kernel; },
+     .words = words<kTruth>,
+     .bits = 1,
+     .flags = {"false", "true", "both"},
+     .tag = "_parts",
+     .tagged = [](const GemmKernel& kernel) { return kernel.parts; },
+     .optional = true,
+     .tag_place = 2,
+     .constant = "kParts",
+     .kind = Constant::boolean},
+    {.name = "rung",
+     .get = [](const GemmKernel& kernel) { return static_cast<unsigned>(kernel.rung); },
+     .set = [](GemmKernel& kernel,
+               unsigned value) { kernel.rung = value == kGemmOwnRung ? kNoGemmRung : static_cast<int>(value); },
+     .words = gemm_rung_words,
+     .bits = 4,
+     .more_flags = gemm_rung_flags,
+     .tag = "_%",
+     .tagged = [](const GemmKernel& kernel) { return kernel.rung != kNoGemmRung; },
+     .optional = true,
+     .tag_place = 7},
+}};
+
+}  // namespace tj::ops

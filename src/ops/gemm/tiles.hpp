@@ -1,0 +1,95 @@
+// The tiles of a matrix product, whichever family of instructions multiplies.
+//
+// Decides which tiles are shipped, and in which order equals are preferred. Which family serves which is family.hpp's
+// to say, and which suits a problem choose.cpp's. Invariant: no two have one name.
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <string>
+
+namespace tj::ops {
+
+/// One tile shape: block_m / 64 consumer roles of 64 rows each, block_k of K an iteration. With block_m below 64 one
+/// consumer leaves the rest of its rows unused: they are not even copied. cluster_m x cluster_n blocks with
+/// neighbouring tiles run together: those below each other share the copies of b, those beside each other those of a. A
+/// tile is for one size of operands' elements.
+struct GemmTile {
+  int block_m = 128, block_n = 256, block_k = 64;
+  int cluster_m = 1, cluster_n = 1;
+  int element_bytes = 2;
+  constexpr int blocks() const { return cluster_m * cluster_n; }
+  constexpr int consumers() const { return block_m < 64 ? 1 : block_m / 64; }
+  /// Of 8-bit elements the matrix unit's sums are added to others in f32: those over each 128 bytes of K.
+  constexpr bool promotes() const { return element_bytes == 1; }
+  constexpr int partial_sums() const { return block_k * element_bytes / 128; }
+  bool operator==(const GemmTile&) const = default;
+};
+
+inline constexpr GemmTile kGemmTiles[] = {
+    {128, 256, 64},
+    {128, 192, 64},
+    {128, 128, 64},
+    {64, 256, 64},
+    {128, 64, 64},
+    {64, 128, 64},
+    {64, 64, 128},
+    {64, 32, 128},
+    {16, 32, 128},
+    {16, 64, 128},
+    // Of warps' products: where shared memory is small, rings of half as much K for each of two blocks.
+    {128, 128, 32},
+    {128, 256, 32},
+    {256, 192, 32},
+    // Of products in tensor memory: two of 128 rows share what is copied of b.
+    {256, 128, 64},
+    {256, 256, 64},
+    // Of two blocks that share what is copied the most.
+    {128, 256, 64, 1, 2},
+    {128, 256, 64, 2, 1},
+    {128, 192, 64, 2, 1},
+    {128, 192, 64, 1, 2},
+    {128, 128, 64, 2, 1},
+    {128, 128, 64, 1, 2},
+    {64, 256, 64, 2, 1},
+    {128, 64, 64, 1, 2},
+    {64, 128, 64, 2, 1},
+    // Of pairs of blocks whose products in tensor memory are of 256 rows, two of them in the columns of one set of
+    // sums, or of two.
+    {256, 256, 64, 2, 1},
+    {256, 128, 64, 2, 1},
+    // Of four, each of which shares a with one and b with another.
+    {128, 128, 64, 2, 2},
+    {128, 64, 64, 2, 2},
+    // 8-bit elements: two sets of sums leave no room for more columns. Two consumers of 64 columns with one block of K
+    // an iteration would share a role, where ptxas (13.0) serialises products whose sums are read while others are
+    // under way.
+    {128, 192, 128, 1, 1, 1},
+    {128, 128, 128, 1, 1, 1},
+    {128, 64, 256, 1, 1, 1},
+    {64, 128, 128, 1, 1, 1},
+    {64, 64, 256, 1, 1, 1},
+    {64, 32, 256, 1, 1, 1},
+    {16, 32, 256, 1, 1, 1},
+    {16, 64, 256, 1, 1, 1},
+    {128, 192, 128, 2, 1, 1},
+    {128, 192, 128, 1, 2, 1},
+    {128, 128, 128, 2, 1, 1},
+    {128, 128, 128, 1, 2, 1},
+};
+inline constexpr std::size_t kGemmTileCount = std::size(kGemmTiles);
+
+/// The tile's place among them; for a constant expression, which a tile that is none of them does not compile in.
+consteval int place_of(const GemmTile& tile) {
+  for (std::size_t t = 0; t < kGemmTileCount; ++t)
+    if (kGemmTiles[t] == tile) return static_cast<int>(t);
+  throw "no such tile";
+}
+
+/// All shipped ones, in the order in which equals are preferred.
+inline std::span<const GemmTile> gemm_tiles() { return kGemmTiles; }
+/// "128x256x64", "128x256x64c2x1" in clusters of two below each other.
+std::string gemm_tile_name(const GemmTile& tile);
+
+}  // namespace tj::ops
