@@ -22,18 +22,17 @@ struct LoadedKernel {
   std::shared_ptr<launch::Driver> driver;  ///< before the kernel: the kernel unloads first
   std::shared_ptr<launch::Kernel> kernel;
   int device = 0;
-  unsigned sm_count = 0;       ///< multiprocessors that its blocks run on at once
-  unsigned blocks_per_sm = 1;  ///< of its blocks, on each of them
-  unsigned threads = 0;
-  unsigned cluster = 1;  ///< blocks that run together; divides every grid
-  std::int64_t smem_bytes = 0;
+  unsigned sm_count = 0;  ///< multiprocessors that its blocks run on at once; blocks, where these form clusters
+  support::LaunchShape shape;
   bool waits_itself = false;
   std::vector<std::int64_t> geometry;  ///< values in the order of their names
   KernelReport report;
 
+  /// Blocks that run side by side on each multiprocessor that sm_count counts.
+  unsigned blocks_per_sm() const { return shape.cluster > 1 ? 1 : shape.blocks_per_sm; }
   /// A launch of so many blocks. memory: what it may touch, for a driver that checks accesses.
   launch::LaunchConfig config(unsigned blocks, std::span<const support::MemoryRange> memory = {}) const {
-    return {{blocks, 1, 1}, threads, smem_bytes, waits_itself, cluster, memory};
+    return {{blocks, 1, 1}, shape, waits_itself, memory};
   }
 };
 

@@ -2,7 +2,6 @@
 #include "pipeline.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -83,15 +82,6 @@ compile::Binary compile_unit(const codegen::Unit& unit, std::vector<compile::Hea
   }
 }
 
-std::optional<std::int64_t> number(const cache::Entry& entry, std::string_view name) {
-  const std::string* text = entry.find(name);
-  std::int64_t value = 0;
-  if (text == nullptr) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
-  return value;
-}
-
 // Of everything the compiler read.
 std::string source_hash(const std::string& text, const std::vector<compile::Header>& headers) {
   support::FieldHash hash;
@@ -99,8 +89,6 @@ std::string source_hash(const std::string& text, const std::vector<compile::Head
   for (const auto& header : headers) hash.field(header.name, header.text);
   return support::to_hex(hash.finish());
 }
-
-constexpr std::string_view kGeometryPrefix = "geometry.";
 
 }  // namespace
 
@@ -232,11 +220,7 @@ Recording make_as(const ops::Request& named, const codegen::EmitOptions& how, co
     log(LogLevel::warn, cat(named.name, " on ", target.name(), " is slower than it should be: ", warning));
 
   artifact.binary = std::move(binary.bytes);
-  artifact.symbol = unit.symbol;
-  artifact.threads = static_cast<unsigned>(unit.threads);
-  artifact.cluster = static_cast<unsigned>(unit.cluster);
-  artifact.blocks_per_sm = static_cast<unsigned>(unit.blocks_per_sm);
-  artifact.smem_bytes = unit.smem_bytes;
+  artifact.shape = unit.shape;
   artifact.geometry = op.geometry(request, choice.candidate);
   artifact.source_sha256 = source_hash(unit.text, headers_for(target, &op));
   artifact.compiler_version = compiler.version();
@@ -259,55 +243,6 @@ ops::Request recording_request(ops::Request request) {
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log) {
   return make_as(recording_request(request), {.record = true}, op, request, target, compiler, settings, log);
-}
-
-cache::Entry to_entry(const Artifact& artifact) {
-  cache::Entry entry;
-  entry.payload = artifact.binary;
-  entry.metadata = {{"name", artifact.report.name},
-                    {"target", artifact.report.target},
-                    {"symbol", artifact.symbol},
-                    {"threads", cat(artifact.threads)},
-                    {"cluster", cat(artifact.cluster)},
-                    {"blocks_per_sm", cat(artifact.blocks_per_sm)},
-                    {"smem_bytes", cat(artifact.smem_bytes)},
-                    {"registers", cat(artifact.report.registers)},
-                    {"schedule", artifact.report.schedule_json},
-                    {"source_sha256", artifact.source_sha256},
-                    {"compiler_version", artifact.compiler_version},
-                    {"geometry", cat(artifact.geometry.size())}};
-  for (const auto& [name, value] : artifact.geometry)
-    entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
-  return entry;
-}
-
-std::optional<Artifact> from_entry(const cache::Entry& entry) {
-  const std::string *name = entry.find("name"), *target = entry.find("target"), *symbol = entry.find("symbol"),
-                    *schedule = entry.find("schedule");
-  const auto threads = number(entry, "threads"), cluster = number(entry, "cluster"),
-             beside = number(entry, "blocks_per_sm"), smem = number(entry, "smem_bytes"),
-             registers = number(entry, "registers"), geometry = number(entry, "geometry");
-  if (!name || !target || !symbol || !schedule || !threads || !cluster || !beside || !smem || !registers || !geometry)
-    return std::nullopt;
-  Artifact artifact;
-  artifact.binary = entry.payload;
-  artifact.symbol = *symbol;
-  artifact.threads = static_cast<unsigned>(*threads);
-  artifact.cluster = static_cast<unsigned>(*cluster);
-  artifact.blocks_per_sm = static_cast<unsigned>(*beside);
-  artifact.smem_bytes = *smem;
-  artifact.report.name = *name;
-  artifact.report.target = *target;
-  artifact.report.schedule_json = *schedule;
-  artifact.report.registers = static_cast<int>(*registers);
-  for (const auto& [key, value] : entry.metadata) {
-    if (std::string_view(key).substr(0, kGeometryPrefix.size()) != kGeometryPrefix) continue;
-    const auto parsed = number(entry, key);
-    if (!parsed) return std::nullopt;
-    artifact.geometry[key.substr(kGeometryPrefix.size())] = *parsed;
-  }
-  if (artifact.geometry.size() != static_cast<std::uint64_t>(*geometry)) return std::nullopt;
-  return artifact;
 }
 
 }  // namespace tj

@@ -1,14 +1,13 @@
 // Request -> kernel: the steps of the pipeline, each a function, in order.
 //
-// Decides what is done on a miss and what an entry of the cache carries. Does not decide when (runtime.cpp).
+// Decides what is done on a miss. Decides neither when (runtime.cpp) nor what an entry carries (artifact.hpp).
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "arch/arch.hpp"
+#include "artifact.hpp"
 #include "cache/cache.hpp"
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
@@ -18,18 +17,6 @@
 #include "support/log.hpp"
 
 namespace tj {
-
-/// A kernel as the cache keeps it.
-struct Artifact {
-  std::string binary, symbol;
-  unsigned threads = 0;
-  unsigned cluster = 1;  ///< blocks that run together
-  unsigned blocks_per_sm = 1;
-  std::int64_t smem_bytes = 0;
-  ops::Geometry geometry;
-  std::string source_sha256, compiler_version;
-  KernelReport report;
-};
 
 /// The candidate with the best predicted throughput and its schedule.
 struct Choice {
@@ -63,9 +50,5 @@ ops::Request recording_request(ops::Request request);
 /// As make(), of the same choice. Throws tj::Error.
 Recording make_recording(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
                          compile::Compiler& compiler, const support::Settings& settings, const support::Log& log);
-
-cache::Entry to_entry(const Artifact& artifact);
-/// Empty when a field is missing or malformed.
-std::optional<Artifact> from_entry(const cache::Entry& entry);
 
 }  // namespace tj

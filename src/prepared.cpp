@@ -15,15 +15,10 @@ std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driv
   made->kernel = std::move(kernel);
   made->device = device;
   made->sm_count = static_cast<unsigned>(made->driver->device_info(device).sm_count);
-  made->threads = artifact.threads;
-  made->cluster = artifact.cluster;
-  made->blocks_per_sm =
-      artifact.cluster > 1 ? 1 : artifact.blocks_per_sm;  // of clusters the driver tells all blocks that fit
-  made->smem_bytes = artifact.smem_bytes;
-  made->waits_itself = arch.overlapped_launch;  // every emitted unit does
-  if (made->cluster > 1)
-    made->sm_count =
-        made->cluster * made->driver->resident_clusters(device, *made->kernel, made->config(made->cluster));
+  made->shape = artifact.shape;
+  made->waits_itself = arch.overlapped_launch;                    // every emitted unit does
+  if (const unsigned cluster = made->shape.cluster; cluster > 1)  // the driver tells all blocks that fit
+    made->sm_count = cluster * made->driver->resident_clusters(device, *made->kernel, made->config(cluster));
   for (const auto& [name, value] : artifact.geometry) made->geometry.push_back(value);
   made->report = artifact.report;
   return made;
@@ -53,7 +48,7 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
     artifact = make(op, request, target, compiler, settings_, log_);
     if (store_ != nullptr) store_->store(key, to_entry(*artifact));
   }
-  auto loaded = driver->load(device.index, artifact->binary, artifact->symbol, artifact->smem_bytes);
+  auto loaded = driver->load(device.index, artifact->binary, artifact->shape.symbol, artifact->shape.smem_bytes);
   kernels_.push_back(
       {request.name, device, loaded_kernel(driver, device.index, std::move(loaded), *target.arch, *artifact)});
   return *kernels_.back().kernel;

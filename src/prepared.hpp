@@ -31,7 +31,7 @@ std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driv
 /// Parameters and grid of one launch, tensor maps encoded. On the hot path: allocates nothing.
 inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   plan.sm_count = kernel.sm_count;
-  plan.blocks_per_sm = kernel.blocks_per_sm;
+  plan.blocks_per_sm = kernel.blocks_per_sm();
   op.plan(args, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m)

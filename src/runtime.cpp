@@ -153,10 +153,10 @@ struct Runtime::Impl {
     if (what.blocks == 0) [[unlikely]]
       fail(Stage::argument, Code::invalid_argument,
            cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
-    if (what.blocks % kernel->cluster != 0) [[unlikely]]
+    if (what.blocks % kernel->shape.cluster != 0) [[unlikely]]
       fail(Stage::argument, Code::invalid_argument,
            cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
-               kernel->cluster, ", the blocks of a cluster"));
+               kernel->shape.cluster, ", the blocks of a cluster"));
     kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
                            stream);
   }
@@ -200,7 +200,9 @@ struct Runtime::Impl {
   std::shared_ptr<launch::Kernel> load_binary(const ops::Maker& op, const ops::Request& request,
                                               const arch::Target& target, launch::Driver& driver, int device,
                                               Artifact& artifact) {
-    const auto load = [&] { return driver.load(device, artifact.binary, artifact.symbol, artifact.smem_bytes); };
+    const auto load = [&] {
+      return driver.load(device, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
+    };
     if (artifact.report.origin != KernelOrigin::disk) return load();
     try {
       return load();

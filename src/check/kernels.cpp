@@ -33,12 +33,9 @@ const Kernel& Kernels::get(const ops::Op& op, const ops::Request& request) {
   kernel.name = request.name;
   kernel.op = &op;
   kernel.request = request;
-  kernel.loaded = driver_->load(0, artifact.binary, artifact.symbol, artifact.smem_bytes);
-  kernel.threads = artifact.threads;
-  kernel.cluster = artifact.cluster;
-  kernel.smem_bytes = artifact.smem_bytes;
+  kernel.loaded = driver_->load(0, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
+  kernel.shape = artifact.shape;
   kernel.waits_itself = target_.arch->overlapped_launch;
-  kernel.symbol = artifact.symbol;
   for (const auto& [name, value] : artifact.geometry) kernel.geometry.push_back(value);
   kernel.sites = sites_of(kernel.loaded->notes_text());
   return kernels_.emplace(request.name, std::move(kernel)).first->second;
@@ -64,7 +61,7 @@ std::shared_ptr<launch::Kernel> Kernels::compile(const Kernel& kernel, const std
   job.arch = target_.arch->compiler_name();
   for (const std::string& definition : choice_of(kernel).candidate.definitions)
     job.options.push_back("-D" + definition);
-  return driver_->load(0, compiler_->compile(job).bytes, kernel.symbol, kernel.smem_bytes);
+  return driver_->load(0, compiler_->compile(job).bytes, kernel.shape.symbol, kernel.shape.smem_bytes);
 }
 
 }  // namespace tj::check

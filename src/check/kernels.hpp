@@ -29,10 +29,8 @@ struct Kernel {
   const ops::Op* op = nullptr;
   ops::Request request;
   std::shared_ptr<launch::Kernel> loaded;
-  unsigned threads = 0, cluster = 1;
-  std::int64_t smem_bytes = 0;
-  bool waits_itself = false;  ///< for the grids before it, as every unit of such an arch does
-  std::string symbol;
+  support::LaunchShape shape;
+  bool waits_itself = false;           ///< for the grids before it, as every unit of such an arch does
   std::vector<std::int64_t> geometry;  ///< values in the order of their names
   std::vector<Site> sites;
 };

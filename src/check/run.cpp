@@ -116,16 +116,15 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   }
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
-  plan.sm_count = kernel.cluster;  // few blocks, so that each does several tiles
+  plan.sm_count = kernel.shape.cluster;  // few blocks, so that each does several tiles
   plan.blocks_per_sm = 1;
   op.plan(args, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m)
     maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) driver_->encode_tensor_maps(0, {maps.data(), plan.map_count});
-  driver_->launch(0, *loaded,
-                  {{plan.blocks, 1, 1}, kernel.threads, kernel.smem_bytes, kernel.waits_itself, kernel.cluster},
-                  plan.params.data(), plan.params_bytes, {});
+  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.shape, kernel.waits_itself}, plan.params.data(),
+                  plan.params_bytes, {});
 }
 
 Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {

@@ -217,6 +217,14 @@ void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout&
   w.line("if (warp == 0) dev::tensor_free", graph.pairs ? "<2>" : "", "(tensor, ", layout.tensor_columns, ");");
 }
 
+support::LaunchShape shape_of(const graph::Graph& graph, const Layout& layout) {
+  return {.threads = static_cast<unsigned>(layout.threads),
+          .cluster = static_cast<unsigned>(graph.cluster),
+          .blocks_per_sm = static_cast<unsigned>(graph.blocks_per_sm),
+          .smem_bytes = layout.smem_bytes,
+          .symbol = kSymbol};
+}
+
 }  // namespace
 
 Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std::string& primitives,
@@ -270,8 +278,8 @@ Unit emit(const graph::Graph& graph, const sched::Schedule& schedule, const std:
   std::string notes = write_notes(w, kSymbol, graph, schedule, layout, sites);
   std::vector<int> first_warps;
   for (const RolePlace& place : layout.roles) first_warps.push_back(place.first_warp);
-  return {w.text(),     kSymbol,       layout.threads, graph.cluster,          graph.blocks_per_sm, layout.smem_bytes,
-          sites.list(), sites.calls(), sites.marks(),  std::move(first_warps), std::move(notes)};
+  return {w.text(),      shape_of(graph, layout), sites.list(),    sites.calls(),
+          sites.marks(), std::move(first_warps),  std::move(notes)};
 }
 
 }  // namespace tj::codegen

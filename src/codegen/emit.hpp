@@ -10,16 +10,13 @@
 #include "codegen/sites.hpp"
 #include "graph/graph.hpp"
 #include "sched/schedule.hpp"
+#include "support/launch_shape.hpp"
 
 namespace tj::codegen {
 
 struct Unit {
   std::string text;
-  std::string symbol;     ///< entry point
-  int threads = 0;        ///< a block
-  int cluster = 1;        ///< blocks that run together
-  int blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM
-  std::int64_t smem_bytes = 0;
+  support::LaunchShape shape;
   std::vector<Site> sites;
   std::vector<Call> calls;
   std::vector<Mark> marks;       ///< of a unit that records, else none

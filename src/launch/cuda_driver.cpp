@@ -106,9 +106,9 @@ class LaunchDescription {
     how_.gridDimX = config.grid[0];
     how_.gridDimY = config.grid[1];
     how_.gridDimZ = config.grid[2];
-    how_.blockDimX = config.threads;
+    how_.blockDimX = config.shape.threads;
     how_.blockDimY = how_.blockDimZ = 1;
-    how_.sharedMemBytes = static_cast<unsigned>(config.smem_bytes);
+    how_.sharedMemBytes = static_cast<unsigned>(config.shape.smem_bytes);
     how_.hStream = static_cast<CUstream>(stream.handle);
     how_.attrs = attributes_;
     if (config.waits_itself) {
@@ -116,10 +116,10 @@ class LaunchDescription {
       attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
       attribute.value.programmaticStreamSerializationAllowed = 1;
     }
-    if (config.cluster > 1) {
+    if (config.shape.cluster > 1) {
       CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
       attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-      attribute.value.clusterDim.x = config.cluster;
+      attribute.value.clusterDim.x = config.shape.cluster;
       attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
     }
   }

@@ -16,6 +16,7 @@
 
 #include <tilejit/runtime.hpp>
 
+#include "support/launch_shape.hpp"
 #include "support/memory_range.hpp"
 #include "support/tensor_map.hpp"
 
@@ -35,13 +36,10 @@ struct DeviceInfo {
 
 struct LaunchConfig {
   std::array<unsigned, 3> grid{1, 1, 1};
-  unsigned threads = 0;
-  std::int64_t smem_bytes = 0;
+  const support::LaunchShape& shape;  ///< outlives the launch
   /// The kernel itself waits for the work before it in the stream: its blocks may take their places while that still
   /// runs.
   bool waits_itself = false;
-  unsigned cluster =
-      1;  ///< consecutive blocks of the first dimension that run together and reach each other; divides grid[0]
   std::span<const support::MemoryRange> memory = {};  ///< for a driver that checks accesses; empty: not known
 };
 

@@ -84,16 +84,17 @@ class HipDriver final : public Driver {
                "; host and device disagree on it: clear the kernel cache"));
     if (loaded.device() != device) [[unlikely]]
       fail(Stage::launch, Code::internal, cat("the kernel was not loaded on hip:", device, "; load it there"));
-    if (config.cluster > 1) [[unlikely]]
+    if (config.shape.cluster > 1) [[unlikely]]
       refuse_clusters(device);
-    if (loaded.max_threads() != 0 && config.threads > loaded.max_threads()) [[unlikely]]
+    if (loaded.max_threads() != 0 && config.shape.threads > loaded.max_threads()) [[unlikely]]
       fail(Stage::launch, Code::internal,
            cat("the kernel was made for at most ", loaded.max_threads(), " threads a block and is launched with ",
-               config.threads, "; clear the kernel cache"));
+               config.shape.threads, "; clear the kernel cache"));
     // hip_runtime_api.h, hipModuleLaunchKernel: threads of a dimension are counted in 32 bits.
-    if (const std::uint64_t threads = std::uint64_t{config.grid[0]} * config.threads; threads >> 32 != 0) [[unlikely]]
+    if (const std::uint64_t threads = std::uint64_t{config.grid[0]} * config.shape.threads; threads >> 32 != 0)
+        [[unlikely]]
       fail(Stage::launch, Code::unsupported,
-           cat("the launch has ", config.grid[0], " blocks of ", config.threads, " threads, ", threads,
+           cat("the launch has ", config.grid[0], " blocks of ", config.shape.threads, " threads, ", threads,
                " in all; HIP allows fewer than 2^32 (4294967296): split the call, by batch for instance"));
     // hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END. The runtime copies the buffer before it
     // returns.
@@ -101,9 +102,10 @@ class HipDriver final : public Driver {
     void* packed[] = {reinterpret_cast<void*>(1), const_cast<void*>(params), reinterpret_cast<void*>(2), &size,
                       reinterpret_cast<void*>(3)};
     const HipDeviceScope scope(api_, device, Stage::launch);
-    api_.check(api_.launch_kernel(loaded.function(), config.grid[0], config.grid[1], config.grid[2], config.threads, 1,
-                                  1, static_cast<unsigned>(config.smem_bytes), stream.handle, nullptr, packed),
-               "hipModuleLaunchKernel", Stage::launch);
+    api_.check(
+        api_.launch_kernel(loaded.function(), config.grid[0], config.grid[1], config.grid[2], config.shape.threads, 1,
+                           1, static_cast<unsigned>(config.shape.smem_bytes), stream.handle, nullptr, packed),
+        "hipModuleLaunchKernel", Stage::launch);
   }
 
   unsigned resident_clusters(int device, const Kernel&, const LaunchConfig&) override { refuse_clusters(device); }

@@ -73,23 +73,24 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
     fail(Stage::launch, Code::unsupported,
          cat("grid ", config.grid[0], " x ", config.grid[1], " x ", config.grid[2],
              "; the CPU model takes grids of one dimension"));
-  if (config.threads == 0 || config.threads > model::kMaxThreads || config.threads % kernel.warp_threads != 0)
+  if (config.shape.threads == 0 || config.shape.threads > model::kMaxThreads ||
+      config.shape.threads % kernel.warp_threads != 0)
     fail(Stage::launch, Code::invalid_argument,
-         cat("threads is ", config.threads, "; allowed are multiples of ", kernel.warp_threads, " up to ",
+         cat("threads is ", config.shape.threads, "; allowed are multiples of ", kernel.warp_threads, " up to ",
              model::kMaxThreads));
-  if (config.threads > kernel.threads)
+  if (config.shape.threads > kernel.threads)
     fail(Stage::launch, Code::invalid_argument,
-         cat("threads is ", config.threads, ", but the kernel was compiled for at most ", kernel.threads));
-  if (config.cluster == 0 || config.cluster > kMaxCluster)
+         cat("threads is ", config.shape.threads, ", but the kernel was compiled for at most ", kernel.threads));
+  if (config.shape.cluster == 0 || config.shape.cluster > kMaxCluster)
     fail(Stage::launch, Code::invalid_argument,
-         cat("cluster is ", config.cluster, "; allowed are 1 to ", kMaxCluster, " blocks"));
-  if (config.grid[0] % config.cluster != 0)
+         cat("cluster is ", config.shape.cluster, "; allowed are 1 to ", kMaxCluster, " blocks"));
+  if (config.grid[0] % config.shape.cluster != 0)
     fail(Stage::launch, Code::invalid_argument,
-         cat("grid has ", config.grid[0], " blocks; it must be a multiple of ", config.cluster,
+         cat("grid has ", config.grid[0], " blocks; it must be a multiple of ", config.shape.cluster,
              ", the blocks of a cluster"));
-  if (config.smem_bytes < 0 || config.smem_bytes > loaded.smem_bytes)
+  if (config.shape.smem_bytes < 0 || config.shape.smem_bytes > loaded.smem_bytes)
     fail(Stage::launch, Code::invalid_argument,
-         cat("smem_bytes is ", config.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
+         cat("smem_bytes is ", config.shape.smem_bytes, ", but the kernel was loaded for at most ", loaded.smem_bytes));
   if (params_bytes != kernel.params_bytes)
     fail(Stage::launch, Code::invalid_argument,
          cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
@@ -191,9 +192,9 @@ class Model final : public ModelDriver {
     launch.kernel = &entry;
     launch.params = by_value.get();
     launch.grid_blocks = config.grid[0];
-    launch.cluster = config.cluster;
-    launch.threads = config.threads;
-    launch.smem_bytes = static_cast<std::size_t>(config.smem_bytes);
+    launch.cluster = config.shape.cluster;
+    launch.threads = config.shape.threads;
+    launch.smem_bytes = static_cast<std::size_t>(config.shape.smem_bytes);
     launch.options = options();
     launch.notes = &loaded.notes;
     launch.waits_itself = config.waits_itself;
@@ -205,7 +206,7 @@ class Model final : public ModelDriver {
 
   unsigned resident_clusters(int device, const Kernel&, const LaunchConfig& config) override {
     check(device);
-    return std::max(1u, kSmCount / std::max(1u, config.cluster));
+    return std::max(1u, kSmCount / std::max(1u, config.shape.cluster));
   }
   bool capturing(int, Stream) override { return false; }
 

@@ -147,7 +147,7 @@ void make_once(Subject& subject, Backends& backends, const support::Settings& se
   if (!device) return;
   const auto driver = backends.driver(*device);
   const Clock::time_point start = Clock::now();
-  driver->load(device->index, artifact.binary, artifact.symbol, artifact.smem_bytes);
+  driver->load(device->index, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   subject.add("load", ms_since(start));
 }
 

@@ -35,8 +35,8 @@ TileCycles tile_cycles(const KernelReport& report) {
 double launch_cycles(const PreparedLaunch& launch, std::vector<ops::TileCount> tiles) {
   if (tiles.empty()) return kUnknown;
   const TileCycles cycles = tile_cycles(launch.kernel->report);
-  const unsigned at_once =
-      std::max(1U, launch.kernel->sm_count * launch.kernel->blocks_per_sm / std::max(1U, launch.kernel->cluster));
+  const unsigned at_once = std::max(
+      1U, launch.kernel->sm_count * launch.kernel->blocks_per_sm() / std::max(1U, launch.kernel->shape.cluster));
   std::sort(tiles.begin(), tiles.end(),
             [](const ops::TileCount& x, const ops::TileCount& y) { return x.iterations > y.iterations; });
   std::priority_queue<double, std::vector<double>, std::greater<>> free_at(std::greater<>(),

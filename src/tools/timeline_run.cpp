@@ -81,9 +81,10 @@ class Runner {
     driver_->copy(device_.index, to, !run_.on_model, from, false, bytes);
   }
   std::unique_ptr<LoadedKernel> load(const Artifact& artifact) {
-    return loaded_kernel(driver_, device_.index,
-                         driver_->load(device_.index, artifact.binary, artifact.symbol, artifact.smem_bytes),
-                         *target_.arch, artifact);
+    return loaded_kernel(
+        driver_, device_.index,
+        driver_->load(device_.index, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes), *target_.arch,
+        artifact);
   }
 
   /// A launch of the call; one of them is also there with marks.
@@ -105,7 +106,7 @@ class Runner {
     op_.steps(args, choice, scratch.get(),
               [&](const ops::Op& step, const void* step_args) { steps.push_back(make_step(step, step_args, choice)); });
     make_marked(steps);
-    run_.warps = recording_->threads / static_cast<unsigned>(target_.arch->warp_size);
+    run_.warps = recording_->shape.threads / static_cast<unsigned>(target_.arch->warp_size);
     run_.warp_records = problem_.warp_records;
     const auto all = [&](bool marked) {
       std::size_t next = 0;

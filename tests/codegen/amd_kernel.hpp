@@ -49,15 +49,15 @@ inline void check_amd_kernel(compile::Compiler& compiler, const ops::Op& op, con
   CHECK_FALSE(kernel.dynamic_stack);
   CHECK_FALSE(kernel.two_units);
   CHECK(kernel.wave == arch.warp_size);
-  CHECK(kernel.max_threads == unit.threads);
+  CHECK(kernel.max_threads == unit.shape.threads);
   const int blocks = choice.candidate.graph.blocks_per_sm,
             given = (kernel.vgprs + arch.register_step - 1) / arch.register_step * arch.register_step;
-  CHECK(std::int64_t{given} * unit.threads * blocks <= arch.registers_per_sm);
-  CHECK((kernel.lds_bytes + unit.smem_bytes) * blocks <= arch.smem_per_sm_bytes);
+  CHECK(std::int64_t{given} * unit.shape.threads * blocks <= arch.registers_per_sm);
+  CHECK((kernel.lds_bytes + unit.shape.smem_bytes) * blocks <= arch.smem_per_sm_bytes);
   CHECK(testing::matrix_instructions(binary.bytes, arch.warp_size == 64) == matrix(choice.candidate.graph, unit));
   std::printf("%-7s %-44s II %5d, %5.0f ms, %3d VGPRs, %d threads, %lld bytes of LDS, %d blocks\n", arch.name.c_str(),
-              choice.candidate.graph.name.c_str(), choice.schedule.ii, binary.milliseconds, kernel.vgprs, unit.threads,
-              static_cast<long long>(unit.smem_bytes), blocks);
+              choice.candidate.graph.name.c_str(), choice.schedule.ii, binary.milliseconds, kernel.vgprs,
+              unit.shape.threads, static_cast<long long>(unit.shape.smem_bytes), blocks);
 }
 
 /// Of struct Config.

@@ -108,7 +108,8 @@ class Kernel {
     job.text = unit.text;
     job.headers = headers_for({arch::find("sm_80"), true});
     job.headers.push_back({"toy.cuh", kBodies});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.symbol, unit.smem_bytes);
+    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
+                            unit.shape.smem_bytes);
   }
   /// "" when the run was right; else the fault, or what is wrong.
   std::string run(std::uint64_t seed, std::vector<int> disabled, int tiles, int n) {
@@ -121,8 +122,7 @@ class Kernel {
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint32_t>(i * 2654435761u + seed);
     const Params params{in.data(), out.data(), tiles, n};
     try {
-      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params,
-                      sizeof(params), {});
+      driver_->launch(0, *kernel_, {{1, 1, 1}, unit.shape}, &params, sizeof(params), {});
     } catch (const Error& e) {
       return e.message;
     }

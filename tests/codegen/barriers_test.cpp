@@ -221,7 +221,7 @@ TEST_CASE("the text has no barrier in shared memory, and a site for each of the 
   CHECK(testing::has(unit.text, "dev::block_sync<1>();"));
   std::int64_t bytes = 0;
   for (const sched::Ring& ring : loop.schedule.rings) bytes += 1024 * ring.slots;
-  CHECK(unit.smem_bytes == bytes);  // slots alone
+  CHECK(unit.shape.smem_bytes == bytes);  // slots alone
 }
 
 TEST_CASE("such a machine has one role, whose nodes are done when they return; graphs say so in JSON") {

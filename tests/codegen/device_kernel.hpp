@@ -58,10 +58,10 @@ inline DeviceKernel check_compiles(compile::Compiler& compiler, const ops::Op& o
   INFO(made.binary.log);
   CHECK(made.binary.spill_bytes == 0);
   CHECK(made.binary.warnings.empty());
-  CHECK(made.binary.registers * made.unit.threads <= arch.registers_per_sm);
+  CHECK(made.binary.registers * made.unit.shape.threads <= arch.registers_per_sm);
   std::printf("%-44s II %4d, %5.0f ms, %d registers, %d threads, %lld bytes of shared memory\n", request.name.c_str(),
-              choice.schedule.ii, made.binary.milliseconds, made.binary.registers, made.unit.threads,
-              static_cast<long long>(made.unit.smem_bytes));
+              choice.schedule.ii, made.binary.milliseconds, made.binary.registers, made.unit.shape.threads,
+              static_cast<long long>(made.unit.shape.smem_bytes));
   return made;
 }
 

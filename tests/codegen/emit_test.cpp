@@ -64,10 +64,10 @@ TEST_CASE("blocks side by side are said to the compiler, and their share is what
   auto graph = attention();
   const auto schedule = sched::schedule(graph);
   CHECK(occurrences(text_of(graph, schedule), "TJ_KERNEL(tj_kernel, 384, ") == 1);
-  CHECK(codegen::emit(graph, schedule, "sm90").blocks_per_sm == 1);
+  CHECK(codegen::emit(graph, schedule, "sm90").shape.blocks_per_sm == 1);
   const graph::Machine whole = graph.machine;
   graph.blocks_per_sm = 2;
-  CHECK(codegen::emit(graph, schedule, "sm90").blocks_per_sm == 2);
+  CHECK(codegen::emit(graph, schedule, "sm90").shape.blocks_per_sm == 2);
   CHECK(occurrences(text_of(graph, schedule), "TJ_KERNEL_BESIDE(tj_kernel, 384, 2, ") == 1);
   graph.machine = graph::share_of(whole, 2);
   CHECK_THROWS_WITH(text_of(graph, schedule), doctest::Contains("bytes of shared memory, sm_90a has 115712 a block"));
@@ -127,7 +127,7 @@ TEST_CASE("a load that has a role of its own gets a warp of its own") {
     for (auto& role : barrier.roles) ++role;
   schedule.roles.insert(schedule.roles.begin() + 1, second);
   const auto unit = codegen::emit(graph, schedule, "sm90");
-  CHECK(unit.threads == 384);
+  CHECK(unit.shape.threads == 384);
   CHECK(unit.text.find("if (warp == 0 && dev::elect_one())") != std::string::npos);
   CHECK(unit.text.find("if (warp == 1 && dev::elect_one())") != std::string::npos);
 }

@@ -32,7 +32,7 @@ class EmittedKernel {
     job.text = unit.text;
     job.headers = headers_for({&arch, true});
     const auto binary = compile::make_compiler("host", {})->compile(job);
-    kernel_ = driver_->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
+    kernel_ = driver_->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
   }
 
   /// "" when the launch ended without a fault, else the fault.
@@ -44,13 +44,8 @@ class EmittedKernel {
     for (std::size_t m = 0; m < plan.map_count; ++m)
       driver_->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
     try {
-      driver_->launch(0, *kernel_,
-                      {{blocks, 1, 1},
-                       static_cast<unsigned>(unit.threads),
-                       unit.smem_bytes,
-                       waits_itself_,
-                       static_cast<unsigned>(unit.cluster)},
-                      plan.params.data(), plan.params_bytes, {});
+      driver_->launch(0, *kernel_, {{blocks, 1, 1}, unit.shape, waits_itself_}, plan.params.data(), plan.params_bytes,
+                      {});
     } catch (const Error& e) {
       return e.message;
     }

@@ -108,7 +108,7 @@ void check_places(const codegen::Unit& unit, const Choice& choice, const Json& n
   for (std::size_t r = 0; r < notes["roles"].size(); ++r) {
     const Json& role = notes["roles"][r];
     CHECK(role["name"].get<std::string>() == choice.schedule.roles[r].name);
-    CHECK((role["first_warp"].get<int>() + role["warps"].get<int>()) * graph.machine.warp_size <= unit.threads);
+    CHECK((role["first_warp"].get<int>() + role["warps"].get<int>()) * graph.machine.warp_size <= unit.shape.threads);
     if (role["single_thread"].get<bool>())
       CHECK(unit.text.find("if (warp == " + role["first_warp"].dump() + " && dev::elect_one())") != std::string::npos);
   }
@@ -118,7 +118,7 @@ void check_places(const codegen::Unit& unit, const Choice& choice, const Json& n
     CAPTURE(ring.dump());
     CHECK(ring["data"].get<std::int64_t>() +
               ring["slots"].get<std::int64_t>() * ring["slot_bytes"].get<std::int64_t>() <=
-          unit.smem_bytes);
+          unit.shape.smem_bytes);
     CHECK(unit.text.find("kSlots = " + ring["slots"].dump() + ", kSlotBytes = " + ring["slot_bytes"].dump()) !=
           std::string::npos);
     CHECK(ring.contains("full") == graph.machine.shared_barriers);
@@ -152,7 +152,7 @@ void check(const ops::Op& op, const ops::Request& request, const char* name) {
   CHECK(literals(unit.text) == unit.notes);
   const Json notes = Json::parse(unit.notes);
   CHECK(notes["name"].get<std::string>() == choice.candidate.graph.name);
-  CHECK(notes["entry_registers"].get<int>() * unit.threads <= choice.candidate.graph.machine.registers);
+  CHECK(notes["entry_registers"].get<int>() * unit.shape.threads <= choice.candidate.graph.machine.registers);
   check_sites(unit, notes);
   check_places(unit, choice, notes);
 }

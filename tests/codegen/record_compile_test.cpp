@@ -22,7 +22,7 @@ void check_recording(compile::Compiler& compiler, const char* op_name, const ops
   INFO(binary.log);
   CHECK(binary.spill_bytes == 0);
   CHECK(binary.warnings.empty());
-  CHECK(binary.registers * plain.unit.threads <= arch.registers_per_sm);
+  CHECK(binary.registers * plain.unit.shape.threads <= arch.registers_per_sm);
   std::printf("%-44s with marks: %d registers, %.0f ms\n", request.name.c_str(), binary.registers, binary.milliseconds);
 }
 

@@ -105,8 +105,8 @@ TEST_CASE("marks are lines of their own: without them the text is that of the un
     CHECK(plain.marks.empty());
     CHECK(!has(plain.text, "record"));
     CHECK(without_marks(recording.text, choice.candidate.graph.params_type) == plain.text);
-    CHECK(recording.threads == plain.threads);
-    CHECK(recording.smem_bytes == plain.smem_bytes);
+    CHECK(recording.shape.threads == plain.shape.threads);
+    CHECK(recording.shape.smem_bytes == plain.shape.smem_bytes);
     CHECK(recording.sites.size() == plain.sites.size());
     CHECK(recording.notes == plain.notes);
   });

@@ -38,7 +38,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   job.headers = headers_for({arch::find("sm_90a"), true});
   const auto binary = compile::make_compiler("host", {})->compile(job);
   const auto driver = launch::open_model_driver();
-  const auto kernel = driver->load(0, binary.bytes, unit.symbol, unit.smem_bytes);
+  const auto kernel = driver->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
   const test::FmhaShape shapes[] = {
       {1, 1, 1, 40, 130, 64}, {1, 2, 1, 150, 100, 64}, {1, 1, 1, 300, 290, 64}, {1, 1, 1, 64, 700, 64}};
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
@@ -56,8 +56,7 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
         driver->encode_tensor_map(0, plan.maps[m].desc, plan.params.data() + plan.maps[m].offset);
       // Fewer blocks than tiles: a block walks several, and the rings go on from one to the next.
       for (const unsigned blocks : {plan.blocks, 1u}) {
-        driver->launch(0, *kernel, {{blocks, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes},
-                       plan.params.data(), plan.params_bytes, {});
+        driver->launch(0, *kernel, {{blocks, 1, 1}, unit.shape}, plan.params.data(), plan.params_bytes, {});
         CHECK(problem.problem() == "");
       }
     }

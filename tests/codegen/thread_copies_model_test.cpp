@@ -50,7 +50,8 @@ class Emitted {
     job.text = unit.text;
     job.headers = headers_for({arch::find("sm_80"), true});
     job.headers.push_back({"warp_product.cuh", source().bodies});
-    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.symbol, unit.smem_bytes);
+    kernel_ = driver_->load(0, compile::make_compiler("host", {})->compile(job).bytes, unit.shape.symbol,
+                            unit.shape.smem_bytes);
     for (std::size_t i = 0; i < a_.size(); ++i) {  // small whole numbers: sums are exact
       a_[i] = samples::float_to_half(static_cast<float>(static_cast<int>(i * 7 % 11) - 5));
       b_[i] = samples::float_to_half(static_cast<float>(static_cast<int>(i * 5 % 13) - 6));
@@ -65,8 +66,7 @@ class Emitted {
     std::vector<float> d(64 * 64, NAN);
     const test::WarpKernel::Params params{a_.data(), b_.data(), d.data(), depth};
     try {
-      driver_->launch(0, *kernel_, {{1, 1, 1}, static_cast<unsigned>(unit.threads), unit.smem_bytes, false, 1}, &params,
-                      sizeof(params), {});
+      driver_->launch(0, *kernel_, {{1, 1, 1}, unit.shape}, &params, sizeof(params), {});
     } catch (const Error& e) {
       return e.message;
     }

@@ -77,8 +77,8 @@ TEST_CASE("only a kernel that waits itself may start while the work before it ru
     const auto driver = open();
     const auto kernel = driver->load(0, cubin(), "kernel", 0);
     const int parameter = 1;
-    driver->launch(0, *kernel, {{2, 1, 1}, 128, 0, true}, &parameter, sizeof(parameter), {});
-    driver->launch(0, *kernel, {{2, 1, 1}, 128, 0, false}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{2, 1, 1}, {.threads = 128}, true}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{2, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), {});
   }
   const std::string log = fake.log();
   CHECK(log.find("cuLaunchKernelEx grid 2x1x1 threads 128 smem 0 waits itself\n") != std::string::npos);
@@ -98,7 +98,8 @@ TEST_CASE("with the context current, a launch is two driver calls and no allocat
     const tj::launch::TensorMapDesc desc = good_map();
     const auto hot = [&] {
       driver->encode_tensor_map(0, desc, map);
-      driver->launch(0, *kernel, {{132, 1, 1}, 384, 1000}, &parameter, sizeof(parameter), {});
+      driver->launch(0, *kernel, {{132, 1, 1}, {.threads = 384, .smem_bytes = 1000}}, &parameter, sizeof(parameter),
+                     {});
     };
     const std::string before = fake.log();
     hot();
@@ -127,7 +128,8 @@ TEST_CASE(
     const int parameter = 1;
     const std::string before = fake.log();
     const auto launch = [&](unsigned blocks) {
-      driver->launch(0, *kernel, {{blocks, 1, 1}, 384, 1000, false, 2}, &parameter, sizeof(parameter), {});
+      driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = 384, .cluster = 2, .smem_bytes = 1000}}, &parameter,
+                     sizeof(parameter), {});
     };
     launch(66);
     CHECK(has_text(std::string(fake.log()).substr(before.size()),
@@ -137,11 +139,12 @@ TEST_CASE(
     CHECK(has(error, "cuLaunchKernelEx"));
     CHECK(has(error, "(912)"));
     CHECK(has(error, "a multiple of the cluster"));
-    CHECK(driver->resident_clusters(0, *kernel, {{2, 1, 1}, 384, 1000, false, 2}) == 66);
-    CHECK(driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}) == 29);
+    CHECK(driver->resident_clusters(0, *kernel, {{2, 1, 1}, {.threads = 384, .cluster = 2, .smem_bytes = 1000}}) == 66);
+    CHECK(driver->resident_clusters(0, *kernel, {{4, 1, 1}, {.threads = 384, .cluster = 4, .smem_bytes = 1000}}) == 29);
     fake.fail("cuOccupancyMaxActiveClusters", 3, 912);
-    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{4, 1, 1}, 384, 1000, false, 4}); }).stage ==
-          tj::Stage::load);
+    CHECK(error_of([&] {
+            driver->resident_clusters(0, *kernel, {{4, 1, 1}, {.threads = 384, .cluster = 4, .smem_bytes = 1000}});
+          }).stage == tj::Stage::load);
     fake.record(0);
     const long allocated = tj::testing::allocations();
     launch(66);
@@ -162,7 +165,7 @@ TEST_CASE("another context stays current across every call") {
     const auto kernel = driver->load(0, cubin(), "kernel", 0);
     const auto memory = driver->allocate(0, 16);
     const int parameter = 1;
-    driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), {});
     driver->time_ms(0, [] {});
   }
   void* current = nullptr;
@@ -180,7 +183,7 @@ TEST_CASE(
   const auto kernel = driver->load(0, cubin(), "kernel", 0);
   const int parameter = 1;
   const auto launch = [&](unsigned blocks, tj::Stream stream) {
-    driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream);
+    driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), stream);
   };
   std::shared_ptr<tj::launch::Recording> recording;
   CHECK(driver->time_ms(0, [&] {
@@ -227,7 +230,7 @@ TEST_CASE("threads share one driver") {
       threads.emplace_back([&] {
         const int parameter = 1;
         for (int i = 0; i < 50; ++i) {
-          driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+          driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), {});
           const auto own = driver->load(0, cubin(), "kernel", 0);
           const auto memory = driver->allocate(0, 64);
         }
@@ -253,7 +256,7 @@ TEST_CASE("a binary or kernel that does not fit is named") {
     const auto kernel = driver->load(0, cubin(), "kernel", 0);
     const int parameter = 1;
     const tj::Error error =
-        error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {}); });
+        error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), {}); });
     CHECK(has(error, "64 bytes"));
     CHECK(std::string(fake.log()).find("cuLaunchKernelEx") == std::string::npos);
   }

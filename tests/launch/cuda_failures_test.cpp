@@ -47,12 +47,13 @@ std::string whole_run() {
   driver->encode_tensor_map(0, map_of(memory.get()), map);
   driver->capturing(0, {});
   const int parameter = 7;
-  driver->launch(0, *kernel, {{2, 3, 1}, 384, 100000}, &parameter, sizeof(parameter), {});
-  driver->time_ms(0, [&] { driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), {}); });
+  driver->launch(0, *kernel, {{2, 3, 1}, {.threads = 384, .smem_bytes = 100000}}, &parameter, sizeof(parameter), {});
+  driver->time_ms(
+      0, [&] { driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), {}); });
   driver
       ->record(0,
                [&](tj::Stream stream) {
-                 driver->launch(0, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream);
+                 driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), stream);
                })
       ->replay({});
   driver->synchronize(0, {});

@@ -138,19 +138,21 @@ TEST_CASE("what cannot be loaded or launched is an error that says why") {
   const auto launch = [&](tj::launch::LaunchConfig config, std::size_t bytes) {
     return error_of([&] { driver->launch(0, *kernel, config, &params, bytes, {}); }).message;
   };
-  CHECK(contains(launch({{1, 1, 1}, 64, 0}, sizeof(params) - 1), "the kernel takes 64"));
-  CHECK(contains(launch({{1, 1, 1}, 96, 0}, sizeof(params)), "at most 64"));
-  CHECK(contains(launch({{1, 1, 1}, 33, 0}, sizeof(params)), "multiples of 32"));
-  CHECK(contains(launch({{1, 1, 1}, 64, 300001}, sizeof(params)), "was loaded for at most 300000"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 64}}, sizeof(params) - 1), "the kernel takes 64"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 96}}, sizeof(params)), "at most 64"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 33}}, sizeof(params)), "multiples of 32"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 64, .smem_bytes = 300001}}, sizeof(params)),
+                 "was loaded for at most 300000"));
   for (const auto& grid : {std::array{1u, 2u, 1u}, std::array{1u, 1u, 2u}, std::array{0u, 1u, 1u}})
-    CHECK(contains(launch({grid, 64, 0}, sizeof(params)), "one dimension"));
+    CHECK(contains(launch({grid, {.threads = 64}}, sizeof(params)), "one dimension"));
   for (const unsigned threads : {0u, 31u, 65u, 1025u, 1056u})
-    CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "allowed are multiples of 32 up to 1024"));
+    CHECK(
+        contains(launch({{1, 1, 1}, {.threads = threads}}, sizeof(params)), "allowed are multiples of 32 up to 1024"));
   for (const unsigned threads : {96u, 1024u})
-    CHECK(contains(launch({{1, 1, 1}, threads, 0}, sizeof(params)), "compiled for at most 64"));
-  CHECK(contains(launch({{1, 1, 1}, 64, -1}, sizeof(params)), "smem_bytes is -1"));
-  CHECK(contains(launch({{1, 1, 1}, 64, 0}, sizeof(params) + 1), "the kernel takes 64"));
-  CHECK(launch({{1, 1, 1}, 64, 300000}, sizeof(params)) == "nothing was thrown");
+    CHECK(contains(launch({{1, 1, 1}, {.threads = threads}}, sizeof(params)), "compiled for at most 64"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 64, .smem_bytes = -1}}, sizeof(params)), "smem_bytes is -1"));
+  CHECK(contains(launch({{1, 1, 1}, {.threads = 64}}, sizeof(params) + 1), "the kernel takes 64"));
+  CHECK(launch({{1, 1, 1}, {.threads = 64, .smem_bytes = 300000}}, sizeof(params)) == "nothing was thrown");
   for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1048577}})
     CHECK(contains(error_of([&] { driver->load(0, unit().bytes(), "blocks", bytes); }).message, "at most 1048576"));
   CHECK_NOTHROW(driver->load(0, unit().bytes(), "blocks", 1048576));
@@ -193,7 +195,7 @@ TEST_CASE("kernels stay loaded side by side, and after their driver") {
   for (const auto& kernel : kernels) {
     std::vector<float> out(10, -1.0f);
     const Params params{nullptr, out.data(), nullptr, 7};
-    driver->launch(0, *kernel, {{10, 1, 1}, 64, 0}, &params, sizeof(params), {});
+    driver->launch(0, *kernel, {{10, 1, 1}, {.threads = 64}}, &params, sizeof(params), {});
     for (int b = 0; b < 10; ++b) CHECK(out[static_cast<std::size_t>(b)] == static_cast<float>(std::min(b, 7)));
   }
 }
@@ -214,8 +216,8 @@ TEST_CASE("accesses outside of the memory that a launch may touch are faults") {
   const auto begin = reinterpret_cast<std::uintptr_t>(out.data());
   const auto run = [&](unsigned blocks, tj::support::MemoryRange range) {
     return error_of([&] {
-             unit().driver->launch(0, *kernel, {{blocks, 1, 1}, 64, 0, false, 1, {&range, 1}}, &params, sizeof(params),
-                                   {});
+             unit().driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = 64}, false, {&range, 1}}, &params,
+                                   sizeof(params), {});
            })
         .message;
   };
@@ -234,7 +236,7 @@ TEST_CASE("threads launch on one driver at once") {
   for (auto& out : results)
     threads.emplace_back([&] {
       const Params params{nullptr, out.data(), nullptr, 1000};
-      driver->launch(0, *kernel, {{40, 1, 1}, 64, 1024}, &params, sizeof(params), {});
+      driver->launch(0, *kernel, {{40, 1, 1}, {.threads = 64, .smem_bytes = 1024}}, &params, sizeof(params), {});
     });
   for (auto& thread : threads) thread.join();
   for (const auto& out : results)

@@ -96,13 +96,13 @@ TEST_CASE("the parameter arrives byte for byte, in the size that the kernel take
       CHECK(kernel->params_bytes() == static_cast<std::size_t>(bytes));
       std::string params(static_cast<std::size_t>(bytes), '\0');
       for (std::size_t i = 0; i < params.size(); ++i) params[i] = static_cast<char>(i * 7 + 1);
-      driver->launch(0, *kernel, {{3, 2, 1}, 64, 512}, params.data(), params.size(), {});
+      driver->launch(0, *kernel, {{3, 2, 1}, {.threads = 64, .smem_bytes = 512}}, params.data(), params.size(), {});
       std::string arrived(5000, '\0');
       const std::size_t size = fake.last_params(arrived.data(), arrived.size());
       arrived.resize(size);
       CHECK(arrived == params);
-      const tj::Error e =
-          error_of([&] { driver->launch(0, *kernel, {{1, 1, 1}, 64, 0}, params.data(), params.size() + 1, {}); });
+      const tj::Error e = error_of(
+          [&] { driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 64}}, params.data(), params.size() + 1, {}); });
       CHECK(e.stage == tj::Stage::launch);
       CHECK_MESSAGE(has(e.message, "a parameter of"), e.message);
     }
@@ -117,7 +117,9 @@ TEST_CASE("a hot launch is two calls and no allocation, two more where another d
     const auto driver = open();
     const auto kernel = driver->load(1, object(), "kernel", 0);
     const int parameter = 1;
-    const auto hot = [&] { driver->launch(1, *kernel, {{96, 1, 1}, 128, 1000}, &parameter, sizeof(parameter), {}); };
+    const auto hot = [&] {
+      driver->launch(1, *kernel, {{96, 1, 1}, {.threads = 128, .smem_bytes = 1000}}, &parameter, sizeof(parameter), {});
+    };
     std::string before = fake.log();
     hot();
     CHECK(added(fake, before) ==
@@ -147,7 +149,7 @@ TEST_CASE("another device stays current across every call") {
     const auto memory = driver->allocate(0, 16);
     const auto scratch = driver->scratch(0, 16, {});
     const int parameter = 1;
-    driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), {});
     driver->time_ms(0, [] {});
     driver->record(0, [](tj::Stream) {});
   }
@@ -166,7 +168,7 @@ TEST_CASE("recorded launches run when they are replayed, as often as that is; wh
     const auto kernel = driver->load(0, object(), "kernel", 0);
     const int parameter = 1;
     const auto launch = [&](unsigned blocks, tj::Stream stream) {
-      driver->launch(0, *kernel, {{blocks, 1, 1}, 32, 0}, &parameter, sizeof(parameter), stream);
+      driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), stream);
     };
     std::shared_ptr<tj::launch::Recording> recording;
     CHECK(driver->time_ms(0, [&] {
@@ -233,7 +235,7 @@ TEST_CASE("threads share one driver") {
       threads.emplace_back([&] {
         const int parameter = 1;
         for (int i = 0; i < 50; ++i) {
-          driver->launch(0, *kernel, {{1, 1, 1}, 32, 0}, &parameter, sizeof(parameter), {});
+          driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 32}}, &parameter, sizeof(parameter), {});
           const auto own = driver->load(0, object(), "kernel", 0);
           const auto memory = driver->allocate(0, 64), scratch = driver->scratch(0, 64, {});
           driver->device_info(0);
@@ -281,24 +283,24 @@ TEST_CASE("launches that no AMD device runs are refused by name") {
       return error_of([&] { driver->launch(device, *kernel, config, &parameter, sizeof(parameter), {}); });
     };
     const std::string before = fake.log();
-    CHECK(has(refused(0, {{2, 1, 1}, 64, 0, false, 2}).message, "make the cluster 1"));
-    CHECK(has(refused(0, {{2, 1, 1}, 257, 0}).message, "at most 256 threads"));
-    CHECK(has(refused(1, {{2, 1, 1}, 64, 0}).message, "not loaded on hip:1"));
-    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{2, 1, 1}, 64, 0, false, 2}); }).code ==
+    CHECK(has(refused(0, {{2, 1, 1}, {.threads = 64, .cluster = 2}}).message, "make the cluster 1"));
+    CHECK(has(refused(0, {{2, 1, 1}, {.threads = 257}}).message, "at most 256 threads"));
+    CHECK(has(refused(1, {{2, 1, 1}, {.threads = 64}}).message, "not loaded on hip:1"));
+    CHECK(error_of([&] { driver->resident_clusters(0, *kernel, {{2, 1, 1}, {.threads = 64, .cluster = 2}}); }).code ==
           tj::Code::unsupported);
     tj::launch::TensorMapDesc desc;
     alignas(64) char map[tj::launch::kTensorMapBytes];
     const tj::Error maps = error_of([&] { driver->encode_tensor_map(0, desc, map); });
     CHECK(maps.code == tj::Code::unsupported);
     CHECK_MESSAGE(has(maps.message, "copy engine"), maps.message);
-    const tj::Error wide = refused(0, {{1u << 26, 1, 1}, 64, 0});
+    const tj::Error wide = refused(0, {{1u << 26, 1, 1}, {.threads = 64}});
     CHECK(wide.code == tj::Code::unsupported);
     CHECK_MESSAGE(has(wide.message,
                       "the launch has 67108864 blocks of 64 threads, 4294967296 in all; HIP allows fewer than 2^32"),
                   wide.message);
     CHECK_FALSE(has(added(fake, before), "hipModuleLaunchKernel"));
-    driver->launch(0, *kernel, {{(1u << 26) - 1, 1, 1}, 64, 0}, &parameter, sizeof(parameter), {});
-    driver->launch(0, *kernel, {{1, 1, 1}, 64, 0, true}, &parameter, sizeof(parameter),
+    driver->launch(0, *kernel, {{(1u << 26) - 1, 1, 1}, {.threads = 64}}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 64}, true}, &parameter, sizeof(parameter),
                    {});  // may start early, need not
   }
   CHECK(std::string(fake.leaks()) == "");

@@ -43,7 +43,7 @@ TEST_CASE("kernels run; scratch memory is plain memory; graphs are refused") {
     const auto driver = open();
     const auto kernel = driver->load(0, tj::testing::made_code_object("gfx1100", "kernel", 4, 64), "kernel", 0);
     const int parameter = 1;
-    driver->launch(0, *kernel, {{1, 1, 1}, 64, 0}, &parameter, sizeof(parameter), {});
+    driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 64}}, &parameter, sizeof(parameter), {});
     driver->scratch(0, 100, {}).reset();
     CHECK(has(fake.log(), "hipMalloc 100\n"));
     CHECK(has(fake.log(), "hipFree\n"));

@@ -37,12 +37,13 @@ std::string whole_run() {
   driver->copy(1, host, false, other.get(), true, sizeof(host));
   driver->capturing(1, {});
   const int parameter = 7;
-  driver->launch(1, *kernel, {{2, 3, 1}, 384, 30000}, &parameter, sizeof(parameter), {});
-  driver->time_ms(1, [&] { driver->launch(1, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), {}); });
+  driver->launch(1, *kernel, {{2, 3, 1}, {.threads = 384, .smem_bytes = 30000}}, &parameter, sizeof(parameter), {});
+  driver->time_ms(
+      1, [&] { driver->launch(1, *kernel, {{1, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), {}); });
   driver
       ->record(1,
                [&](tj::Stream stream) {
-                 driver->launch(1, *kernel, {{1, 1, 1}, 128, 0}, &parameter, sizeof(parameter), stream);
+                 driver->launch(1, *kernel, {{1, 1, 1}, {.threads = 128}}, &parameter, sizeof(parameter), stream);
                })
       ->replay({});
   driver->synchronize(1, {});

@@ -28,7 +28,8 @@ class ModelUnit {
   void run(const std::string& symbol, const Params& params, unsigned threads, std::int64_t smem_bytes = 65536,
            unsigned blocks = 1, unsigned cluster = 1) {
     const auto kernel = driver->load(0, bytes_, symbol, smem_bytes);
-    driver->launch(0, *kernel, {{blocks, 1, 1}, threads, smem_bytes, false, cluster}, &params, sizeof(params), {});
+    driver->launch(0, *kernel, {{blocks, 1, 1}, {.threads = threads, .cluster = cluster, .smem_bytes = smem_bytes}},
+                   &params, sizeof(params), {});
   }
   void options(launch::ModelOptions options) { driver->set_options(std::move(options)); }
   const std::string& bytes() const { return bytes_; }

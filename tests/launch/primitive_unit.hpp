@@ -61,7 +61,10 @@ class PrimitiveUnit {
   void start(const Params& params, unsigned threads, const Start& start) {
     auto& kernel = kernels_[start.symbol];
     if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
-    driver_->launch(0, *kernel, {{start.blocks, 1, 1}, threads, start.smem_bytes, start.waits_itself, start.cluster},
+    driver_->launch(0, *kernel,
+                    {{start.blocks, 1, 1},
+                     {.threads = threads, .cluster = start.cluster, .smem_bytes = start.smem_bytes},
+                     start.waits_itself},
                     &params, sizeof(params), {});
   }
   template <class Params>

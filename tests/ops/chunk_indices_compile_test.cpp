@@ -14,7 +14,7 @@ TEST_CASE(
     if (const auto compiler = testing::hip_compiler(arch))
       test::check_amd_kernel(*compiler, ops::chunk_indices_op(), ops::chunk_indices_request(), *arch::find(arch),
                              [](const graph::Graph&, const codegen::Unit& unit) {
-                               CHECK(unit.threads == 256);
+                               CHECK(unit.shape.threads == 256);
                                return 0;
                              });
 }
@@ -23,6 +23,6 @@ TEST_CASE("no spill, no warning, no shared memory") {
   const auto compiler = test::nvrtc_or_skip();
   const test::DeviceKernel kernel =
       test::check_compiles(*compiler, ops::chunk_indices_op(), ops::chunk_indices_request());
-  CHECK(kernel.unit.threads == 256);
-  CHECK(kernel.unit.smem_bytes == 0);
+  CHECK(kernel.unit.shape.threads == 256);
+  CHECK(kernel.unit.shape.smem_bytes == 0);
 }

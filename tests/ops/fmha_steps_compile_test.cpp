@@ -24,11 +24,12 @@ TEST_CASE("each step: no spill, registers for all blocks of an SM") {
         CAPTURE(name);
         const test::DeviceKernel kernel = test::check_compiles(
             *compiler, ops::fmha_op(), ops::fmha_request({DType::bf16, head_dim, true, head_dim == 64, step}), arch);
-        CHECK(kernel.unit.blocks_per_sm == ops::fmha_steps()[static_cast<std::size_t>(step)].blocks_per_sm);
-        CHECK(kernel.binary.registers * kernel.unit.threads * kernel.unit.blocks_per_sm <= arch.registers_per_sm);
-        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * kernel.unit.blocks_per_sm <=
+        CHECK(kernel.unit.shape.blocks_per_sm == ops::fmha_steps()[static_cast<std::size_t>(step)].blocks_per_sm);
+        CHECK(kernel.binary.registers * kernel.unit.shape.threads * kernel.unit.shape.blocks_per_sm <=
+              arch.registers_per_sm);
+        CHECK((kernel.unit.shape.smem_bytes + arch.smem_reserved_bytes) * kernel.unit.shape.blocks_per_sm <=
               arch.smem_per_sm_bytes);
-        CHECK((kernel.unit.smem_bytes + arch.smem_reserved_bytes) * (kernel.unit.blocks_per_sm + 1) >
+        CHECK((kernel.unit.shape.smem_bytes + arch.smem_reserved_bytes) * (kernel.unit.shape.blocks_per_sm + 1) >
               arch.smem_per_sm_bytes);
       }
 }

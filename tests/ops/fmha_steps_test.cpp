@@ -109,9 +109,9 @@ TEST_CASE("as many blocks as a step says are on an SM of the chip, whatever the 
       const arch::Arch& arch = arch::parse_arch(target);
       const Choice choice = choose(ops::fmha_op(), ops::fmha_request({DType::f16, 128, true, false, step}), arch);
       const codegen::Unit unit = codegen::emit(choice.candidate.graph, choice.schedule, arch.primitives);
-      const std::int64_t taken = unit.smem_bytes + chip.smem_reserved_bytes;
-      CHECK(taken * unit.blocks_per_sm <= chip.smem_per_sm_bytes);
-      CHECK(taken * (unit.blocks_per_sm + 1) > chip.smem_per_sm_bytes);
+      const std::int64_t taken = unit.shape.smem_bytes + chip.smem_reserved_bytes;
+      CHECK(taken * unit.shape.blocks_per_sm <= chip.smem_per_sm_bytes);
+      CHECK(taken * (unit.shape.blocks_per_sm + 1) > chip.smem_per_sm_bytes);
     }
 }
 

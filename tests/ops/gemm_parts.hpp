@@ -32,7 +32,7 @@ class StepKernels {
       launches.push_back(request.name);
       Made& made = make(op, request);
       ops::LaunchPlan plan;
-      plan.sm_count = blocks * static_cast<unsigned>(made.kernel->unit.cluster);
+      plan.sm_count = blocks * made.kernel->unit.shape.cluster;
       op.plan(args, made.geometry, plan);
       if (const std::string said = made.kernel->launch(plan, plan.blocks, seed, {}); fault.empty()) fault = said;
     });

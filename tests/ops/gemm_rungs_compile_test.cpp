@@ -19,7 +19,7 @@ TEST_CASE("each rung in tensor memory: no spill, its SM to itself") {
     const ops::Request request = ops::gemm_op().requests_for({{"dtype", {"f16"}}, {"rung", {rung.name}}}, arch).front();
     const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
     if (ops::gemm_rung(ops::gemm_kernel(request)).tile_a_block)
-      CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);
+      CHECK(2 * kernel.unit.shape.smem_bytes > arch.smem_per_block_bytes);
   }
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("each rung: no spill, no serialised matrix instruction") {
                       {"activation", {"gelu"}}});
       const ops::Request request = ops::gemm_op().requests(flags).front();
       const test::DeviceKernel kernel = test::check_compiles(*compiler, ops::gemm_op(), request);
-      if (rung.tile_a_block) CHECK(2 * kernel.unit.smem_bytes > arch.smem_per_block_bytes);
+      if (rung.tile_a_block) CHECK(2 * kernel.unit.shape.smem_bytes > arch.smem_per_block_bytes);
     }
   }
 }

@@ -52,7 +52,7 @@ TEST_CASE("every tile that is served but not made ahead: those that no large pro
         ops::gemm_op().requests({{"dtype", {"f16"}}, {"tile", {ops::gemm_tile_name(tile)}}}).front();
     if (ahead.count(request.name) > 0 || testing::sampled_out(tiles++)) continue;
     const test::DeviceKernel made = test::check_compiles(*compiler, ops::gemm_op(), request, arch);
-    CHECK(made.unit.smem_bytes <= arch.smem_per_block_bytes);
+    CHECK(made.unit.shape.smem_bytes <= arch.smem_per_block_bytes);
   }
   CHECK(tiles >= 10);
 }

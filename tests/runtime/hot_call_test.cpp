@@ -221,7 +221,7 @@ TEST_CASE("the count sees allocations: a cold call has some") {
 TEST_CASE("an insertion that runs out of memory leaves the table as it was") {
   const auto kernel_of = [](std::uint64_t i) {
     auto kernel = std::make_unique<tj::LoadedKernel>();
-    kernel->threads = static_cast<unsigned>(i);
+    kernel->shape.threads = static_cast<unsigned>(i);
     return kernel;
   };
   const auto key_of = [](std::uint64_t i) { return tj::HotKey{nullptr, i, {}}; };
@@ -245,7 +245,7 @@ TEST_CASE("an insertion that runs out of memory leaves the table as it was") {
     for (std::uint64_t i : {0, 1, 2, 3, 5}) {
       const tj::LoadedKernel* found = table.find(key_of(i));
       REQUIRE(found != nullptr);
-      CHECK(found->threads == i);
+      CHECK(found->shape.threads == i);
     }
   }
   CHECK(n > 3);

@@ -91,14 +91,14 @@ TEST_CASE("blocks side by side count when candidates are rated, and stay known t
     CHECK(choose(op, op.request_of(nullptr, arch), arch).candidate.graph.blocks_per_sm == blocks);
   }
   Artifact artifact;
-  artifact.report.name = artifact.report.target = artifact.symbol = artifact.report.schedule_json = "x";
-  artifact.blocks_per_sm = 2;
+  artifact.report.name = artifact.report.target = artifact.shape.symbol = artifact.report.schedule_json = "x";
+  artifact.shape.blocks_per_sm = 2;
   const auto again = from_entry(to_entry(artifact));
   REQUIRE(again);
-  CHECK(again->blocks_per_sm == 2);
+  CHECK(again->shape.blocks_per_sm == 2);
   ops::LaunchPlan plan;
   plan.sm_count = 100;
-  plan.blocks_per_sm = again->blocks_per_sm;
+  plan.blocks_per_sm = again->shape.blocks_per_sm;
   CHECK(plan.resident_blocks() == 200);
 }
 

@@ -104,7 +104,7 @@ HotKey key_of(int i) {
 
 std::unique_ptr<LoadedKernel> kernel_of(int i) {
   auto kernel = std::make_unique<LoadedKernel>();
-  kernel->smem_bytes = i;
+  kernel->shape.smem_bytes = i;
   return kernel;
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("a table finds what was put in, and nothing else") {
   for (int i = 0; i < kKeys; ++i) {
     const LoadedKernel* found = table.find(key_of(i));
     REQUIRE(found != nullptr);
-    CHECK(found->smem_bytes == i);
+    CHECK(found->shape.smem_bytes == i);
   }
   for (int i = kKeys; i < 2 * kKeys; ++i) CHECK(table.find(key_of(i)) == nullptr);
 }
@@ -126,7 +126,7 @@ TEST_CASE("the first kernel of a key stays") {
   const LoadedKernel* first = table.insert(key_of(1), kernel_of(1));
   CHECK(table.insert(key_of(1), kernel_of(2)) == first);
   CHECK(table.find(key_of(1)) == first);
-  CHECK(first->smem_bytes == 1);
+  CHECK(first->shape.smem_bytes == 1);
 }
 
 TEST_CASE("readers beside writers see whole kernels or none, and what they saw stays") {
@@ -142,7 +142,7 @@ TEST_CASE("readers beside writers see whole kernels or none, and what they saw s
         const LoadedKernel* found = table.find(key_of(k));
         if (known != nullptr && found != known) ++wrong;
         if (found == nullptr && (k + t) % 2 == 0) found = table.insert(key_of(k), kernel_of(k));
-        if (found != nullptr && found->smem_bytes != k) ++wrong;
+        if (found != nullptr && found->shape.smem_bytes != k) ++wrong;
         known = found;
       }
   });

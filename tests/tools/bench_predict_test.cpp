@@ -24,7 +24,7 @@ double predicted(int queries, int heads, unsigned sms, unsigned beside, bool cau
                                        arch);
   tj::LoadedKernel kernel;
   kernel.sm_count = sms;
-  kernel.blocks_per_sm = beside;
+  kernel.shape.blocks_per_sm = beside;
   kernel.geometry = {64, 128, 1, 1};
   kernel.report.schedule_json = R"({"ii": 1000, "length": 3000, "overhead_cycles": 500})";
   tj::PreparedCall call;

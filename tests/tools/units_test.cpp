@@ -155,12 +155,11 @@ Made made(const Wanted& wanted) {
     const std::string text = without_includes(emitted.text, unit.includes);
     dump(wanted, text);
     support::FieldHash hash;
-    hash.field("text", text).field("symbol", emitted.symbol);
+    hash.field("text", text).field("symbol", emitted.shape.symbol);
     for (const std::string& definition : choice.candidate.definitions) hash.field("definition", definition);
-    hash.field("threads", static_cast<std::uint64_t>(emitted.threads))
-        .field("cluster", static_cast<std::uint64_t>(emitted.cluster));
-    hash.field("blocks_per_sm", static_cast<std::uint64_t>(emitted.blocks_per_sm))
-        .field("smem_bytes", static_cast<std::uint64_t>(emitted.smem_bytes));
+    hash.field("threads", std::uint64_t{emitted.shape.threads}).field("cluster", std::uint64_t{emitted.shape.cluster});
+    hash.field("blocks_per_sm", std::uint64_t{emitted.shape.blocks_per_sm})
+        .field("smem_bytes", static_cast<std::uint64_t>(emitted.shape.smem_bytes));
     unit.hash = letters(hash);
   } catch (const Error& error) {
     if (error.code == Code::unsupported)

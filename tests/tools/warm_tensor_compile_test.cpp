@@ -42,7 +42,7 @@ void check_registers(const codegen::Layout& layout, const test::DeviceKernel& ma
     CHECK((group.registers == 0 || group.registers >= kLeastRegisters));
     CHECK(group.registers <= arch.max_registers_per_thread);
   }
-  CHECK(given <= std::int64_t{made.binary.registers} * made.unit.threads);
+  CHECK(given <= std::int64_t{made.binary.registers} * made.unit.shape.threads);
   CHECK(made.binary.registers == layout.entry_registers);
 }
 
@@ -52,14 +52,15 @@ void check_fits(const ops::Op& op, const ops::Request& request, const arch::Arch
   CAPTURE(arch.name);
   const Choice choice = choose(op, request, arch);
   const codegen::Layout layout = codegen::make_layout(choice.candidate.graph, choice.schedule);
-  CHECK(made.unit.threads <= 1024);
-  CHECK(made.unit.smem_bytes <= arch.smem_per_block_bytes);
-  CHECK(made.unit.blocks_per_sm * (made.unit.smem_bytes + arch.smem_reserved_bytes) <= arch.smem_per_sm_bytes);
+  CHECK(made.unit.shape.threads <= 1024);
+  CHECK(made.unit.shape.smem_bytes <= arch.smem_per_block_bytes);
+  CHECK(made.unit.shape.blocks_per_sm * (made.unit.shape.smem_bytes + arch.smem_reserved_bytes) <=
+        arch.smem_per_sm_bytes);
   CHECK(layout.tensor_columns <= kColumns);
   if (layout.tensor_columns > 0) {
     CHECK(std::has_single_bit(static_cast<unsigned>(layout.tensor_columns)));
     CHECK(layout.tensor_columns >= kLeastColumns);
-    CHECK(made.unit.blocks_per_sm * layout.tensor_columns <= kColumns);
+    CHECK(made.unit.shape.blocks_per_sm * layout.tensor_columns <= kColumns);
     for (const codegen::RingPlace& ring : layout.rings) CHECK(ring.column + ring.slot_columns <= layout.tensor_columns);
   }
   check_registers(layout, made, arch);

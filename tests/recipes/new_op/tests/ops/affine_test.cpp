@@ -104,7 +104,7 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
   const Choice choice = chosen();
   const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
   const auto driver = launch::open_model_driver();
-  const auto kernel = driver->load(0, artifact.binary, artifact.symbol, artifact.smem_bytes);
+  const auto kernel = driver->load(0, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   Matrix x(300, 321, 324), y(300, 321, 324);
   for (int r = 0; r < 300; ++r)
     for (int c = 0; c < 321; ++c) x.at(r, c) = static_cast<float>(r * 321 + c);
@@ -120,8 +120,8 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
     op.plan(&args, {artifact.geometry.at("rows")}, plan);
     driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
     try {
-      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.threads, artifact.smem_bytes, true}, plan.params.data(),
-                     plan.params_bytes, {});
+      driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.shape, true}, plan.params.data(), plan.params_bytes,
+                     {});
     } catch (const Error& e) {
       CHECK(e.stage == Stage::model);
       return false;

@@ -1,0 +1,20 @@
+// How a kernel is started, but for its grid: the same struct from the emitted unit to the driver.
+//
+// Decides nothing. Its numbers come from codegen, are kept in the cache entry, and never change after that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tj::support {
+
+struct LaunchShape {
+  unsigned threads = 0;        ///< of a block
+  unsigned cluster = 1;        ///< consecutive blocks that run together and reach each other; divides every grid
+  unsigned blocks_per_sm = 1;  ///< blocks that are to run side by side on an SM
+  std::int64_t smem_bytes = 0;
+  std::string symbol = {};  ///< entry point
+  friend bool operator==(const LaunchShape&, const LaunchShape&) = default;
+};
+
+}  // namespace tj::support
