@@ -46,7 +46,7 @@ std::vector<Scheduled> cases() {
       sched::Options options;
       options.max_stages = max_stages;
       options.order_barriers = max_stages == 0;
-      auto graph = ops::gemm_graph(kernel, arch);
+      auto graph = ops::gemm_candidate(kernel, arch).graph;
       auto schedule = sched::schedule(graph, options);
       list.push_back({std::move(graph), std::move(schedule)});
     }
@@ -269,7 +269,7 @@ TEST_CASE(
   const arch::Arch& arch = *arch::find("sm_100a");
   ops::GemmKernel kernel;
   kernel.tile = ops::predicted_gemm(ops::gemm_sizes(GemmConfig{}), kernel, arch).tile;
-  const graph::Graph graph = ops::gemm_graph(kernel, arch);
+  const graph::Graph graph = ops::gemm_candidate(kernel, arch).graph;
   const auto sum = std::find_if(graph.edges.begin(), graph.edges.end(), [&](const graph::Edge& edge) {
     return edge.value >= 0 && graph.values[static_cast<std::size_t>(edge.value)].scope != graph::Scope::iteration &&
            graph.nodes[static_cast<std::size_t>(edge.src)].scope == graph::Scope::iteration;

@@ -14,6 +14,7 @@
 #include "codegen/amd_kernel.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/warps.hpp"
 #include "sched/mii.hpp"
 #include "sched/problem.hpp"
 
@@ -100,9 +101,9 @@ double wanted_iteration(const arch::Arch& arch, const ops::GemmTile& tile) {
   const std::int64_t matrix = up(2 * m * n * k / arch.fact("matrix_flops_per_cycle")),
                      loads = up((m / warps.m + n / warps.n) * k * 2 * count / shared),
                      copies = up((m + n) * k * 2 / shared);
-  const double late = ops::gemm_warp_slots(tile, arch) > 2
+  const double late = ops::gemm_warp_slots(tile, arch, ops::gemm_blocks_per_sm(tile, arch)) > 2
                           ? 1
-                          : 1.1;  // a copy goes out one iteration ahead: gemm/choose.cpp says where that was measured
+                          : 1.1;  // a copy goes out one iteration ahead: gemm/warps.cpp says where that was measured
   const double busy =
       std::ceil(late * static_cast<double>(std::max(matrix, loads + copies)) + arch.fact("matrix_group_cycles"));
   return std::max(busy, (m + n) * k * 2 / 1024 * arch.fact("thread_copy_cycles_per_kb"));

@@ -10,7 +10,9 @@
 #include <tilejit/tilejit.hpp>
 
 #include "arch/arch.hpp"
+#include "ops/gemm/family.hpp"
 #include "ops/gemm/gemm.hpp"
+#include "ops/gemm/warps.hpp"
 #include "ops/gemm_checks.hpp"
 #include "support/expect.hpp"
 
@@ -102,5 +104,5 @@ TEST_CASE("iterations of less than a swizzled row are for warps' products alone"
 
 TEST_CASE("every arch of the family chooses a tile that it serves, for any size") {
   for (const arch::Arch* arch : arch::all())
-    if (ops::gemm_by_warps(*arch)) test::check_gemm_choices(arch->name);
+    if (ops::gemm_family(*arch).fits == ops::gemm_warps_fit) test::check_gemm_choices(arch->name);
 }

@@ -5,7 +5,7 @@
 // on every arch (kernel.cpp). Invariant: same kind and arch, same tiles, none twice, in the order of gemm_tiles().
 #include <algorithm>
 
-#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/family.hpp"
 
 namespace tj::ops {
 namespace {
@@ -14,9 +14,9 @@ constexpr std::int64_t kLarge[] = {2048, 4096, 6144, 8192, 12288, 16384};
 
 /// Is there a tile at all? Where options leave too little shared memory there may be none.
 bool served(const GemmKernel& kind, const arch::Arch& arch) {
-  if (!arch::lacks(arch, kind.dtype == DType::e4m3 ? gemm_needs(1) : gemm_needs_of(arch)).empty()) return false;
+  if (!gemm_serves(arch, size_of(kind.dtype))) return false;
   return std::any_of(gemm_tiles().begin(), gemm_tiles().end(), [&](const GemmTile& tile) {
-    return tile.blocks() == 1 && gemm_tile_fits(tile, kind) && gemm_blocks_per_sm(tile, arch) > 0;
+    return tile.blocks() == 1 && gemm_tile_fits(tile, kind, gemm_family(arch)) && gemm_blocks_per_sm(tile, arch) > 0;
   });
 }
 

@@ -1,17 +1,21 @@
-// A matrix product on matrix instructions of a wave, where what is copied passes through registers: the dependence
-// graph and its costs; see gemm.hpp.
+// The family of waves' products (amd), where what is copied passes through registers: which tiles it serves, the
+// dependence graph and its costs; see family.hpp.
 //
 //   read_ab -> put_ab -> mma -> store     put_ab (i) -> read_ab (i+1): the registers of what is on its way are free
 //   again mma (i) -> mma (i+1)                  sums into one set of registers
 // One role does it all, and a block has one tile. Reads begin a whole interval before they are put. With two slots, an
-// iteration meets one barrier; with one, two. Decides which tiles fit registers and shared memory. Invariant: what an
-// arch does not serve is refused by what is allowed (sm80.cpp).
+// iteration meets one barrier; with one, two. Decides which tiles fit registers and shared memory. Invariant: a tile
+// that it serves has a layout of warps.hpp.
 #include <algorithm>
 
-#include "ops/gemm/amd.hpp"
 #include "ops/gemm/builder.hpp"
+#include "ops/gemm/warps.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
+
+const GemmFamily& gemm_amd();
+
 namespace {
 
 using graph::Graph;
@@ -23,6 +27,11 @@ constexpr int kPieceElements = 8, kMatrix = 16;
 // What bodies need beside sums, what is on its way and operands: addresses, and the next operands
 // (tests/ops/gemm_amd_compile_test.cpp).
 constexpr int kContextRegisters = 40;
+constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or stores its tile
+
+// Every unit and fact that is read for the family.
+const arch::Needs& kNeeds =
+    support::lasting(gemm_warp_needs("amd", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
 
 int threads_of(const GemmTile& tile, const arch::Arch& arch) { return gemm_warps(tile).count() * arch.warp_size; }
 /// Registers of an operand.
@@ -45,12 +54,29 @@ int lasting_registers(const GemmTile& tile, const arch::Arch& arch) {
   return sums_of(tile, arch) + (rows + 2) * operand_words(arch) + kContextRegisters;
 }
 
+int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
+  if (gemm_warps(tile).count() == 0 || tile.element_bytes != 2) return 0;
+  const int threads = threads_of(tile, arch);
+  for (const int rows :
+       {tile.block_m,
+        tile.block_n})  // threads read whole rows at once, and of K at least two each, to make words of columns
+    if (threads % (rows / kPieceElements) != 0 || threads % (tile.block_k / kPieceElements) != 0 ||
+        rows * tile.block_k / kPieceElements / threads < 2)
+      return 0;
+  const int registers = lasting_registers(tile, arch) + words_on_their_way(tile, arch);
+  for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
+    const graph::Machine share = machine_of(arch, blocks);
+    const std::int64_t given = std::min<std::int64_t>(share.max_registers_per_thread, share.registers / threads) /
+                               share.register_step * share.register_step;
+    if (slot_bytes(tile, arch) <= share.memory_bytes.at("SMEM") && registers <= given) return blocks;
+  }
+  return 0;
+}
+
 class Builder : GemmBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm::kDirect, arch,
-                    gemm_blocks_per_sm(gemm_tiles()[static_cast<std::size_t>(kernel.tile)], arch)),
-        warps_(gemm_warps(tile_)) {}
+      : GemmBuilder(kernel, gemm::kDirect, gemm_amd(), arch), warps_(gemm_warps(tile_)) {}
 
   Graph build() {
     unit_text(tile_.block_m, tile_.block_n);
@@ -106,33 +132,33 @@ class Builder : GemmBuilder {
   GemmWarps warps_;
 };
 
-}  // namespace
-
-bool gemm_through_registers(const arch::Arch& arch) { return !arch.shared_barriers; }
-
-int gemm_register_blocks(const GemmTile& tile, const arch::Arch& arch, int most) {
-  if (gemm_warps(tile).count() == 0 || tile.element_bytes != 2) return 0;
-  const int threads = threads_of(tile, arch);
-  for (const int rows :
-       {tile.block_m,
-        tile.block_n})  // threads read whole rows at once, and of K at least two each, to make words of columns
-    if (threads % (rows / kPieceElements) != 0 || threads % (tile.block_k / kPieceElements) != 0 ||
-        rows * tile.block_k / kPieceElements / threads < 2)
-      return 0;
-  const int registers = lasting_registers(tile, arch) + words_on_their_way(tile, arch);
-  for (int blocks = most; blocks > 0; --blocks) {
-    const graph::Machine share = machine_of(arch, blocks);
-    const std::int64_t given = std::min<std::int64_t>(share.max_registers_per_thread, share.registers / threads) /
-                               share.register_step * share.register_step;
-    if (slot_bytes(tile, arch) <= share.memory_bytes.at("SMEM") && registers <= given) return blocks;
-  }
-  return 0;
+GemmCopyRates copy_rates(const arch::Arch& arch) {
+  const double each = arch.fact("thread_copy_cycles_per_kb");
+  return {arch.fact("thread_copy_latency_cycles"), each, each};
 }
 
-Candidate gemm_register_candidate(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
-  Candidate candidate{Builder(kernel, arch).build(), iterations, 0, false};
-  candidate.useful_flops = candidate.graph.flops_per_iteration * iterations;
-  return candidate;
+std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
+  return {gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations)};
+}
+
+}  // namespace
+
+const GemmFamily& gemm_amd() {
+  static constexpr GemmFamily family = {
+      .arch_family = "amd",
+      .needs = [](const arch::Arch&, int element_bytes) { return element_bytes == 2 ? &kNeeds : nullptr; },
+      .fits = gemm_warps_fit,
+      .blocks_per_sm = blocks_per_sm,
+      .copy_rates = copy_rates,
+      .iteration_cycles =
+          [](const GemmTile& tile, const arch::Arch& arch) {
+            return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch));
+          },
+      .thread_sums = gemm_warp_sums,
+      .own_share = true,  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
+      .candidates = candidates,
+  };
+  return family;
 }
 
 }  // namespace tj::ops

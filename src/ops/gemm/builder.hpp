@@ -1,18 +1,29 @@
 // What the graphs of a matrix product have in common, whichever instructions multiply; see gemm.hpp.
 //
 // Decides what the unit says before its first role, and how nodes and edges are written down. Costs and structure are
-// those of sm90.cpp (products of warpgroups) and sm80.cpp (products of warps).
+// those of each family.
 #pragma once
 
 #include <string>
 #include <utility>
 
 #include "ops/common/machine.hpp"
-#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/family.hpp"
 #include "ops/gemm/params.cuh"
 #include "support/fail.hpp"
 
 namespace tj::ops {
+
+/// With what the kernel's rung leaves to the scheduler.
+inline Candidate gemm_candidate_of(graph::Graph graph, const GemmKernel& kernel, double iterations) {
+  Candidate candidate{std::move(graph), iterations, 0, false};  // turns would only hold back who could go on
+  candidate.useful_flops = candidate.graph.flops_per_iteration * iterations;
+  const GemmRung& rung = gemm_rung(kernel);
+  candidate.max_slots = rung.max_slots;
+  candidate.max_stages = rung.max_stages;
+  candidate.one_role = rung.one_role;
+  return candidate;
+}
 
 class GemmBuilder {
  protected:
@@ -22,18 +33,18 @@ class GemmBuilder {
   // bytes).
   static constexpr int kWriterRegisters = 48;
 
-  GemmBuilder(const GemmKernel& kernel, int store, const arch::Arch& arch, int blocks_per_sm)
+  GemmBuilder(const GemmKernel& kernel, int store, const GemmFamily& family, const arch::Arch& arch)
       : kernel_(canonical(kernel)),
         store_(store),
         tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]),
         arch_(arch) {
     graph_.name = gemm_request(kernel_).name;
-    graph_.machine = machine_of(arch_, blocks_per_sm);
-    graph_.blocks_per_sm = blocks_per_sm;
+    graph_.blocks_per_sm = family.blocks_per_sm(tile_, arch_);
+    graph_.machine = machine_of(arch_, graph_.blocks_per_sm);
     graph_.cluster = tile_.blocks();
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     // Later tiles are loaded while the one before is stored.
-    graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), arch_).end);
+    graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), family, arch_).end);
   }
 
   void constant(const char* name, int value) {

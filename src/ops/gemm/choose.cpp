@@ -33,7 +33,7 @@ std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) /
 std::vector<Rates> known_rates() {
   std::vector<Rates> list;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_needs_of(*arch)).empty()) list.push_back(gemm_rates_of(*arch));
+    if (gemm_serves(*arch)) list.push_back(gemm_rates_of(*arch));
   return list;
 }
 
@@ -46,7 +46,7 @@ bool serves(const GemmTile& tile, const GemmSizes& sizes, const GemmKernel& kern
       rates.beside[static_cast<std::size_t>(&tile - gemm_tiles().data())] == 0)
     return false;
   const bool too_low = tile.block_m < kRowsPerConsumer && sizes.m > tile.block_m;  // several would share no copy of b
-  return !too_low && gemm_tile_fits(tile, kernel);
+  return !too_low && gemm_tile_fits(tile, kernel, *rates.family);
 }
 
 /// Taken without a measurement of the problem at hand? Of larger clusters a device runs fewer blocks than it has SMs,
@@ -158,14 +158,6 @@ Shelf& shelf_of(const ProblemKey& key) {
 }
 
 }  // namespace
-
-bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
-  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
-    return false;
-  if (!gemm_warps_fit(tile, kernel)) return false;
-  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
-         (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
-}
 
 GemmChoice choose_gemm(const GemmSizes& sizes, const GemmKernel& kernel, const arch::Arch& arch) {
   const Rates* rates = known(arch, kernel);

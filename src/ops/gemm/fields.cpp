@@ -20,6 +20,22 @@ struct Names {
   }
 };
 
+/// A rung's constraints, beside its name: one that is changed has other kernels.
+std::vector<std::pair<std::string, std::string>> rung_fields(const GemmKernel& kernel) {
+  if (kernel.rung == kNoGemmRung) return {};
+  const GemmRung& rung = gemm_rung(kernel);
+  const auto number = [](int value) { return value == kAnyOfRung ? std::string("any") : cat(value); };
+  return {{"copies", rung.thread_copies ? "threads" : "engine"},
+          {"slots", number(rung.max_slots)},
+          {"stages", number(rung.max_stages)},
+          {"roles", rung.one_role ? "1" : "any"},
+          {"grid", rung.tile_a_block ? "tiles" : "persistent"},
+          {"order", rung.tile_a_block ? "rows" : "groups"},
+          {"cluster", cat(rung.cluster)},
+          {"tiles", number(rung.max_tiles)},
+          {"iterations", number(rung.max_iterations)}};
+}
+
 }  // namespace
 
 std::string gemm_tile_name(const GemmTile& tile) {
@@ -51,7 +67,7 @@ std::vector<std::string> gemm_rung_flags() {
 Request gemm_request(const GemmKernel& given) {
   const GemmKernel kernel = canonical(given);
   Request request = request_of_fields<kGemmFields>("gemm", kernel);
-  for (auto& field : gemm_rung_fields(kernel)) request.fields.push_back(std::move(field));
+  for (auto& field : rung_fields(kernel)) request.fields.push_back(std::move(field));
   return request;
 }
 
@@ -79,6 +95,14 @@ const FlagChoice& gemm_flag_choice(std::string_view name) {
 
 std::vector<GemmKernel> gemm_combinations(const Flags& flags) {
   return kernels_of_flags<kGemmFields, GemmKernel>("gemm", flags, gemm_flag_choices());
+}
+
+GemmKernel of_parts(GemmKernel kernel) {
+  GemmKernel parts{kernel.dtype, DType::f32, kernel.left_mn, kernel.right_mn};
+  parts.tile = kernel.tile;
+  parts.rung = kernel.rung;  // only to be refused
+  parts.parts = true;
+  return parts;
 }
 
 void add_gemm_constants(const GemmKernel& kernel, graph::Graph& graph, std::initializer_list<std::string_view> fields) {

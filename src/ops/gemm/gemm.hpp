@@ -1,11 +1,11 @@
 // Matrix product as an op: requests, tiles, graph, launch.
 //
-// fields.hpp decides what a kernel is, tiles.hpp its tiles, kernel.cpp requests, ahead.cpp which are made before
-// anybody asks, choose.cpp which tile suits a problem and in how many parts K is cut, rungs.cpp the ladder, tune.cpp
-// what is measured to choose a tile, trial.cpp what a kernel is checked by, steps.cpp and copies.cpp the launches of a
-// call, plan.cpp launch parameters, validate.cpp what is legal. Nodes and costs are those of sm90.cpp (products of
-// warpgroups; e4m3.cpp of 8-bit operands), sm100.cpp (tensor memory), sm80.cpp (a warp's instructions)
-// and amd.cpp (a wave's); store.cpp decides how results leave.
+// fields.hpp decides what a kernel is, tiles.hpp its tiles, rungs.hpp the ladder, kernel.cpp requests, ahead.cpp which
+// are made before anybody asks, choose.cpp by the cycles of rates.cpp which tile suits a problem and in how many parts
+// K is cut, tune.cpp what is measured to choose a tile, trial.cpp what a kernel is checked by, steps.cpp and copies.cpp
+// the launches of a call, plan.cpp launch parameters, validate.cpp what is legal. Who multiplies is a family's
+// (family.hpp): nodes and costs are those of sm90.cpp (warpgroups), sm100.cpp (tensor memory), sm80.cpp (warps) and
+// amd.cpp (waves; warps.cpp is of both); store.cpp decides how results leave.
 #pragma once
 
 #include <initializer_list>
@@ -15,6 +15,7 @@
 
 #include "ops/common/op_flags.hpp"
 #include "ops/common/tunable.hpp"
+#include "ops/gemm/rungs.hpp"
 #include "ops/gemm/tiles.hpp"
 #include "ops/op.hpp"
 
@@ -50,31 +51,14 @@ int gemm_store(const GemmKernel& kernel, bool in_pairs = false);
 /// The tensors of one launch.
 void gemm_touches(const GemmArgs& args, Touched& memory);
 
-/// One rung of the ladder: what is not left to the scheduler and to the choice of a grid. 0 is no limit.
-struct GemmRung {
-  const char* name;
-  bool thread_copies = false;  ///< the role's own threads bring the operands, not the copy engine
-  int max_slots = 0, max_stages = 0;
-  bool one_role = false;
-  bool tile_a_block = false;  ///< no block does a second tile; row by row, in place of groups of rows
-  int max_tiles = 0, max_iterations = 0;
-  int cluster = 1;  ///< blocks that share copies; of the last rung, the choice decides
-};
-inline constexpr int kNoGemmRung = 0, kGemmOwnRung = 10;
-/// "none", then v1 to v10; the last has no limits, as the first.
-std::span<const GemmRung> gemm_rungs();
-const GemmRung& gemm_rung(const GemmKernel& kernel);
+inline const GemmRung& gemm_rung(const GemmKernel& kernel) { return kGemmRungs[kernel.rung]; }
 /// Gives the kernel a rung: its number, and the tile that the rung has on the arch. Without an arch (null) the tile is
 /// that of archs whose matrix instruction multiplies 64 rows, as sm_90a's does.
 void set_gemm_rung(GemmKernel& kernel, int rung, const arch::Arch* arch);
 /// Throws tj::Error(argument) for a rung that does not exist, or does not serve the sizes, whatever the arch.
 void check_gemm_rung(int rung, const GemmSizes& sizes, DType dtype);
-/// Its constraints as fields of a request, beside its name; none without a rung.
-std::vector<std::pair<std::string, std::string>> gemm_rung_fields(const GemmKernel& kernel);
 
-/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
-/// blocks, and so do rows of a; 8-bit operands are K-major, which is all that the matrix unit takes of them; pieces of
-/// a warp fit its registers.
+/// Whether some family has such a kernel of the tile; family.hpp says what that takes.
 bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel);
 
 /// The order of an operand that both the copy engine and the matrix unit take; what validate() passed has one.
@@ -149,54 +133,16 @@ ProblemKey gemm_problem_key(const GemmSizes& sizes, const GemmKernel& kernel);
 /// Op::trials. Without --tile: what is predicted for the sizes, or for usual ones.
 std::vector<Trial> gemm_trials(const std::map<std::string, std::vector<std::string>>& flags, const arch::Arch& arch);
 
-/// What an arch must have to be asked for a tile or a graph.
-const arch::Needs& gemm_needs(int element_bytes = 2);
-/// The same of whichever unit multiplies on the arch, for 16-bit operands.
-const arch::Needs& gemm_needs_of(const arch::Arch& arch);
-/// The matrix unit's rate, and the cycles in which a consumer adds an iteration's sums of 8-bit operands to those in
-/// f32 (of 16-bit operands: 0). The arch has what gemm_needs() lists.
-double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
-double gemm_promote_cycles(const GemmTile& tile, const arch::Arch& arch);
-
-// ---- archs whose matrix instruction is a warp's ----
-/// Is the arch one of them?
-bool gemm_by_warps(const arch::Arch& arch);
-const arch::Needs& gemm_warp_needs(const arch::Arch& arch);
-/// Of copies from L2, by the copy engine where there is one.
-struct GemmCopyRates {
-  double latency_cycles = 0, cycles_per_kb = 0;
-};
-GemmCopyRates gemm_copy_rates(const arch::Arch& arch);
-/// Rows and columns of pieces that warps make of a tile; none where no warps do.
-struct GemmWarps {
-  int m = 0, n = 0;
-  int count() const { return m * n; }
-};
-GemmWarps gemm_warps(const GemmTile& tile);
-/// Whether a warp's registers hold its piece of such a tile with what else the kernel asks for; yes where no warps
-/// multiply.
-bool gemm_warps_fit(const GemmTile& tile, const GemmKernel& kernel);
+/// Does the arch have products of such elements?
+bool gemm_serves(const arch::Arch& arch, int element_bytes = 2);
 /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
 int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch);
-/// Slots of its ring that such a block has room for.
-int gemm_warp_slots(const GemmTile& tile, const arch::Arch& arch);
-/// An iteration of one block that has the SM to itself: the matrix unit, and the path to shared memory for loads and
-/// for copies.
-struct GemmWarpCycles {
-  int matrix = 0, loads = 0, copies = 0;
-};
-GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch);
-/// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself.
-/// iterations: of the tile that they are rated by.
-std::vector<Candidate> gemm_warp_candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations);
-
 /// Throws tj::Error(target | argument, unsupported) where the arch serves no product of this type.
 void gemm_require_type(DType dtype, const arch::Arch& arch);
 /// The same for all that an arch may not serve: a rung, a tile.
 void gemm_require(const GemmKernel& kernel, const arch::Arch& arch);
 
-/// The graph with costs of one tile shape; see src/ops/README.md for the picture.
-graph::Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch);
+/// The graphs with costs of one tile shape; see src/ops/README.md for the picture.
 /// The ways to make it: one, or two that differ in who issues the copies.
 std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch);
 /// The first of them.

@@ -8,6 +8,7 @@
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/gemm/family.hpp"
 #include "ops/gemm/params.cuh"
 #include "ops/gemm/steps.hpp"
 #include "support/fail.hpp"
@@ -23,7 +24,8 @@ using support::fail;
 int usual_tile() {
   const GemmConfig config;
   for (const arch::Arch* arch : arch::all())
-    if (arch::lacks(*arch, gemm_needs()).empty()) return choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
+    if (find_gemm_family(*arch) == &usual_gemm_family() && gemm_serves(*arch))
+      return choose_gemm(gemm_sizes(config), GemmKernel{}, *arch).tile;
   return 0;
 }
 
@@ -89,7 +91,7 @@ class Gemm final : public Op {
 
   void validate(const void* args, bool on_model) const override { ops::validate(get(args), on_model); }
   Device device_of(const void* args) const override { return get(args).a.device; }
-  bool serves(const arch::Arch& arch) const override { return arch::serves(arch, {gemm_needs_of(arch)}); }
+  bool serves(const arch::Arch& arch) const override { return gemm_serves(arch); }
 
   Request request_of(const void* args, const arch::Arch& arch) const override {
     return gemm_request(kernel_of(get(args), arch));
@@ -186,14 +188,6 @@ GemmKernel gemm_kind(const GemmArgs& args) {
 }
 
 GemmSizes gemm_sizes(const GemmConfig& config) { return {config.m, config.n, config.k, config.batch}; }
-
-GemmKernel of_parts(GemmKernel kernel) {
-  GemmKernel parts{kernel.dtype, DType::f32, kernel.left_mn, kernel.right_mn};
-  parts.tile = kernel.tile;
-  parts.rung = kernel.rung;  // only to be refused
-  parts.parts = true;
-  return parts;
-}
 
 GemmKernel chosen(GemmKernel kind, const GemmChoice& choice) {
   kind.tile = choice.tile;

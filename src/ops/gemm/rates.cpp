@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/gemm/amd.hpp"
 #include "ops/gemm/params.cuh"
-#include "ops/gemm/sm100.hpp"
 #include "ops/sum_parts/sum_parts.hpp"
 
 namespace tj::ops {
@@ -14,87 +12,41 @@ namespace {
 
 using gemm::kRowsPerConsumer;
 
-constexpr int kStepBytes = 32;   // of K, of one matrix instruction
 constexpr int kLineBytes = 128;  // of L2
-// What an iteration of warps' products takes longer where copies go out only one ahead of it: 128 x 128 x 64 on an H200
-// (2026-11-21), profiled.
-constexpr double kLateCopies = 1.1;
-
-std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles)); }
 std::int64_t up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
-/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next
-/// group waits for it: the others' products may fill that time.
-std::int64_t matrix_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
-  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")),
-               group = arch.fact("matrix_group_cycles");
-  const double chain =
-      tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + gemm_promote_cycles(tile, arch) : 0;
-  return whole(std::max(tile.consumers() * own + group, chain));
-}
-
-/// Of archs of which less has been measured. Products of warps hold what issues them: an iteration takes as long as the
-/// busier of the unit and the path to shared memory, which copies take as well.
-GemmRates rates_by_warps(const arch::Arch& arch) {
-  arch::require(arch, "gemm", gemm_needs_of(arch));
-  GemmRates rates;
-  rates.arch = &arch;
-  const GemmCopyRates copies = gemm_copy_rates(arch);
-  rates.copy_cycles_per_byte = copies.cycles_per_kb / 1024;
-  rates.cache_bytes = arch.fact("cache_bytes");
-  rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
-  const double path =
-      arch.sm_count / rates.copy_cycles_per_byte;  // of all SMs from the cache, where nobody has measured more
-  rates.cache_bytes_per_cycle = path;
-  rates.unaligned_bytes_per_cycle =
-      arch.has_fact("unaligned_copy_bytes_per_cycle") ? arch.fact("unaligned_copy_bytes_per_cycle") : path;
-  rates.sustained_bytes_per_cycle =
-      arch.has_fact("sustained_copy_bytes_per_cycle") ? arch.fact("sustained_copy_bytes_per_cycle") : path;
-  rates.copy_latency_cycles = copies.latency_cycles;
-  rates.next_launch_cycles = arch.fact("next_launch_cycles");
-  rates.own_share = gemm_through_registers(
-      arch);  // asked for one iteration ahead, no more: an SM cannot make up for those without a tile
-  for (std::size_t t = 0; t < kGemmTileCount; ++t) {
-    rates.beside[t] = gemm_blocks_per_sm(kGemmTiles[t], arch);
-    if (rates.beside[t] == 0) continue;
-    rates.cycles[t] = {gemm_tile_cycles(kGemmTiles[t], 2, arch), gemm_tile_cycles(kGemmTiles[t], 4, arch)};
-    if (gemm_in_tensor_memory(arch)) {
-      rates.matrix[t] = whole(gemm_tensor_cycles(kGemmTiles[t], arch));
-      rates.stores_beside[t] = gemm_tensor_stores_beside(kGemmTiles[t], arch);
-      continue;
-    }
-    const GemmWarpCycles each = gemm_warp_cycles(kGemmTiles[t], arch);
-    const double late = gemm_warp_slots(kGemmTiles[t], arch) > 2 ? 1 : kLateCopies;
-    rates.matrix[t] = whole(late * std::max(each.matrix, each.loads + each.copies) + arch.fact("matrix_group_cycles"));
-  }
-  return rates;
-}
 
 }  // namespace
 
 GemmRates gemm_rates_of(const arch::Arch& arch) {
-  if (gemm_by_warps(arch) || gemm_in_tensor_memory(arch)) return rates_by_warps(arch);
-  arch::require(arch, "gemm", gemm_needs());
+  const GemmFamily& family = gemm_family(arch);
+  arch::require(arch, "gemm", *family.needs(arch, size_of(DType::f16)));
+  const GemmCopyRates copies = family.copy_rates(arch);
   GemmRates rates;
   rates.arch = &arch;
-  for (std::size_t t = 0; t < kGemmTileCount; ++t) rates.beside[t] = gemm_blocks_per_sm(kGemmTiles[t], arch);
-  rates.narrow = arch::lacks(arch, gemm_needs(1)).empty();
-  rates.copy_cycles_per_byte = arch.fact("loaded_copy_cycles_per_kb") / 1024;
-  rates.multicast_factor = arch.fact("multicast_copy_factor");
-  rates.copy_outside_row_cycles = arch.fact("copy_outside_row_cycles");
+  rates.family = &family;
+  rates.narrow = gemm_serves(arch, size_of(DType::e4m3));
+  rates.copy_cycles_per_byte = copies.loaded_cycles_per_kb / 1024;
+  rates.multicast_factor = copies.multicast_factor;
+  rates.copy_outside_row_cycles = copies.outside_row_cycles;
   rates.cache_bytes = arch.fact("cache_bytes");
-  rates.cache_bytes_per_cycle = arch.fact("cache_bytes_per_cycle");
   rates.memory_bytes_per_cycle = arch.fact("memory_bytes_per_cycle");
-  rates.unaligned_bytes_per_cycle = arch.fact("unaligned_copy_bytes_per_cycle");
-  rates.sustained_bytes_per_cycle = arch.fact("sustained_copy_bytes_per_cycle");
-  rates.copy_latency_cycles = arch.fact("copy_latency_cycles");
+  // Of all SMs from the cache, where nobody has measured more.
+  const double path = arch.sm_count / rates.copy_cycles_per_byte;
+  const auto measured = [&](const char* fact) { return arch.has_fact(fact) ? arch.fact(fact) : path; };
+  rates.cache_bytes_per_cycle = copies.cache_bytes_per_cycle > 0 ? copies.cache_bytes_per_cycle : path;
+  rates.unaligned_bytes_per_cycle = measured("unaligned_copy_bytes_per_cycle");
+  rates.sustained_bytes_per_cycle = measured("sustained_copy_bytes_per_cycle");
+  rates.copy_latency_cycles = copies.latency_cycles;
   rates.next_launch_cycles = arch.fact("next_launch_cycles");
+  rates.own_share = family.own_share;
   for (std::size_t t = 0; t < kGemmTileCount; ++t) {
-    if (rates.beside[t] == 0 || (kGemmTiles[t].element_bytes == 1 && !rates.narrow)) continue;
-    rates.matrix[t] = matrix_cycles(kGemmTiles[t], arch);
-    rates.cycles[t] = {gemm_tile_cycles(kGemmTiles[t], 2, arch), gemm_tile_cycles(kGemmTiles[t], 4, arch)};
+    const GemmTile& tile = kGemmTiles[t];
+    rates.beside[t] = family.blocks_per_sm(tile, arch);
+    if (rates.beside[t] == 0 || (tile.element_bytes == 1 && !rates.narrow)) continue;
+    rates.matrix[t] = family.iteration_cycles(tile, arch);
+    rates.stores_beside[t] = family.stores_beside != nullptr && family.stores_beside(tile, arch);
+    for (const int out : {0, 1})
+      rates.cycles[t][static_cast<std::size_t>(out)] = gemm_tile_cycles(tile, 2 + 2 * out, family, arch);
   }
   return rates;
 }
@@ -118,7 +70,7 @@ double unaligned_bytes(const GemmSizes& sizes, const GemmKernel& kernel, const G
 double copy_cycles(const GemmSizes& sizes, const GemmKernel& kernel, const GemmTile& tile, const GemmRates& rates) {
   GemmKernel of_tile = kernel;
   of_tile.tile = static_cast<int>(&tile - kGemmTiles);
-  const int columns = gemm_in_pairs(of_tile, *rates.arch) ? tile.block_n / 2 : tile.block_n;
+  const int columns = gemm_pairs(of_tile, *rates.family) ? tile.block_n / 2 : tile.block_n;
   const std::int64_t inside_a = std::min<std::int64_t>(sizes.m, tile.block_m),
                      inside_b = std::min<std::int64_t>(sizes.n, columns);
   const std::int64_t outside = tile.block_m + columns - inside_a - inside_b;
@@ -196,24 +148,6 @@ double GemmPrediction::cycles(int parts) const {
 double GemmPrediction::sum_cycles(int parts) const {
   const double by_memory = sum_parts_bytes(elements_, parts, out_bytes_, add_c_) / rates_.memory_bytes_per_cycle;
   return rates_.next_launch_cycles + std::max(by_memory, sum_parts_trips(parts) * rates_.copy_latency_cycles);
-}
-
-GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
-  GemmTileCycles result;
-  const GemmCopyRates copies = gemm_copy_rates(arch);
-  const double kb = static_cast<double>(tile.block_m + tile.block_n) * tile.block_k * tile.element_bytes / 1024;
-  const int warps = gemm_by_warps(arch) ? gemm_warps(tile).count() : arch.warps_per_group;
-  const double rows = gemm_by_warps(arch)           ? tile.block_m
-                      : gemm_in_tensor_memory(arch) ? gemm_tensor_rows(tile)
-                                                    : kRowsPerConsumer,
-               sums = rows * tile.block_n / (warps * arch.warp_size);  // a thread
-  const double out_kb = static_cast<double>(tile.block_m) * tile.block_n * out_bytes / 1024;
-  result.start = whole(copies.latency_cycles + kb * copies.cycles_per_kb +
-                       (tile.blocks() > 1 ? arch.fact("cluster_start_cycles") : 0));
-  // Consumers store side by side; what they write leaves no faster than copies come.
-  result.end = whole(arch.fact("tile_turn_cycles") +
-                     std::max(sums * arch.fact("fragment_store_cycles"), out_kb * copies.cycles_per_kb));
-  return result;
 }
 
 }  // namespace tj::ops

@@ -8,13 +8,14 @@
 
 #include <array>
 
-#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/family.hpp"
 
 namespace tj::ops {
 
 /// What the choice needs of an arch, as numbers that a hot call can read.
 struct GemmRates {
   const arch::Arch* arch = nullptr;
+  const GemmFamily* family = nullptr;
   bool narrow = false;  ///< tiles of 8-bit elements too
   double copy_cycles_per_byte = 0, multicast_factor = 1, copy_outside_row_cycles = 0;
   double cache_bytes = 0;

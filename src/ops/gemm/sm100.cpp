@@ -1,4 +1,5 @@
-// A matrix product on the matrix unit that works in tensor memory: the dependence graph and its costs; see gemm.hpp.
+// The family of products in tensor memory (sm100): which tiles it serves, the dependence graph and its costs; see
+// family.hpp.
 //
 //   load_a, load_b -> mma.c            for each 128 rows c of a tile; of a tile of 64 rows, a product of so many
 //   mma.c (i) -> mma.c (i+1)           sums into the same columns, in the order of the unit
@@ -6,15 +7,17 @@
 //   to other columns
 //
 // Blocks of a cluster of 2 x 1 multiply as one, 256 rows at a time: each brings its rows of a and half of the columns
-// of b. Decides which tiles the unit serves. Invariant: what an arch does not serve is refused by what is allowed
-// (sm80.cpp).
+// of b. Decides which tiles the unit serves. Invariant: a tile that it serves has its sums in tensor memory.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/gemm/builder.hpp"
-#include "ops/gemm/sm100.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
+
+const GemmFamily& gemm_sm100();
+
 namespace {
 
 using graph::Async;
@@ -29,7 +32,10 @@ constexpr int kLeastSlots = 2;
 // What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
-// Every unit and fact that is read here and in choose.cpp.
+// Of rungs: a product has 128 rows, and of a pair of blocks 256.
+constexpr GemmTile kRungTile{128, 256, 64}, kPairTile{128, 256, 64, 2, 1};
+
+// Every unit and fact that is read for the family.
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
     {{"TC", "TMA", "TMEM"},
      {"matrix_flops_per_cycle", "matrix_drain_cycles", "matrix_issue_cycles", "copy_latency_cycles",
@@ -44,10 +50,39 @@ int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
   return static_cast<int>(std::min<std::int64_t>(2, all / bytes));
 }
 
+// Half of b in each block is whole swizzle blocks.
+bool in_pairs(const GemmKernel& kernel) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  return tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 &&
+         tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
+}
+
+bool fits(const GemmTile& tile) {
+  return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
+         tile.block_k % gemm::kSwizzleColumns == 0;
+}
+
+/// Rows of one product.
+int product_rows(const GemmTile& tile) { return std::min(kMostRows, tile.block_m); }
+
+/// Are a tile's sums stored under the next one's loop? Tensor memory has room for a second set of them then.
+bool stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_slots(tile, arch) > 1; }
+
+/// Of an iteration, on the unit.
+double iteration(const GemmTile& tile, const arch::Arch& arch) {
+  return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k /
+         gemm_flops_per_cycle(tile.element_bytes, arch);
+}
+
+GemmCopyRates copy_rates(const arch::Arch& arch) {
+  const double each = arch.fact("copy_cycles_per_kb");
+  return {arch.fact("copy_latency_cycles"), each, each};
+}
+
 class Builder : GemmBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm_store(kernel, gemm_in_pairs(kernel, arch)), arch, 1) {
+      : GemmBuilder(kernel, gemm_store(kernel, in_pairs(kernel)), gemm_sm100(), arch) {
     const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
     issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
     matrix_ = std::max(issue_, cycles(2.0 * kMostRows * tile_.block_n * tile_.block_k / rate));
@@ -55,7 +90,7 @@ class Builder : GemmBuilder {
   }
 
   Graph build() {
-    graph_.pairs = gemm_in_pairs(kernel_, arch_);
+    graph_.pairs = in_pairs(kernel_);
     const int columns = graph_.pairs ? tile_.block_n / 2 : tile_.block_n;  // of b, that a block brings
     unit_text(tile_.block_m, columns);
     const bool threads = gemm_rung(kernel_).thread_copies;
@@ -69,7 +104,7 @@ class Builder : GemmBuilder {
   }
 
  private:
-  int rows() const { return gemm_tensor_rows(tile_); }
+  int rows() const { return product_rows(tile_); }
   int load(const char* name, const char* value, int rows, int shared_by, int stride) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
     graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
@@ -119,37 +154,40 @@ class Builder : GemmBuilder {
   int issue_ = 0, matrix_ = 0, latency_ = 0;
 };
 
+std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  Candidate candidate = gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations);
+  candidate.copies_apart = !candidate.one_role;  // one's rows leave while the other's do
+  if (stores_beside(tile, arch) && candidate.copies_apart)
+    candidate.graph.overhead_cycles =
+        std::max(0.0, candidate.graph.overhead_cycles - iterations * iteration(tile, arch));
+  return {candidate};
+}
+
 }  // namespace
 
-bool gemm_in_tensor_memory(const arch::Arch& arch) {
-  return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end();
-}
-
-// Half of b in each block is whole swizzle blocks.
-bool gemm_in_pairs(const GemmKernel& kernel, const arch::Arch& arch) {
-  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  return gemm_in_tensor_memory(arch) && tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 &&
-         tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
-}
-
-const arch::Needs& gemm_tensor_needs() { return kNeeds; }
-
-bool gemm_tensor_serves(const GemmTile& tile, const arch::Arch& arch) {
-  return tile.element_bytes == 2 && (tile.block_m == kLeastRows || tile.block_m % kMostRows == 0) &&
-         tile.block_k % gemm::kSwizzleColumns == 0 && sum_slots(tile, arch) > 0;
-}
-
-int gemm_tensor_rows(const GemmTile& tile) { return std::min(kMostRows, tile.block_m); }
-
-bool gemm_tensor_stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_slots(tile, arch) > 1; }
-
-double gemm_tensor_cycles(const GemmTile& tile, const arch::Arch& arch) {
-  return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k /
-         gemm_flops_per_cycle(tile.element_bytes, arch);
-}
-
-graph::Graph gemm_tensor_graph(const GemmKernel& kernel, const arch::Arch& arch) {
-  return Builder(kernel, arch).build();
+const GemmFamily& gemm_sm100() {
+  static constexpr GemmFamily family = {
+      .arch_family = "sm100",
+      .needs = [](const arch::Arch&, int element_bytes) { return element_bytes == 2 ? &kNeeds : nullptr; },
+      .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
+      .blocks_per_sm = [](const GemmTile& tile,
+                          const arch::Arch& arch) { return fits(tile) && sum_slots(tile, arch) > 0 ? 1 : 0; },
+      .copy_rates = copy_rates,
+      .iteration_cycles =
+          [](const GemmTile& tile, const arch::Arch& arch) {
+            return static_cast<std::int64_t>(std::ceil(iteration(tile, arch)));
+          },
+      .thread_sums =
+          [](const GemmTile& tile, const arch::Arch& arch) {
+            return static_cast<double>(product_rows(tile)) * tile.block_n / (arch.warps_per_group * arch.warp_size);
+          },
+      .stores_beside = stores_beside,
+      .in_pairs = in_pairs,
+      .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kPairTile) : place_of(kRungTile); },
+      .candidates = candidates,
+  };
+  return family;
 }
 
 }  // namespace tj::ops

@@ -1,4 +1,4 @@
-// The dependence graph of a matrix product on products of warpgroups, with its costs; see gemm.hpp.
+// The family of warpgroups' products (sm90): which tiles it serves, the dependence graph and its costs; see family.hpp.
 //
 //   load_a, load_b -> mma.c            for each consumer c
 //   mma.c (i) -> mma.c (i+1)           sums into one set of registers; the next may be issued at once
@@ -11,11 +11,15 @@
 //   mma.c ==> promote.c -> store.c
 //   promote.c (i) -> mma.c (i+1)       one register copy of the iteration's sums
 #include <algorithm>
+#include <cmath>
 
 #include "ops/gemm/builder.hpp"
-#include "ops/gemm/sm100.hpp"
+#include "support/lasting.hpp"
 
 namespace tj::ops {
+
+const GemmFamily& gemm_sm90();
+
 namespace {
 
 using graph::Async;
@@ -26,7 +30,10 @@ using support::cat;
 
 using gemm::kRowsPerConsumer;
 
-constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
+constexpr int kMostConsumers = 2;  // more would leave too few registers for their sums
+constexpr int kStepBytes = 32;     // of K, of one matrix instruction
+// Of every rung but the last, whose sizes choose it: one consumer.
+constexpr GemmTile kRungTile{64, 256, 64}, kClusterTile{64, 256, 64, 2, 1};
 
 // What a consumer's bodies need beside its sums, addresses, counters and the part of d that its store works on: 64 x
 // 128 with addend, bias and gelu, 64 words of sums, leaves 3 words without a register when it is compiled into 128
@@ -35,9 +42,60 @@ constexpr int kContextRegisters = 72;
 // What its loop alone needs of these.
 constexpr int kLoopRegisters = 40;
 
+// Every unit and fact that is read for the family.
+const arch::Needs& kNeeds = support::lasting<arch::Needs>(
+    {{"TC", "TMA"},
+     {"matrix_flops_per_cycle", "matrix_group_cycles", "matrix_least_cycles", "matrix_drain_cycles",
+      "copy_latency_cycles", "copy_cycles_per_kb", "loaded_copy_cycles_per_kb", "multicast_copy_factor",
+      "copy_outside_row_cycles", "unaligned_copy_bytes_per_cycle", "sustained_copy_bytes_per_cycle", "cache_bytes",
+      "cache_bytes_per_cycle", "memory_bytes_per_cycle", "cluster_start_cycles", "tile_turn_cycles",
+      "fragment_store_cycles", "next_launch_cycles"},
+     {"sm90"}});
+
+arch::Needs with_narrow_elements() {
+  arch::Needs needs = kNeeds;
+  needs.units.push_back("ALU");
+  needs.facts.insert(needs.facts.end(), {"matrix_flops_per_cycle_8bit", "f32_per_cycle"});
+  return needs;
+}
+
+const arch::Needs* needs_of(const arch::Arch&, int element_bytes) {
+  static constinit support::Lasting<const arch::Needs> narrow;
+  return element_bytes == 1 ? &narrow.get(with_narrow_elements) : &kNeeds;
+}
+
+/// Cycles in which a consumer adds an iteration's sums of 8-bit operands to those in f32; of 16-bit operands 0.
+double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  if (!tile.promotes()) return 0;
+  return static_cast<double>(kRowsPerConsumer) * tile.block_n * tile.partial_sums() / arch.fact("f32_per_cycle");
+}
+
+/// An iteration's products, and what comes between two groups of them. Where their sums are promoted, a consumer's next
+/// group waits for it: the others' products may fill that time.
+std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
+  const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
+  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+  const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")),
+               group = arch.fact("matrix_group_cycles");
+  const double chain =
+      tile.promotes() ? own + group + arch.fact("matrix_drain_cycles") + promote_cycles(tile, arch) : 0;
+  return static_cast<std::int64_t>(std::ceil(std::max(tile.consumers() * own + group, chain)));
+}
+
+bool fits(const GemmTile& tile) {
+  return tile.block_k * tile.element_bytes >= gemm::kSwizzleBytes && tile.consumers() <= kMostConsumers;
+}
+
+GemmCopyRates copy_rates(const arch::Arch& arch) {
+  return {arch.fact("copy_latency_cycles"),       arch.fact("copy_cycles_per_kb"),
+          arch.fact("loaded_copy_cycles_per_kb"), arch.fact("multicast_copy_factor"),
+          arch.fact("copy_outside_row_cycles"),   arch.fact("cache_bytes_per_cycle")};
+}
+
 class Builder : GemmBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmBuilder(kernel, gemm_store(kernel), arch, 1) {
+  Builder(const GemmKernel& kernel, const arch::Arch& arch)
+      : GemmBuilder(kernel, gemm_store(kernel), gemm_sm90(), arch) {
     const double rows = kRowsPerConsumer;
     issue_ = cycles(arch.fact("matrix_group_cycles"));
     // Groups follow each other without a gap: the unit is busy for the flops alone.
@@ -111,7 +169,7 @@ class Builder : GemmBuilder {
   }
   void promoted(int c, int mma, int store) {
     Node n = of_consumer("promote", c, Scope::iteration);
-    n.cycles = n.latency = n.warp_cycles = cycles(gemm_promote_cycles(tile_, arch_));
+    n.cycles = n.latency = n.warp_cycles = cycles(promote_cycles(tile_, arch_));
     n.reservations = {of("ALU", n.cycles)};
     const int promote = add(n);
     edge(mma, promote, latency_, 0, true);
@@ -130,35 +188,30 @@ class Builder : GemmBuilder {
   int issue_ = 0, matrix_ = 0, latency_ = 0;
 };
 
-}  // namespace
-
-Graph gemm_graph(const GemmKernel& kernel, const arch::Arch& arch) {
-  if (gemm_in_tensor_memory(arch)) return gemm_tensor_graph(kernel, arch);
-  return gemm_by_warps(arch) ? gemm_warp_candidates(kernel, arch, 1).front().graph : Builder(kernel, arch).build();
-}
-
-std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch) {
-  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  gemm_require(kernel, arch);
-  if (gemm_by_warps(arch)) return gemm_warp_candidates(kernel, arch, kTypicalDepth / tile.block_k);
-  Candidate candidate{gemm_graph(kernel, arch), kTypicalDepth / tile.block_k, 0,
-                      false};  // turns would only hold back who could go on
-  candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
-  const GemmRung& rung = gemm_rung(kernel);
-  candidate.max_slots = rung.max_slots;
-  candidate.max_stages = rung.max_stages;
-  candidate.one_role = rung.one_role;
-  candidate.copies_apart = gemm_in_tensor_memory(arch) && !rung.one_role;  // one's rows leave while the other's do
-  if (!gemm_in_tensor_memory(arch))
-    candidate.definitions = matrix_widths({tile.block_n});
-  else if (gemm_tensor_stores_beside(tile, arch) && candidate.copies_apart)
-    candidate.graph.overhead_cycles =
-        std::max(0.0, candidate.graph.overhead_cycles - candidate.typical_iterations * gemm_tensor_cycles(tile, arch));
+std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
+  Candidate candidate = gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations);
+  candidate.definitions = matrix_widths({gemm_tiles()[static_cast<std::size_t>(kernel.tile)].block_n});
   return {candidate};
 }
 
-Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
-  return gemm_candidates(kernel, arch).front();
+}  // namespace
+
+const GemmFamily& gemm_sm90() {
+  static constexpr GemmFamily family = {
+      .arch_family = "sm90",
+      .needs = needs_of,
+      .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
+      .blocks_per_sm = [](const GemmTile& tile, const arch::Arch&) { return fits(tile) ? 1 : 0; },
+      .copy_rates = copy_rates,
+      .iteration_cycles = iteration_cycles,
+      .thread_sums =
+          [](const GemmTile& tile, const arch::Arch& arch) {
+            return static_cast<double>(kRowsPerConsumer) * tile.block_n / (arch.warps_per_group * arch.warp_size);
+          },
+      .rung_tile = [](const GemmRung& rung) { return rung.cluster > 1 ? place_of(kClusterTile) : place_of(kRungTile); },
+      .candidates = candidates,
+  };
+  return family;
 }
 
 }  // namespace tj::ops

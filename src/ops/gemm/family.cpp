@@ -1,0 +1,129 @@
+// The families of matrix products, and what is asked of whichever serves an arch; see family.hpp.
+#include "ops/gemm/family.hpp"
+
+#include <algorithm>
+
+#include "ops/common/tensor_checks.hpp"
+#include "ops/gemm/params.cuh"
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+// One line for each family: src/ops/gemm/<name>.cpp defines const GemmFamily& gemm_<name>().
+#define TJ_GEMM_FAMILIES(FAMILY) \
+  FAMILY(sm90)                   \
+  FAMILY(sm100)                  \
+  FAMILY(sm80)                   \
+  FAMILY(amd)                    \
+  /* the first is the one of requests that name no arch */
+
+namespace tj::ops {
+
+#define TJ_DECLARE(name) const GemmFamily& gemm_##name();
+TJ_GEMM_FAMILIES(TJ_DECLARE)
+#undef TJ_DECLARE
+
+namespace {
+
+using support::cat;
+
+constexpr double kTypicalDepth = 4096;  // K that tiles are rated at
+
+using Get = const GemmFamily& (*)();
+#define TJ_LIST(name) gemm_##name,
+constexpr Get kFamilies[] = {TJ_GEMM_FAMILIES(TJ_LIST)};
+#undef TJ_LIST
+
+const arch::Needs& node_bodies() {
+  static constinit support::Lasting<const arch::Needs> needs;
+  return needs.get([] {
+    arch::Needs any;
+    for (const Get family : kFamilies) any.families.emplace_back(family().arch_family);
+    return any;
+  });
+}
+
+std::string served_tiles(const arch::Arch& arch) {
+  std::string list;
+  for (const GemmTile& tile : gemm_tiles())
+    if (gemm_blocks_per_sm(tile, arch) > 0) list += cat(list.empty() ? "" : ", ", gemm_tile_name(tile));
+  return list;
+}
+
+}  // namespace
+
+const GemmFamily* find_gemm_family(const arch::Arch& arch) {
+  for (const Get family : kFamilies)
+    if (arch.family == family().arch_family) return &family();
+  return nullptr;
+}
+
+const GemmFamily& gemm_family(const arch::Arch& arch) {
+  const GemmFamily* family = find_gemm_family(arch);
+  if (family == nullptr) arch::require(arch, "gemm", node_bodies());
+  return *family;
+}
+
+const GemmFamily& usual_gemm_family() { return kFamilies[0](); }
+
+bool gemm_serves(const arch::Arch& arch, int element_bytes) {
+  const GemmFamily* family = find_gemm_family(arch);
+  const arch::Needs* needs = family == nullptr ? nullptr : family->needs(arch, element_bytes);
+  return needs != nullptr && arch::lacks(arch, *needs).empty();
+}
+
+void gemm_require_type(DType dtype, const arch::Arch& arch) {
+  const GemmFamily& family = gemm_family(arch);
+  const arch::Needs* needs = family.needs(arch, size_of(dtype));
+  arch::require(arch, "gemm", needs != nullptr ? *needs : *family.needs(arch, size_of(DType::f16)));
+  if (needs == nullptr)
+    refuse("gemm", Code::unsupported, cat("a.dtype is ", to_string(dtype), "; allowed on ", arch.name, ": f16, bf16"));
+}
+
+void gemm_require(const GemmKernel& kernel, const arch::Arch& arch) {
+  gemm_require_type(kernel.dtype, arch);
+  if (gemm_family(arch).rung_tile == nullptr && kernel.rung != kNoGemmRung)
+    refuse("gemm", Code::unsupported,
+           cat("rung is ", gemm_rung(kernel).name, "; allowed on ", arch.name, ": 0 (none), ", kGemmOwnRung, " (v",
+               kGemmOwnRung, ")"));
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  if (gemm_blocks_per_sm(tile, arch) == 0)
+    refuse("gemm", Code::unsupported,
+           cat("tile is ", gemm_tile_name(tile), "; allowed on ", arch.name, ": ", served_tiles(arch)));
+}
+
+int gemm_blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
+  return gemm_family(arch).blocks_per_sm(tile, arch);
+}
+
+GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const arch::Arch& arch) {
+  return gemm_tile_cycles(tile, out_bytes, gemm_family(arch), arch);
+}
+
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFamily& family) {
+  if (tile.element_bytes != size_of(kernel.dtype) || (tile.element_bytes == 1 && (kernel.left_mn || kernel.right_mn)))
+    return false;
+  if (!family.fits(tile, kernel)) return false;
+  return (!kernel.left_mn || tile.block_m % gemm::kSwizzleColumns == 0) &&
+         (!kernel.right_mn || tile.block_n % gemm::kSwizzleColumns == 0);
+}
+
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel) {
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](Get family) { return gemm_tile_fits(tile, kernel, family()); });
+}
+
+bool gemm_pairs(const GemmKernel& kernel, const GemmFamily& family) {
+  return family.in_pairs != nullptr && family.in_pairs(kernel);
+}
+
+std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arch& arch) {
+  gemm_require(kernel, arch);
+  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
+  return gemm_family(arch).candidates(kernel, arch, kTypicalDepth / tile.block_k);
+}
+
+Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch) {
+  return gemm_candidates(kernel, arch).front();
+}
+
+}  // namespace tj::ops

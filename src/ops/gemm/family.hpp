@@ -1,0 +1,76 @@
+// What a family of instructions gives matrix products: a row for each, in one list.
+//
+//   const GemmFamily& family = gemm_family(arch);
+//   if (family.blocks_per_sm(tile, arch) > 0) cycles = family.iteration_cycles(tile, arch);
+//
+// Decides how the op asks a family, and which row serves an arch. A row's answers are its own file's to decide:
+// sm80.cpp, sm90.cpp, sm100.cpp, amd.cpp. Invariant: no other file of the op decides by a family's name, and no family
+// asks the list, or what is built on it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/gemm/gemm.hpp"
+
+namespace tj::ops {
+
+/// Copies from L2.
+struct GemmCopyRates {
+  double latency_cycles = 0, cycles_per_kb = 0;
+  double loaded_cycles_per_kb = 0;   ///< while other SMs copy, too
+  double multicast_factor = 1;       ///< of what blocks of a cluster share
+  double outside_row_cycles = 0;     ///< of a line of a row outside the matrix
+  double cache_bytes_per_cycle = 0;  ///< of all SMs together; 0: as fast as they can copy
+};
+
+struct GemmFamily {
+  const char* arch_family;  ///< "sm80"
+
+  /// What an arch must have for operands of such elements; null: the family has no products of these.
+  const arch::Needs* (*needs)(const arch::Arch& arch, int element_bytes);
+  /// Whether it has such a kernel of the tile at all, whatever the arch.
+  bool (*fits)(const GemmTile& tile, const GemmKernel& kernel);
+  /// Blocks with this tile that run side by side on an SM; 0: the arch does not serve it.
+  int (*blocks_per_sm)(const GemmTile& tile, const arch::Arch& arch);
+
+  GemmCopyRates (*copy_rates)(const arch::Arch& arch);
+  /// An iteration of a block, by whatever is busiest of what is the SM's own.
+  std::int64_t (*iteration_cycles)(const GemmTile& tile, const arch::Arch& arch);
+  /// Sums that a thread stores at a tile's end.
+  double (*thread_sums)(const GemmTile& tile, const arch::Arch& arch);
+  /// Does a block store a tile under the next one's loop? Null: none does.
+  bool (*stores_beside)(const GemmTile& tile, const arch::Arch& arch) = nullptr;
+  /// Of memory's rates an SM draws no more than its share.
+  bool own_share = false;
+
+  /// Do two blocks of the same columns multiply as one (Graph::pairs)? Then b is in shared memory once for both, half
+  /// in each. Null: none do.
+  bool (*in_pairs)(const GemmKernel& kernel) = nullptr;
+  /// The tile of a rung, a place in gemm_tiles(). Null: it serves none.
+  int (*rung_tile)(const GemmRung& rung) = nullptr;
+
+  /// The ways to make a kernel that the arch serves. iterations: of the tile that they are rated by.
+  std::vector<Candidate> (*candidates)(const GemmKernel& kernel, const arch::Arch& arch, double iterations);
+};
+
+/// Null where no family serves the arch.
+const GemmFamily* find_gemm_family(const arch::Arch& arch);
+/// Throws tj::Error(target, unsupported) where none does.
+const GemmFamily& gemm_family(const arch::Arch& arch);
+/// The one whose tiles stand for a request that names no arch.
+const GemmFamily& usual_gemm_family();
+
+/// Whether the tile can serve the types and orders of the operands: columns of b that are contiguous lie in whole
+/// blocks, and so do rows of a; 8-bit operands are K-major, which is all that a matrix unit takes of them.
+bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFamily& family);
+bool gemm_pairs(const GemmKernel& kernel, const GemmFamily& family);
+
+// ---- what families have in common; none of it asks the list ----
+/// The matrix unit's rate. The arch has what the family needs.
+double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
+/// Cycles of all of a tile but its iterations.
+GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const GemmFamily& family, const arch::Arch& arch);
+
+}  // namespace tj::ops
