@@ -14,8 +14,7 @@
 #include <algorithm>
 
 #include "ops/chunk_o/builder.hpp"
-#include "ops/chunk_o/sm100.hpp"
-#include "support/fail.hpp"
+#include "ops/chunk_o/family.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -24,7 +23,6 @@ namespace {
 using graph::Async;
 using graph::Graph;
 using graph::Node;
-using support::cat;
 
 using chunk_o::kChunk;
 using chunk_o::kWidth;
@@ -180,18 +178,15 @@ class Builder : ChunkOBuilder {
   std::vector<int> load_h_, load_v_, put_;  ///< of each head
 };
 
-}  // namespace
-
-bool chunk_o_in_tensor_memory(const arch::Arch& arch) {
-  return std::find(kNeeds.families.begin(), kNeeds.families.end(), arch.family) != kNeeds.families.end();
+Graph graph_of(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return Builder(kernel, heads, arch).build();
 }
 
-const arch::Needs& chunk_o_tensor_needs() { return kNeeds; }
+}  // namespace
 
-bool chunk_o_tensor_serves(int heads) { return heads <= kMostHeads; }
-
-Graph chunk_o_tensor_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
-  return Builder(kernel, heads, arch).build();
+const ChunkOFamily& chunk_o_sm100() {
+  static constexpr ChunkOFamily family{"sm100", []() -> const arch::Needs& { return kNeeds; }, kMostHeads, graph_of};
+  return family;
 }
 
 }  // namespace tj::ops

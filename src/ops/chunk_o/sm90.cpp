@@ -6,11 +6,8 @@
 //   weigh.c -> fade.c <== qh.c    without gates there is no fade.c: pv.c adds to what qh.c leaves
 //   weigh.c, fade.c -> pv.c ==> stage_rows.c ---> put_chunk.c, through shared memory
 // From one item to the next only registers are shared: each is free before it is filled again.
-#include <algorithm>
-
 #include "ops/chunk_o/builder.hpp"
-#include "ops/chunk_o/sm100.hpp"
-#include "support/fail.hpp"
+#include "ops/chunk_o/family.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -20,12 +17,9 @@ using graph::Async;
 using graph::Graph;
 using graph::Node;
 using graph::Scope;
-using support::cat;
 
 using chunk_o::kChunk;
 using chunk_o::kWidth;
-
-constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
 
 // What a consumer's bodies need beside scores, weights and output: places, gates, addresses, counters.
 constexpr int kContextRegisters = 40;
@@ -148,37 +142,18 @@ class Builder : ChunkOBuilder {
   int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values
 };
 
+constexpr int kMostHeads = 3;  // each has a consumer and rings of its own, which fill shared memory with one slot each
+
+Graph graph_of(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return Builder(kernel, heads, arch).build();
+}
+
 }  // namespace
 
-graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
-  return chunk_o_in_tensor_memory(arch) ? chunk_o_tensor_graph(kernel, heads, arch)
-                                        : Builder(kernel, heads, arch).build();
-}
-
-const std::vector<arch::Needs>& chunk_o_needs() {
-  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
-  return kinds.get([] { return std::vector<arch::Needs>{kNeeds, chunk_o_tensor_needs()}; });
-}
-
-std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
-  arch::require(arch, "chunk_o", chunk_o_needs());
-  const bool in_tensor = chunk_o_in_tensor_memory(arch);
-  if (in_tensor && !chunk_o_tensor_serves(kernel.heads))
-    support::fail(Stage::argument, Code::unsupported,
-                  cat("--item-heads is '", kernel.heads, "'; allowed on ", arch.name, ": auto, 1, 2"));
-  std::vector<Candidate> list;
-  for (const int heads : {2, 3, 1}) {
-    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) ||
-        (in_tensor && !chunk_o_tensor_serves(heads)))
-      continue;
-    Candidate candidate{chunk_o_graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
-                        false};
-    candidate.copies_apart = true;
-    candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
-    if (!in_tensor) candidate.definitions = matrix_widths({kChunk, kWidth});
-    list.push_back(std::move(candidate));
-  }
-  return list;
+const ChunkOFamily& chunk_o_sm90() {
+  static constexpr ChunkOFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, kMostHeads, graph_of,
+                                       [] { return matrix_widths({kChunk, kWidth}); }};
+  return family;
 }
 
 }  // namespace tj::ops

@@ -23,7 +23,6 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kMatrixRows = 16;
 constexpr int kPieceBytes = 16;  // what a thread loads at once
 
 // What the bodies need beside queries, scores, output and what is on its way: addresses, fragments, a reference and
@@ -50,12 +49,21 @@ Powers powers_of(const FmhaConfig& config, const arch::Arch& arch) {
   return config.dtype == DType::f16 && arch.has_fact("matrix_flushes_subnormals") ? kWithoutSubnormals : kUsual;
 }
 
+/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a
+/// bank.
+int row_padding(const arch::Arch& arch) {
+  const int operand_bytes =
+      static_cast<int>(kFmhaMatrixRows * kFmhaMatrixRows * kFmhaElementBytes * arch.fact("operand_copies")) /
+      arch.warp_size;
+  return std::min(operand_bytes, kPieceBytes);
+}
+
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)),
+      : FmhaBuilder(config, tile, arch, fmha_rows_of_warps(tile)),
         copies_(arch.fact("operand_copies")),
-        padding_(fmha_row_padding(arch)) {}
+        padding_(row_padding(arch)) {}
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "waves"));
@@ -133,7 +141,7 @@ class Builder : private FmhaBuilder {
 
   int words_of_block() const { return static_cast<int>(block_bytes()) / 4 / (tile_.warps * arch_.warp_size); }
   /// Sums of a thread: sixteen rows times so many columns, for each of its row blocks.
-  int sums(int columns) const { return tile_.row_blocks * kMatrixRows * columns / arch_.warp_size; }
+  int sums(int columns) const { return tile_.row_blocks * kFmhaMatrixRows * columns / arch_.warp_size; }
 
   int compute(const char* body, Scope scope, const Work& work) {
     Node n = of_consumer(body, 0, scope);
@@ -185,8 +193,7 @@ class Builder : private FmhaBuilder {
               pv = compute("pv", Scope::iteration, weighted_product());
     const int store = compute("store", Scope::tile_end, {});
     node(row_max).has_fast_variant = true;
-    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-    node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(row_max).max_fast_begin = max_fast_begin();
     node(qk).registers = sums(tile_.block_n);
     // Queries are an operand, of two elements a word.
     node(pv).registers = sums(config_.head_dim) + static_cast<int>(sums(config_.head_dim) * copies_) / 2 +
@@ -213,15 +220,7 @@ class Builder : private FmhaBuilder {
   int padding_;
 };
 
-}  // namespace
-
-int fmha_row_padding(const arch::Arch& arch) {
-  const int operand_bytes =
-      static_cast<int>(kMatrixRows * kMatrixRows * kFmhaElementBytes * arch.fact("operand_copies")) / arch.warp_size;
-  return std::min(operand_bytes, kPieceBytes);
-}
-
-const arch::Needs& fmha_amd_needs() {
+const arch::Needs& needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
     return arch::Needs{{"TC", "EXP", "ALU", "LSU"},
@@ -232,37 +231,40 @@ const arch::Needs& fmha_amd_needs() {
   });
 }
 
-Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   return Builder(config, tile, arch).build();
 }
-
-namespace {
 
 /// Loads are under way all the time, so all registers are held at once: a tile whose blocks have no more could only be
 /// served with its loads one after the other, which no other tile is slower than, and the search would prove that for
 /// each interval in turn.
 bool registers_suffice(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  const Graph graph = fmha_amd_graph(config, tile, arch);
+  const Graph graph = graph_of(config, tile, arch);
   int held = 0;
   for (const Node& n : graph.nodes) held += n.registers;
   return held < std::min<std::int64_t>(graph.machine.max_registers_per_thread,
                                        graph.machine.registers / (tile.warps * arch.warp_size));
 }
 
-}  // namespace
-
-std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch) {
+std::vector<FmhaTile> tiles(const FmhaConfig& config, const arch::Arch& arch) {
   constexpr int kWarps = 4;
-  std::vector<FmhaTile> tiles;
+  std::vector<FmhaTile> list;
   for (const int block_n : {64, 32})
     for (const int row_blocks : {1, 2})
       for (const int blocks : {1, 2, 3}) {
         // A thread makes columns of at least two rows of values.
         const int pieces = block_n * config.head_dim * kFmhaElementBytes / kPieceBytes / (kWarps * arch.warp_size);
         const FmhaTile tile{1, block_n, false, kWarps, row_blocks, blocks, true};
-        if (pieces >= 2 && registers_suffice(config, tile, arch)) tiles.push_back(tile);
+        if (pieces >= 2 && registers_suffice(config, tile, arch)) list.push_back(tile);
       }
-  return tiles;
+  return list;
+}
+
+}  // namespace
+
+const FmhaFamily& fmha_amd() {
+  static constexpr FmhaFamily family{"amd", needs, tiles, fmha_rows_of_warps, graph_of};
+  return family;
 }
 
 }  // namespace tj::ops

@@ -8,11 +8,17 @@
 
 #include "ops/common/element.hpp"
 #include "ops/common/machine.hpp"
+#include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
+
+/// Rows of queries that one matrix instruction of a warp or a wave takes.
+inline constexpr int kFmhaMatrixRows = 16;
+/// Queries of a block where products are a warp's or a wave's.
+inline int fmha_rows_of_warps(const FmhaTile& tile) { return tile.warps * tile.row_blocks * kFmhaMatrixRows; }
 
 inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
@@ -29,10 +35,10 @@ class FmhaBuilder {
     graph_.includes = {support::cat("ops/fmha/", arch_.family, ".cuh")};
     graph_.params_type = "tj::ops::fmha::Params";
     require_two_bytes("fmha", config_.dtype);
-    add_constants<kFmhaFields>("fmha", config_, graph_, 0, kFmhaFieldsOfShape);
+    add_constants<kFmhaFields>("fmha", config_, graph_, {"dtype", "head-dim"});
     constant("kBlockN", tile_.block_n);
     constant("kRowsPerBlock", rows_);
-    add_constants<kFmhaFields>("fmha", config_, graph_, kFmhaFieldsOfShape);
+    add_constants<kFmhaFields>("fmha", config_, graph_, {"causal", "general-scale"});
   }
 
   int unit(const char* name) const { return graph_.machine.unit_index(name); }
@@ -107,34 +113,14 @@ class FmhaBuilder {
     return n;
   }
 
+  /// Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
+  int max_fast_begin() const { return config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1; }
+
   FmhaConfig config_;
   FmhaTile tile_;
   const arch::Arch& arch_;
   int rows_ = 0;  ///< queries of a block
   graph::Graph graph_;
 };
-
-/// Rated over the tiles of a square problem of a typical length: iterations, and the flops that the user asked for.
-Candidate fmha_rate(graph::Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block);
-
-/// On matrix instructions of a warp: graph and tile shapes of family sm80, and what an arch must have for them.
-graph::Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
-std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch& arch);
-int fmha_warp_rows(const FmhaTile& tile);
-const arch::Needs& fmha_warp_needs();
-
-/// On matrix instructions of a wave, of family amd: the same.
-graph::Graph fmha_amd_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
-std::vector<FmhaTile> fmha_amd_tiles(const FmhaConfig& config, const arch::Arch& arch);
-const arch::Needs& fmha_amd_needs();
-/// On the matrix unit over tensor memory, of family sm100: the same.
-graph::Graph fmha_tensor_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
-std::vector<FmhaTile> fmha_tensor_tiles();
-int fmha_tensor_rows();
-const arch::Needs& fmha_tensor_needs();
-
-/// Bytes between rows in shared memory, so that the operands which lanes load from neighbouring rows do not meet in a
-/// bank.
-int fmha_row_padding(const arch::Arch& arch);
 
 }  // namespace tj::ops

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
+#include <cstdint>
 
 #include <tilejit/ops.hpp>
 
@@ -71,8 +71,5 @@ inline constexpr std::array<Field<FmhaConfig>, 5> kFmhaFields = {
       .tag = "_%",
       .tagged = [](const FmhaConfig& config) { return config.step != kNoFmhaStep; },
       .optional = true}}};
-
-/// Element type and head dim: the numbers of a tile follow them in a Config, the other fields come behind.
-inline constexpr std::size_t kFmhaFieldsOfShape = 2;
 
 }  // namespace tj::ops

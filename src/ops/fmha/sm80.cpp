@@ -23,8 +23,6 @@ using graph::Node;
 using graph::Scope;
 using support::cat;
 
-constexpr int kMatrixRows = 16;
-
 // What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums.
 // With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill
 // (tests/ops/fmha_warps_compile_test.cpp).
@@ -33,7 +31,7 @@ constexpr int kContextRegisters = 24;
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, fmha_warp_rows(tile)) {}
+      : FmhaBuilder(config, tile, arch, fmha_rows_of_warps(tile)) {}
 
   Graph build() {
     set_name(cat(rows_, "x", tile_.block_n, "_", tile_.warps, "warps", held() ? cat("_", step_.name) : ""));
@@ -149,7 +147,7 @@ class Builder : private FmhaBuilder {
   }
 
   /// Words of a thread.
-  int words(int columns) const { return tile_.row_blocks * kMatrixRows * columns / arch_.warp_size; }
+  int words(int columns) const { return tile_.row_blocks * kFmhaMatrixRows * columns / arch_.warp_size; }
 
   void consumer() {
     const Work qk_work = product(!tile_.queries_in_registers), max_work = maximum(), pv_work = weighted_product();
@@ -171,8 +169,7 @@ class Builder : private FmhaBuilder {
                                                      : "store_approximated",
                               Scope::tile_end, {});
     node(row_max).has_fast_variant = true;
-    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-    node(row_max).max_fast_begin = config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(row_max).max_fast_begin = max_fast_begin();
     node(qk).registers = words(tile_.block_n);
     node(pv).registers = words(config_.head_dim) + kContextRegisters + (take >= 0 ? words(config_.head_dim) / 2 : 0);
 
@@ -200,11 +197,9 @@ class Builder : private FmhaBuilder {
          v_ahead_ = kUsualAhead;  ///< iterations between the issue of a copy and its use
 };
 
-}  // namespace
+const FmhaStep& step_of(const FmhaConfig& config) { return fmha_steps()[static_cast<std::size_t>(config.step)]; }
 
-int fmha_warp_rows(const FmhaTile& tile) { return tile.warps * tile.row_blocks * kMatrixRows; }
-
-const arch::Needs& fmha_warp_needs() {
+const arch::Needs& needs() {
   static constinit support::Lasting<const arch::Needs> needs;
   return needs.get([] {
     return arch::Needs{
@@ -214,13 +209,12 @@ const arch::Needs& fmha_warp_needs() {
   });
 }
 
-Graph fmha_warp_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   return Builder(config, tile, arch).build();
 }
 
-std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch& arch) {
-  if (config.step != kNoFmhaStep)
-    return {{1, 64, false, 4, 1, fmha_steps()[static_cast<std::size_t>(config.step)].blocks_per_sm, true}};
+std::vector<FmhaTile> tiles(const FmhaConfig& config, const arch::Arch& arch) {
+  if (config.step != kNoFmhaStep) return {{1, 64, false, 4, 1, step_of(config).blocks_per_sm, true}};
   // keys, warps, times sixteen rows each, blocks of an SM, queries in registers.
   // 32 rows a warp halve what is loaded from shared memory for a product, of whose bandwidth 16 rows take more than of
   // the matrix unit where that is fast. As many keys as leave the compiler registers to load ahead with: at head dim
@@ -235,6 +229,19 @@ std::vector<FmhaTile> fmha_warp_tiles(const FmhaConfig& config, const arch::Arch
   // them. Threads that copy lack the registers.
   const bool wide = !config.causal && !config.general_scale && arch.has_unit("TMA");
   return {tile(wide ? 80 : 64, 4, 2, 2, true), tile(64, 4, 1, 2, true)};
+}
+
+void hold(const FmhaConfig& config, const FmhaTile&, Candidate& candidate) {
+  candidate.one_role = true;
+  candidate.max_stages = step_of(config).max_stages;
+  candidate.max_slots = step_of(config).max_slots;
+}
+
+}  // namespace
+
+const FmhaFamily& fmha_sm80() {
+  static constexpr FmhaFamily family{"sm80", needs, tiles, fmha_rows_of_warps, graph_of, hold, true};
+  return family;
 }
 
 }  // namespace tj::ops

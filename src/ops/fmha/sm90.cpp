@@ -6,12 +6,9 @@
 //   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are
 //   replaced rescale.c (i) -> qk.c (i+1)   one register copy of the scores store.c                      tile end
 #include <algorithm>
-#include <cmath>
-#include <span>
 
 #include "ops/fmha/builder.hpp"
 #include "ops/fmha/params.cuh"
-#include "ops/fmha/steps.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -25,8 +22,6 @@ using support::cat;
 
 using fmha::kRowsPerConsumer;
 
-constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
-
 // Every unit and fact that is read below, and the families of kernel_templates/ops/fmha/<family>.cuh.
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
     {{"TC", "EXP", "TMA"},
@@ -39,9 +34,6 @@ const arch::Needs& kNeeds = support::lasting<arch::Needs>(
 // 128 words of scores, weights and output, compiles into 160 registers without a spill
 // (tests/codegen/fmha_compile_test.cpp).
 constexpr int kContextRegisters = 32;
-// Of a second search over attention in tensor memory: head dim 64 on sm_103a is proven (II 1634) after 94184 nodes, 0.4
-// s on an AMD EPYC, 2026-11-22; the usual budget leaves it at 1661.
-constexpr std::uint64_t kTensorNodes = 200'000;
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
@@ -73,10 +65,12 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   return c;
 }
 
+int rows_of(const FmhaTile& tile) { return kRowsPerConsumer * tile.consumers; }
+
 class Builder : private FmhaBuilder {
  public:
   Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, kRowsPerConsumer * tile.consumers), costs_(costs_of(config, tile, arch)) {}
+      : FmhaBuilder(config, tile, arch, rows_of(tile)), costs_(costs_of(config, tile, arch)) {}
 
   Graph build() {
     set_name(cat(tile_.consumers, "x64x", tile_.block_n));
@@ -122,9 +116,7 @@ class Builder : private FmhaBuilder {
     const int qk = matrix("qk", c);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     node(softmax).has_fast_variant = true;
-    // Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-    node(softmax).max_fast_begin =
-        config_.causal ? (kRowsPerConsumer * tile_.consumers + tile_.block_n - 1) / tile_.block_n + 1 : 1;
+    node(softmax).max_fast_begin = max_fast_begin();
     node(softmax).reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
@@ -151,76 +143,29 @@ class Builder : private FmhaBuilder {
   Loads loads_;
 };
 
-std::span<const FmhaTile> group_tiles(const FmhaConfig& config) {
+std::vector<FmhaTile> tiles(const FmhaConfig& config, const arch::Arch&) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
   // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
   // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
   // tests/gpu/compare.py --sizes fixed --causal false.
-  static constexpr FmhaTile kWide[] = {{2, 160, false}, {2, 176, false}, {2, 128, true}};
-  static constexpr FmhaTile kNarrow[] = {{3, 128, true}, {2, 176, true}, {2, 128, true}};
-  if (config.head_dim == 128) return kWide;
-  return kNarrow;
+  if (config.head_dim == 128) return {{2, 160, false}, {2, 176, false}, {2, 128, true}};
+  return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
+}
+
+Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+  return Builder(config, tile, arch).build();
+}
+
+void hold(const FmhaConfig& config, const FmhaTile& tile, Candidate& candidate) {
+  candidate.definitions = matrix_widths({tile.block_n, config.head_dim});
 }
 
 }  // namespace
 
-Candidate fmha_rate(Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block) {
-  Candidate candidate{std::move(graph), 0, 0, tile.turns};
-  const double rows = rows_per_block;
-  const double blocks = std::ceil(kTypicalLength / rows);
-  double iterations = 0, keys = 0;
-  for (double block = 0; block < blocks; ++block) {
-    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
-    iterations += std::ceil(last / tile.block_n);
-    keys += config.causal ? last - rows / 2 : last;
-  }
-  candidate.typical_iterations = iterations / blocks;
-  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
-  return candidate;
-}
-
-Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  if (arch.family == "sm80") return fmha_warp_graph(config, tile, arch);
-  if (arch.family == "sm100") return fmha_tensor_graph(config, tile, arch);
-  return arch.family == "amd" ? fmha_amd_graph(config, tile, arch) : Builder(config, tile, arch).build();
-}
-
-const std::vector<arch::Needs>& fmha_needs() {
-  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
-  return kinds.get(
-      [] { return std::vector<arch::Needs>{fmha_warp_needs(), fmha_amd_needs(), fmha_tensor_needs(), kNeeds}; });
-}
-
-std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
-  arch::require(arch, "fmha", fmha_needs());
-  std::vector<Candidate> list;
-  if (arch.family == "sm80") {
-    for (const FmhaTile& tile : fmha_warp_tiles(config, arch)) {
-      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
-      list.back().one_role = true;
-      list.back().max_stages = fmha_steps()[static_cast<std::size_t>(config.step)].max_stages;
-      list.back().max_slots = fmha_steps()[static_cast<std::size_t>(config.step)].max_slots;
-    }
-    return list;
-  }
-  if (arch.family == "amd") {
-    for (const FmhaTile& tile : fmha_amd_tiles(config, arch))
-      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_warp_rows(tile)));
-    return list;
-  }
-  if (arch.family == "sm100") {
-    for (const FmhaTile& tile : fmha_tensor_tiles()) {
-      list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, fmha_tensor_rows()));
-      list.back().copies_apart = true;
-      list.back().node_budget = kTensorNodes;
-    }
-    return list;
-  }
-  for (const FmhaTile& tile : group_tiles(config)) {
-    list.push_back(fmha_rate(fmha_graph(config, tile, arch), config, tile, kRowsPerConsumer * tile.consumers));
-    list.back().definitions = matrix_widths({tile.block_n, config.head_dim});
-  }
-  return list;
+const FmhaFamily& fmha_sm90() {
+  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, tiles, rows_of, graph_of,
+                                     hold};
+  return family;
 }
 
 }  // namespace tj::ops

@@ -5,14 +5,13 @@
 #include <array>
 
 #include "ops/common/tensor_checks.hpp"
+#include "ops/fmha/family.hpp"
 #include "support/fail.hpp"
 
 namespace tj::ops {
 namespace {
 
 using support::cat;
-
-constexpr const char* kFamily = "sm80";
 
 // In order: natural exponential, keys transposed, most stages, most slots, copies of keys and of values ahead, blocks
 // an SM, exact division.
@@ -60,10 +59,14 @@ void check_fmha_step(std::int32_t step) {
 }
 
 void require_fmha_steps(std::int32_t step, const arch::Arch& arch) {
-  if (step == kNoFmhaStep || arch.family == kFamily) return;
+  const auto has_steps = [](const arch::Arch& of) {
+    const FmhaFamily* family = find_fmha_family(of);
+    return family != nullptr && family->has_steps;
+  };
+  if (step == kNoFmhaStep || has_steps(arch)) return;
   std::string served;
   for (const arch::Arch* each : arch::all())
-    if (each->family == kFamily) served += cat(served.empty() ? "" : ", ", each->name);
+    if (has_steps(*each)) served += cat(served.empty() ? "" : ", ", each->name);
   support::fail(Stage::target, Code::unsupported,
                 cat("fmha: step ", step, " (", kSteps[step].name, ") does not run on '", arch.name,
                     "'; steps are for archs whose products are a warp's: ", served));

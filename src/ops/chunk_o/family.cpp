@@ -1,0 +1,79 @@
+// Which family of chunk_o's kernels serves an arch, and the items that are tried there; see family.hpp.
+#include "ops/chunk_o/family.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "support/fail.hpp"
+#include "support/lasting.hpp"
+
+// One line for each family: src/ops/chunk_o/<name>.cpp defines const ChunkOFamily& chunk_o_<name>().
+#define TJ_CHUNK_O_FAMILIES(FAMILY) \
+  FAMILY(sm90)                      \
+  FAMILY(sm100)
+
+namespace tj::ops {
+
+#define TJ_DECLARE(name) const ChunkOFamily& chunk_o_##name();
+TJ_CHUNK_O_FAMILIES(TJ_DECLARE)
+#undef TJ_DECLARE
+
+namespace {
+
+using support::cat;
+
+constexpr double kTypicalItems = 128 * 32;  // value heads and chunks: 8192 tokens of 32 heads
+
+#define TJ_LIST(name) chunk_o_##name,
+constexpr const ChunkOFamily& (*kFamilies[])() = {TJ_CHUNK_O_FAMILIES(TJ_LIST)};
+#undef TJ_LIST
+
+const ChunkOFamily& family_of(const arch::Arch& arch) {
+  for (const auto& family : kFamilies)
+    if (family().name == arch.family) return family();
+  support::fail(Stage::target, Code::unsupported,
+                cat("chunk_o has no node bodies for family '", arch.family, "' of '", arch.name, "'"));
+}
+
+void require_heads(const ChunkOFamily& family, int heads, const arch::Arch& arch) {
+  if (heads <= family.most_heads) return;
+  std::string allowed = "auto";
+  for (int each = 1; each <= family.most_heads; ++each) allowed += cat(", ", each);
+  support::fail(Stage::argument, Code::unsupported,
+                cat("--item-heads is '", heads, "'; allowed on ", arch.name, ": ", allowed));
+}
+
+}  // namespace
+
+graph::Graph chunk_o_graph(const ChunkOKernel& kernel, int heads, const arch::Arch& arch) {
+  return family_of(arch).graph(kernel, heads, arch);
+}
+
+const std::vector<arch::Needs>& chunk_o_needs() {
+  static constinit support::Lasting<const std::vector<arch::Needs>> kinds;
+  return kinds.get([] {
+    std::vector<arch::Needs> list;
+    for (const auto& family : kFamilies) list.push_back(family().needs());
+    return list;
+  });
+}
+
+std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch::Arch& arch) {
+  arch::require(arch, "chunk_o", chunk_o_needs());
+  const ChunkOFamily& family = family_of(arch);
+  require_heads(family, kernel.heads, arch);
+  std::vector<Candidate> list;
+  for (const int heads : {2, 3, 1}) {
+    if (kernel.divisor % heads != 0 || (kernel.heads != 0 && kernel.heads != heads) || heads > family.most_heads)
+      continue;
+    Candidate candidate{family.graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
+                        false};
+    candidate.copies_apart = true;
+    candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
+    if (family.definitions != nullptr) candidate.definitions = family.definitions();
+    list.push_back(std::move(candidate));
+  }
+  return list;
+}
+
+}  // namespace tj::ops
