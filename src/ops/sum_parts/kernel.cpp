@@ -4,12 +4,12 @@
 #include "ops/sum_parts/sum_parts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <new>
 
-#include "ops/common/element.hpp"
+#include "ops/common/fields.hpp"
 #include "ops/common/machine.hpp"
-#include "ops/common/op_flags.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/sum_parts/params.cuh"
@@ -41,10 +41,25 @@ bool wide(const Tensor& tensor) {
   return aligned;
 }
 
-DType output_of(const std::string& name) {
-  return element_named("sum_parts", name, {DType::f16, DType::bf16, DType::f32});
+struct SumPartsKernel {
+  DType out = DType::f16;
+};
+constexpr const char* kOutputs[] = {"f16", "bf16", "f32"};
+constexpr std::array<Field<SumPartsKernel>, 1> kFields = {
+    {{.name = "out",
+      .get = [](const SumPartsKernel& kernel) { return static_cast<unsigned>(kernel.out); },
+      .set = [](SumPartsKernel& kernel, unsigned value) { kernel.out = static_cast<DType>(value); },
+      .words = words<kOutputs>,
+      .bits = 2,
+      .flags = {"f16", "bf16", "f32"},
+      .defaults = 3,
+      .tag = "_%",
+      .constant = "Output",
+      .kind = Constant::element}}};
+
+std::vector<SumPartsKernel> kernels_of(const Flags& flags, const std::vector<FlagChoice>& choices) {
+  return kernels_of_flags<kFields, SumPartsKernel>("sum_parts", flags, choices);
 }
-DType output_of(const Request& request) { return output_of(request.fields.front().second); }
 
 class SumParts final : public Op {
  public:
@@ -76,20 +91,22 @@ class SumParts final : public Op {
   }
   std::vector<Request> requests(const std::map<std::string, std::vector<std::string>>& flags) const override {
     std::vector<Request> list;
-    for (const DType out : outputs(flags, choices())) list.push_back(sum_parts_request(out));
+    for (const SumPartsKernel& kernel : kernels_of(flags, choices_of_fields<kFields>()))
+      list.push_back(sum_parts_request(kernel.out));
     return list;
   }
   std::vector<Trial> trials(const Flags& given, const arch::Arch&) const override {
     Flags flags = given;
     const Sizes sizes(name(), flags, {{"m", 37}, {"n", 130}, {"parts", 5}});
     std::vector<Trial> list;
-    for (const DType out : outputs(flags, first_of_each(choices()))) list.push_back(trial_of(out, sizes));
+    for (const SumPartsKernel& kernel : kernels_of(flags, first_of_each(choices_of_fields<kFields>())))
+      list.push_back(trial_of(kernel, sizes));
     return list;
   }
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, "sum_parts", kNeeds);
-    return {Candidate{graph(output_of(request), arch), 1, 0, false}};
+    return {Candidate{graph(kernel_of_fields<kFields, SumPartsKernel>(request), arch), 1, 0, false}};
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
     return {{"walks", candidate.graph.persistent}};
@@ -146,23 +163,16 @@ class SumParts final : public Op {
  private:
   static const SumPartsArgs& get(const void* args) { return *static_cast<const SumPartsArgs*>(args); }
 
-  static std::vector<FlagChoice> choices() { return {{"out", {"f16", "bf16", "f32"}, 3}}; }
-  static std::vector<DType> outputs(const Flags& flags, const std::vector<FlagChoice>& choices) {
-    return combinations<DType>(
-        "sum_parts", flags, choices,
-        [](DType& chosen, std::string_view, const std::string& value) { chosen = output_of(value); });
-  }
-
-  static Trial trial_of(DType out, const Sizes& sizes) {
+  static Trial trial_of(const SumPartsKernel& kernel, const Sizes& sizes) {
     const std::int64_t m = sizes.at("m"), n = sizes.at("n"), parts = sizes.at("parts"),
                        pitch = (n + sum_parts::kColumns - 1) / sum_parts::kColumns * sum_parts::kColumns;
     Trial trial;
     trial.name = cat("M ", m, " N ", n, " parts ", parts);
-    trial.kernel_flags = cat("--out ", to_string(out));
+    trial.kernel_flags = flags_of_fields<kFields>(kernel);
     trial.flags = cat(trial.kernel_flags, " ", sizes.flags());
     trial.tensors = {{"sums", {DType::f32, {parts, m, n}, {m * pitch, pitch, 1}}},
-                     dense("d", out, {m, n}, true),
-                     dense("bias", out, {n})};
+                     dense("d", kernel.out, {m, n}, true),
+                     dense("bias", kernel.out, {n})};
     trial.tensors[0].room = static_cast<std::size_t>(parts * m * pitch);
     trial.with_args = [parts, tensors = trial.tensors](Device device, std::span<void* const> places,
                                                        const std::function<void(const void*)>& use) {
@@ -175,15 +185,15 @@ class SumParts final : public Op {
     return trial;
   }
 
-  static graph::Graph graph(DType out, const arch::Arch& arch) {
+  static graph::Graph graph(const SumPartsKernel& kernel, const arch::Arch& arch) {
     graph::Graph graph;
-    graph.name = sum_parts_request(out).name;
+    graph.name = sum_parts_request(kernel.out).name;
     graph.machine = machine_of(arch);
     graph.namespace_name = "tj::ops::sum_parts";
     graph.includes = {"ops/sum_parts/any.cuh"};
     graph.params_type = "tj::ops::sum_parts::Params";
-    graph.config = {{"using Output", element_text("sum_parts", out)},
-                    {"static constexpr int kLanes", cat(arch.warp_size)}};
+    add_constants<kFields>("sum_parts", kernel, graph);
+    graph.config.emplace_back("static constexpr int kLanes", cat(arch.warp_size));
     graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
     const auto add = [&](const char* body, graph::Scope scope) {
       graph::Node node;
@@ -219,10 +229,8 @@ const Op& sum_parts_op() {
   return op.get();
 }
 
-Request sum_parts_request(DType out) {
-  return {"sum_parts", {{"out", to_string(out)}}, cat("sum_parts_", to_string(out))};
-}
-std::uint64_t sum_parts_small_key(DType out) { return static_cast<std::uint64_t>(out); }
+Request sum_parts_request(DType out) { return request_of_fields<kFields>("sum_parts", SumPartsKernel{out}); }
+std::uint64_t sum_parts_small_key(DType out) { return key_of_fields<kFields>(SumPartsKernel{out}); }
 
 double sum_parts_bytes(double elements, int parts, int out_bytes, bool add_c) {
   return elements * (parts * static_cast<double>(sizeof(float)) + out_bytes * (add_c ? 2 : 1));
