@@ -49,6 +49,8 @@ PLANTS = [
     ("kernel_templates/ops/planted.cuh", "#if __CUDA_ARCH__ >= 900\n#endif\n", "an arch condition belongs"),
     ("src/launch/planted.cpp", 'auto* v = std::getenv("HOME");\n', "the environment is read in src/support only"),
     ("cache/planted.cpp", 'void f() { std::cerr << "no"; }\n', "never prints"),
+    ("src/ops/gemm/planted.cpp", 'bool f(const Arch& arch) { return arch.family == "sm80"; }\n', "only family.cpp of an op decides"),
+    ("src/ops/planted.cpp", "bool f(const Arch* arch) { return kFamily != arch->family; }\n", "only family.cpp of an op decides"),
     ("src/ops/planted.cpp", "void f() { std::abort(); }\n", "never prints, exits or aborts"),
     ("src/ops/planted.cpp", "const Op& op() {\n  static const Gemm kept;\n  return kept;\n}\n", "static const Gemm kept: destroyed at the process's end"),
     ("cache/planted.hpp", "struct S {\n  int f() {\n    static std::map<int, int> kept = make();\n    return kept[0];\n  }\n};\n", "static std::map<int, int> kept: destroyed"),

@@ -196,6 +196,14 @@ def check_scheduler_and_cache(root):
             yield from find(root, path, path.read_text(), "(?i)" + pattern, name + " names an arch or its instructions: {}")
 
 
+def check_families(root):
+    """Who serves an arch is decided in one file of an op, its list of families; all else asks a row of the list."""
+    for path in files(root, "src/ops"):
+        if path.name != "family.cpp":
+            yield from find(root, path, strip(path.read_text()), r"(\.|->)family\s*[=!]=|[=!]=\s*\w+(\.|->)family\b",
+                            "{}: only family.cpp of an op decides by an arch's family")
+
+
 def check_habits(root):
     """The environment has one reader; the library neither prints nor ends the process; nothing is left half done."""
     for path in files(root, "src") + files(root, "cache") + files(root, "include"):
@@ -355,7 +363,7 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_habits, check_lives, check_sizes, check_tests, check_top,
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_habits, check_lives, check_sizes, check_tests, check_top,
           check_made]
 
 
