@@ -174,18 +174,6 @@ TEST_CASE("a Config has a line for each field that asks for one") {
                                                                         {"static constexpr int kWidth", "128"}});
 }
 
-TEST_CASE("a Config may have other numbers between those of fields") {
-  graph::Graph graph;
-  const Toy toy{1, 1, 1, 1};
-  ops::add_constants<kFields>("toy", toy, graph, 0, 2);
-  graph.config.emplace_back("static constexpr int kTile", "7");
-  ops::add_constants<kFields>("toy", toy, graph, 2);
-  REQUIRE(graph.config.size() == 5);
-  CHECK(graph.config[1].first == "static constexpr int kWidth");
-  CHECK(graph.config[2].first == "static constexpr int kTile");
-  CHECK(graph.config[3].first == "static constexpr bool kCausal");
-}
-
 TEST_CASE("a value may have a further spelling, which is read and never written") {
   Toy toy;
   ops::set_field<kFields>("toy", toy, "rung", "1");

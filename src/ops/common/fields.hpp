@@ -202,12 +202,10 @@ std::string flags_of_fields(const Kernel& kernel, std::string_view without = {})
   return text;
 }
 
-/// Config's lines of those fields that it has, in the order of the table; of fields `first` to `end` alone where an
-/// op's other numbers stand between them.
+/// Config's lines of those fields that it has, in the order of the table.
 template <const auto& kFields, class Kernel>
-void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph, std::size_t first = 0,
-                   std::size_t end = kFields.size()) {
-  for (const Field<Kernel>& field : std::span(kFields).subspan(first, end - first))
+void add_constants(std::string_view op, const Kernel& kernel, graph::Graph& graph) {
+  for (const Field<Kernel>& field : kFields)
     if (field.kind != Constant::none)
       graph.config.push_back(constant_text(op, field.constant, field.kind, field.get(kernel), word_of(field, kernel)));
 }

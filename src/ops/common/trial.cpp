@@ -111,10 +111,4 @@ std::vector<FlagChoice> first_of_each(std::vector<FlagChoice> choices) {
   return choices;
 }
 
-std::string flags_text(const std::vector<std::pair<std::string, std::string>>& fields) {
-  std::string text;
-  for (const auto& [name, value] : fields) text += cat(text.empty() ? "" : " ", "--", name, " ", value);
-  return text;
-}
-
 }  // namespace tj::ops

@@ -79,7 +79,4 @@ std::vector<std::int64_t> take_list(Flags& flags, const char* name, std::vector<
 /// The same choices with one default each, false of "both": a trial that was not asked for in detail is one.
 std::vector<FlagChoice> first_of_each(std::vector<FlagChoice> choices);
 
-/// "--dtype f16 --causal true": fields of a request as a command line.
-std::string flags_text(const std::vector<std::pair<std::string, std::string>>& fields);
-
 }  // namespace tj::ops
