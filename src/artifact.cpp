@@ -1,6 +1,7 @@
 // See artifact.hpp.
 #include "artifact.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -52,9 +53,21 @@ std::optional<LaunchShape> read_shape(const cache::Entry& entry) {
   return shape;
 }
 
+std::optional<ops::Geometry> read_geometry(const cache::Entry& entry, ops::GeometryFields fields) {
+  ops::Geometry geometry;
+  for (const ops::GeometryField& field : fields) {
+    const auto value = number(entry, cat(kGeometryPrefix, field.name));
+    if (!value || !field.set(geometry, *value)) return std::nullopt;
+  }
+  const auto names = std::count_if(entry.metadata.begin(), entry.metadata.end(),
+                                   [](const auto& field) { return field.first.starts_with(kGeometryPrefix); });
+  if (static_cast<std::size_t>(names) != fields.size()) return std::nullopt;
+  return geometry;
+}
+
 }  // namespace
 
-cache::Entry to_entry(const Artifact& artifact) {
+cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker) {
   cache::Entry entry;
   entry.payload = artifact.binary;
   entry.metadata = {{"name", artifact.report.name}, {"target", artifact.report.target}};
@@ -62,32 +75,26 @@ cache::Entry to_entry(const Artifact& artifact) {
   entry.metadata.insert(entry.metadata.end(), {{"registers", cat(artifact.report.registers)},
                                                {"schedule", artifact.report.schedule_json},
                                                {"source_sha256", artifact.source_sha256},
-                                               {"compiler_version", artifact.compiler_version},
-                                               {"geometry", cat(artifact.geometry.size())}});
-  for (const auto& [name, value] : artifact.geometry)
-    entry.metadata.emplace_back(cat(kGeometryPrefix, name), cat(value));
+                                               {"compiler_version", artifact.compiler_version}});
+  for (const ops::GeometryField& field : maker.geometry_fields())
+    entry.metadata.emplace_back(cat(kGeometryPrefix, field.name), cat(field.get(artifact.geometry)));
   return entry;
 }
 
-std::optional<Artifact> from_entry(const cache::Entry& entry) {
+std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker) {
   const std::string *name = entry.find("name"), *target = entry.find("target"), *schedule = entry.find("schedule");
   auto shape = read_shape(entry);
-  const auto registers = number(entry, "registers"), geometry = number(entry, "geometry");
+  const auto geometry = read_geometry(entry, maker.geometry_fields());
+  const auto registers = number(entry, "registers");
   if (!name || !target || !schedule || !shape || !registers || !geometry) return std::nullopt;
   Artifact artifact;
   artifact.binary = entry.payload;
   artifact.shape = std::move(*shape);
+  artifact.geometry = *geometry;
   artifact.report.name = *name;
   artifact.report.target = *target;
   artifact.report.schedule_json = *schedule;
   artifact.report.registers = static_cast<int>(*registers);
-  for (const auto& [key, value] : entry.metadata) {
-    if (std::string_view(key).substr(0, kGeometryPrefix.size()) != kGeometryPrefix) continue;
-    const auto parsed = number(entry, key);
-    if (!parsed) return std::nullopt;
-    artifact.geometry[key.substr(kGeometryPrefix.size())] = *parsed;
-  }
-  if (artifact.geometry.size() != static_cast<std::uint64_t>(*geometry)) return std::nullopt;
   return artifact;
 }
 

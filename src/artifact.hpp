@@ -1,7 +1,8 @@
 // A kernel that is made and not loaded, and the entry of the cache that keeps it.
 //
 // Decides which fields an entry has and how they are read back. Decides neither keys (pipeline.hpp) nor files (cache/).
-// Invariant: what is read from an entry is what was written to it; an entry with a field too few is no artifact.
+// Invariant: what is read from an entry is what was written to it; an entry with a field too few is no artifact, nor
+// one with other names in its geometry.
 #pragma once
 
 #include <optional>
@@ -23,8 +24,9 @@ struct Artifact {
   KernelReport report;
 };
 
-cache::Entry to_entry(const Artifact& artifact);
-/// Empty when a field is missing or malformed.
-std::optional<Artifact> from_entry(const cache::Entry& entry);
+/// maker: whose kernel it is.
+cache::Entry to_entry(const Artifact& artifact, const ops::Maker& maker);
+/// Empty when a field is missing or malformed, or the geometry has one that the maker does not know.
+std::optional<Artifact> from_entry(const cache::Entry& entry, const ops::Maker& maker);
 
 }  // namespace tj

@@ -23,7 +23,6 @@ class CustomMaker final : public ops::Maker {
 
   std::string_view name() const override { return "custom"; }
   std::vector<ops::Candidate> candidates(const ops::Request& request, const arch::Arch& arch) const override;
-  ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
   const std::vector<ops::TemplateText>& templates() const override { return templates_; }
 
   const ops::Request& request() const { return request_; }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launch/driver.hpp"
+#include "ops/common/geometry.hpp"
 #include "support/fork_safe.hpp"
 
 namespace tj {
@@ -25,7 +26,7 @@ struct LoadedKernel {
   unsigned sm_count = 0;  ///< multiprocessors that its blocks run on at once; blocks, where these form clusters
   support::LaunchShape shape;
   bool waits_itself = false;
-  std::vector<std::int64_t> geometry;  ///< values in the order of their names
+  ops::Geometry geometry;
   KernelReport report;
 
   /// Blocks that run side by side on each multiprocessor that sm_count counts.

@@ -52,7 +52,7 @@ std::optional<Artifact> KernelMaker::kept(Place& place) {
 Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
   compile::Compiler& compiler = backends_.compiler(target);
   const cache::Key key = key_of(request, target, compiler);
-  if (auto found = from_disk(key)) return std::move(*found);
+  if (auto found = from_disk(op, key)) return std::move(*found);
   const std::string name = cat(request.name, " for ", target.name());
   Place& place = place_of(key.request_hex);
   const bool own_turn = wait_for_turn(place, name);
@@ -62,12 +62,12 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
       own_turn ? wait_for_processes(key, name) : nullptr;  // who has the turn has that lock, too
   taken.making();
   std::string problem;
-  if (auto found = from_disk(key, &problem)) return std::move(*found);
+  if (auto found = from_disk(op, key, &problem)) return std::move(*found);
   if (!problem.empty()) log_(LogLevel::warn, problem);
   Artifact made = make(op, request, target, compiler, settings_, log_);
   log_(LogLevel::info,
        cat(name, ": scheduled in ", made.report.schedule_ms, " ms, compiled in ", made.report.compile_ms, " ms"));
-  if (store_ != nullptr && store_->store(key, to_entry(made))) return made;
+  if (store_ != nullptr && store_->store(key, to_entry(made, op))) return made;
   const std::lock_guard lock(place.mutex);
   place.kept = made;
   place.kept->report = without_times(made.report, KernelOrigin::memory);
@@ -77,7 +77,7 @@ Artifact KernelMaker::get(const ops::Maker& op, const ops::Request& request, con
 Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target) {
   compile::Compiler& compiler = backends_.compiler(target);
   Artifact artifact = make(op, request, target, compiler, settings_, log_);
-  if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact));
+  if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact, op));
   return artifact;
 }
 
@@ -116,14 +116,14 @@ void KernelMaker::say_waiting(const std::string& name, double waited_s, const st
        cat(name, ": waiting for ", holder, ", which makes it, for ", waited, " s", limit, " (TJ_WAIT_LIMIT)"));
 }
 
-std::optional<Artifact> KernelMaker::from_disk(const cache::Key& key, std::string* problem) {
+std::optional<Artifact> KernelMaker::from_disk(const ops::Maker& op, const cache::Key& key, std::string* problem) {
   const auto entry = store_ != nullptr ? store_->load(key) : std::nullopt;
   if (!entry) return std::nullopt;
-  auto artifact = from_entry(*entry);
+  auto artifact = from_entry(*entry, op);
   if (artifact)
     artifact->report.origin = KernelOrigin::disk;
   else if (problem != nullptr)
-    *problem = cat("cache entry ", key.request_hex, " lacks fields and is made anew");
+    *problem = cat("cache entry ", key.request_hex, " has not the fields of such a kernel and is made anew");
   return artifact;
 }
 

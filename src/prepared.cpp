@@ -19,7 +19,7 @@ std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driv
   made->waits_itself = arch.overlapped_launch;                    // every emitted unit does
   if (const unsigned cluster = made->shape.cluster; cluster > 1)  // the driver tells all blocks that fit
     made->sm_count = cluster * made->driver->resident_clusters(device, *made->kernel, made->config(cluster));
-  for (const auto& [name, value] : artifact.geometry) made->geometry.push_back(value);
+  made->geometry = artifact.geometry;
   made->report = artifact.report;
   return made;
 }
@@ -43,10 +43,10 @@ const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Reques
   const cache::Key key = key_of(request, target, compiler);
   std::optional<Artifact> artifact;
   if (store_ != nullptr)
-    if (const auto entry = store_->load(key)) artifact = from_entry(*entry);
+    if (const auto entry = store_->load(key)) artifact = from_entry(*entry, op);
   if (!artifact) {
     artifact = make(op, request, target, compiler, settings_, log_);
-    if (store_ != nullptr) store_->store(key, to_entry(*artifact));
+    if (store_ != nullptr) store_->store(key, to_entry(*artifact, op));
   }
   auto loaded = driver->load(device.index, artifact->binary, artifact->shape.symbol, artifact->shape.smem_bytes);
   kernels_.push_back(

@@ -19,9 +19,9 @@ Artifact Kernels::artifact_of(const ops::Op& op, const ops::Request& request) {
   const cache::Key key = key_of(request, target_, *compiler_);
   if (store_ != nullptr)
     if (const auto entry = store_->load(key))
-      if (auto artifact = from_entry(*entry)) return std::move(*artifact);
+      if (auto artifact = from_entry(*entry, op)) return std::move(*artifact);
   Artifact made = make(op, request, target_, *compiler_, settings_, log_);
-  if (store_ != nullptr) store_->store(key, to_entry(made));
+  if (store_ != nullptr) store_->store(key, to_entry(made, op));
   return made;
 }
 
@@ -36,7 +36,7 @@ const Kernel& Kernels::get(const ops::Op& op, const ops::Request& request) {
   kernel.loaded = driver_->load(0, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   kernel.shape = artifact.shape;
   kernel.waits_itself = target_.arch->overlapped_launch;
-  for (const auto& [name, value] : artifact.geometry) kernel.geometry.push_back(value);
+  kernel.geometry = artifact.geometry;
   kernel.sites = sites_of(kernel.loaded->notes_text());
   return kernels_.emplace(request.name, std::move(kernel)).first->second;
 }

@@ -30,8 +30,8 @@ struct Kernel {
   ops::Request request;
   std::shared_ptr<launch::Kernel> loaded;
   support::LaunchShape shape;
-  bool waits_itself = false;           ///< for the grids before it, as every unit of such an arch does
-  std::vector<std::int64_t> geometry;  ///< values in the order of their names
+  bool waits_itself = false;  ///< for the grids before it, as every unit of such an arch does
+  ops::Geometry geometry;
   std::vector<Site> sites;
 };
 

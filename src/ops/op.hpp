@@ -18,6 +18,7 @@
 
 #include "arch/arch.hpp"
 #include "graph/graph.hpp"
+#include "ops/common/geometry.hpp"
 #include "ops/common/touched.hpp"
 #include "support/tensor_map.hpp"
 
@@ -45,10 +46,8 @@ struct Candidate {
       0;  ///< of a second search, where the usual one does not settle the interval of the shape that is taken; 0: none
   /// Preprocessor names for its unit: text that it does not use is left out. It compiles to the same without.
   std::vector<std::string> definitions = {};
+  Geometry geometry = {};  ///< what is known of it beside the graph
 };
-
-/// Numbers of a compiled kernel that its launch needs ("block_rows": 128), kept in the cache entry.
-using Geometry = std::map<std::string, std::int64_t>;
 
 /// Everything for one launch; fixed size, so that a hot call allocates nothing.
 struct LaunchPlan {
@@ -81,7 +80,10 @@ class Maker {
   virtual std::string_view name() const = 0;
   /// Tile shapes that can work on this arch, best guess first. Throws tj::Error(target, unsupported) when none does.
   virtual std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const = 0;
-  virtual Geometry geometry(const Request& request, const Candidate& candidate) const = 0;
+  /// What plan() must know of the kernel that is made of a candidate.
+  virtual Geometry geometry(const Request& /*request*/, const Candidate& candidate) const { return candidate.geometry; }
+  /// Its members, for the cache entry: an entry that lacks one, or has another, is made anew.
+  virtual GeometryFields geometry_fields() const { return {}; }
   /// Files of its own, which live as long as the maker; none has the name of a file of the library.
   virtual const std::vector<TemplateText>& templates() const;
 };
@@ -144,8 +146,8 @@ class Op : public Maker {
   /// What one launch of this op for args may touch; nothing where that is not known. For drivers that check accesses.
   virtual void touches(const void* /*args*/, Touched& /*memory*/) const {}
 
-  /// geometry is what geometry() returned for the kernel at hand, in its order of keys.
-  virtual void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const = 0;
+  /// geometry is what geometry() returned for the kernel at hand.
+  virtual void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const = 0;
 
   /// Where several kernels can serve a problem: what choosing by measurement takes (tunable.hpp). Null where there is
   /// no choice.

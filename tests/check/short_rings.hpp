@@ -49,6 +49,7 @@ class ShortRings : public ops::Op {
   ops::Geometry geometry(const ops::Request& request, const ops::Candidate& candidate) const override {
     return op_.geometry(request, candidate);
   }
+  ops::GeometryFields geometry_fields() const override { return op_.geometry_fields(); }
   const std::vector<ops::TemplateText>& templates() const override { return op_.templates(); }
   void validate(const void* args, bool on_model) const override { op_.validate(args, on_model); }
   Device device_of(const void* args) const override { return op_.device_of(args); }
@@ -62,7 +63,7 @@ class ShortRings : public ops::Op {
   bool in_steps(const void* args, int choice) const override { return op_.in_steps(args, choice); }
   std::size_t scratch_bytes(const void* args, int choice) const override { return op_.scratch_bytes(args, choice); }
   void touches(const void* args, ops::Touched& memory) const override { op_.touches(args, memory); }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, ops::LaunchPlan& plan) const override {
+  void plan(const void* args, const ops::Geometry& geometry, ops::LaunchPlan& plan) const override {
     op_.plan(args, geometry, plan);
   }
   const ops::Tunable* tunable() const override { return op_.tunable(); }

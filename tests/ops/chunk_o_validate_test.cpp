@@ -164,7 +164,7 @@ TEST_CASE("heads that share a key head share its q and k, as many as shared memo
     CAPTURE(heads);
     const ops::Request request = ops::chunk_o_request(ops::chunk_o_kernel(ChunkOConfig{heads, true, true, false}));
     const Choice choice = choose(ops::chunk_o_op(), request, arch);
-    CHECK(ops::chunk_o_op().geometry(request, choice.candidate).at("heads") == item);
+    CHECK(ops::chunk_o_op().geometry(request, choice.candidate).as<ops::ChunkOLaunch>().heads == item);
     CHECK(choice.schedule.roles.size() == static_cast<std::size_t>(2 + item));
     const auto problems = sched::verify(choice.candidate.graph, choice.schedule);
     CHECK_MESSAGE(problems.empty(), problems.front());

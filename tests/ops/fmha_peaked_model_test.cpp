@@ -86,8 +86,7 @@ double error_on(const arch::Arch& arch, FmhaProblem& problem, const FmhaConfig& 
   const ops::Request request = ops::fmha_request(config);
   const Choice choice = choose(ops::fmha_op(), request, arch);
   test::EmittedKernel kernel(choice.candidate.graph, choice.schedule, arch);
-  std::vector<std::int64_t> geometry;
-  for (const auto& [key, value] : ops::fmha_op().geometry(request, choice.candidate)) geometry.push_back(value);
+  const ops::Geometry geometry = ops::fmha_op().geometry(request, choice.candidate);
   ops::LaunchPlan plan;
   ops::fmha_op().plan(&problem.args, geometry, plan);
   CHECK(kernel.launch(plan, plan.blocks, 1, {}) == "");

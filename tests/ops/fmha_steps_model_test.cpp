@@ -63,8 +63,7 @@ TEST_CASE("what keeps transposed keys in order is missed when it is switched off
     const ops::Request request = ops::fmha_request({DType::f16, 64, false, false, 1});
     const Choice choice = choose(ops::fmha_op(), request, arch);
     test::EmittedKernel kernel(choice.candidate.graph, choice.schedule, arch);
-    std::vector<std::int64_t> geometry;
-    for (const auto& [key, value] : ops::fmha_op().geometry(request, choice.candidate)) geometry.push_back(value);
+    const ops::Geometry geometry = ops::fmha_op().geometry(request, choice.candidate);
     const auto run = [&](std::uint64_t seed, std::vector<int> disabled) {
       FmhaProblem problem({1, 1, 1, 64, 512, 64}, 8500 + seed);
       ops::LaunchPlan plan;

@@ -50,14 +50,14 @@ class StepKernels {
   static constexpr unsigned char kPoison = 0xff;  // a NaN in every type
   struct Made {
     std::unique_ptr<EmittedKernel> kernel;
-    std::vector<std::int64_t> geometry;
+    ops::Geometry geometry;
   };
   Made& make(const ops::Op& op, const ops::Request& request) {
     Made& made = made_[request.name];
     if (made.kernel) return made;
     const Choice choice = choose(op, request, arch_);
     made.kernel = std::make_unique<EmittedKernel>(choice.candidate.graph, choice.schedule, arch_);
-    for (const auto& [name, value] : op.geometry(request, choice.candidate)) made.geometry.push_back(value);
+    made.geometry = op.geometry(request, choice.candidate);
     return made;
   }
 

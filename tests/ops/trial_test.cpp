@@ -141,7 +141,6 @@ TEST_CASE("an op without problems says so") {
    public:
     std::string_view name() const override { return "bare"; }
     std::vector<ops::Candidate> candidates(const ops::Request&, const arch::Arch&) const override { return {}; }
-    ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
     void validate(const void*, bool) const override {}
     Device device_of(const void*) const override { return {}; }
     ops::Request request_of(const void*, const arch::Arch&) const override { return {}; }
@@ -149,7 +148,7 @@ TEST_CASE("an op without problems says so") {
     std::vector<ops::Request> requests(const std::map<std::string, std::vector<std::string>>&) const override {
       return {};
     }
-    void plan(const void*, const std::vector<std::int64_t>&, ops::LaunchPlan&) const override {}
+    void plan(const void*, const ops::Geometry&, ops::LaunchPlan&) const override {}
   };
   CHECK(refusal(Bare(), {}).find("op 'bare' brings no problems to check it by") != std::string::npos);
 }

@@ -8,6 +8,7 @@
 
 #include <tilejit/ops.hpp>
 
+#include "ops/chunk_o/chunk_o.hpp"
 #include "ops/common/workloads.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
@@ -29,8 +30,7 @@ void with_args(const Trial& trial, const std::function<void(const void*)>& use) 
   trial.with_args(kGpu, places, use);
 }
 
-std::vector<TileCount> tiles_of_workload(const Op& op, const Trial& trial, const std::vector<std::int64_t>& geometry,
-                                         unsigned blocks) {
+std::vector<TileCount> tiles_of_workload(const Op& op, const Trial& trial, const Geometry& geometry, unsigned blocks) {
   std::vector<TileCount> tiles;
   with_args(trial, [&](const void* args) { tiles = tiles_of(op, args, geometry, blocks); });
   return tiles;
@@ -79,7 +79,7 @@ TEST_CASE("causal attention counts the keys that each query sees, aligned at the
 }
 
 TEST_CASE("tiles of attention cover its queries, each with the blocks of keys that its rows see") {
-  const std::vector<std::int64_t> geometry = {80, 128, 1, 1};  // keys and rows of a block
+  const Geometry geometry = Geometry::of(FmhaLaunch{.rows_per_block = 128, .block_n = 80});
   const auto tiles = [&](const char* causal) {
     const auto list = workloads(fmha_op(),
                                 {{"batch", {"2"}},
@@ -146,11 +146,12 @@ TEST_CASE("items of chunk output are shared by the blocks of the grid") {
   const auto list = workloads(op, {{"heads", {"4"}}, {"lengths", {"640", "64"}}, {"head-ratio", {"2"}}}, hopper());
   REQUIRE(list.size() == 1);
   // 11 chunks of 4 items, each of two value heads.
-  const auto tiles = tiles_of_workload(op, list[0].trial, {2}, 10);
+  const Geometry geometry = Geometry::of(ChunkOLaunch{2});
+  const auto tiles = tiles_of_workload(op, list[0].trial, geometry, 10);
   REQUIRE(tiles.size() == 1);
   CHECK(tiles[0].tiles == 10);
   CHECK(tiles[0].iterations == 5);
-  CHECK(tiles_of_workload(op, list[0].trial, {2}, 132).front().tiles == 44);
+  CHECK(tiles_of_workload(op, list[0].trial, geometry, 132).front().tiles == 44);
 }
 
 TEST_CASE("an op that says nothing of its own is timed by its trials, and predicted by nobody") {
@@ -159,7 +160,7 @@ TEST_CASE("an op that says nothing of its own is timed by its trials, and predic
   REQUIRE(list.size() == 1);
   CHECK(list[0].flops == 0);
   CHECK(list[0].trial.flags == "--batch 1 --rows 9 --columns 70");
-  CHECK(tiles_of_workload(op, list[0].trial, {1}, 132).empty());
+  CHECK(tiles_of_workload(op, list[0].trial, Geometry::of(WalkLaunch{true}), 132).empty());
 }
 
 }  // namespace

@@ -177,9 +177,29 @@ TEST_CASE("an entry that the driver refuses is said once, compiled again and rep
   CHECK(Runtime(machine.options()).prepare(config_of()).origin == KernelOrigin::disk);
 }
 
-TEST_CASE("a whole entry that lacks a field is said once, compiled again and replaced") {
-  for (const std::string name : {"symbol", "threads", "geometry.block_n", "geometry.block_rows"}) {
-    CAPTURE(name);
+TEST_CASE("a whole entry with other fields than its kernel has is said once, compiled again and replaced") {
+  using Fields = decltype(tj::cache::Entry::metadata);
+  const auto without = [](const char* name) {
+    return [name](Fields& fields) { std::erase_if(fields, [&](const auto& field) { return field.first == name; }); };
+  };
+  const auto with = [](const char* name, const char* value) {
+    return [=](Fields& fields) {
+      std::erase_if(fields, [&](const auto& field) { return field.first == name; });
+      fields.emplace_back(name, value);
+    };
+  };
+  const std::pair<const char*, std::function<void(Fields&)>> changes[] = {
+      {"no entry point", without("symbol")},
+      {"no number of threads", without("threads")},
+      {"threads beyond their type", with("threads", "4294967296")},
+      {"a geometry without block_n", without("geometry.block_n")},
+      {"a geometry without block_rows", without("geometry.block_rows")},
+      {"a geometry with a name that attention has not", with("geometry.heads", "1")},
+      {"a number beyond its member", with("geometry.block_n", "4294967296")},
+      {"a truth that is neither", with("geometry.persistent", "2")},
+      {"no number", with("geometry.block_n", "128x")}};
+  for (const auto& [said, change] : changes) {
+    CAPTURE(said);
     Machine machine;
     Runtime(machine.options()).prepare(config_of());
     const std::string path = only_entry(machine.cache_dir());
@@ -188,7 +208,9 @@ TEST_CASE("a whole entry that lacks a field is said once, compiled again and rep
     tj::cache::Store store(machine.cache_dir(), 0, {});
     auto entry = store.load(key);
     REQUIRE(entry);
-    REQUIRE(std::erase_if(entry->metadata, [&](const auto& field) { return field.first == name; }) == 1);
+    const Fields before = entry->metadata;
+    change(entry->metadata);
+    REQUIRE(entry->metadata != before);
     REQUIRE(store.store(key, *entry));
     Runtime second(machine.options());
     second.fmha(attention());

@@ -44,8 +44,7 @@ class Asking final : public ops::Op {
     list.back().graph.blocks_per_sm = last_blocks_per_sm_;
     return list;
   }
-  ops::Geometry geometry(const ops::Request&, const ops::Candidate&) const override { return {}; }
-  void plan(const void*, const std::vector<std::int64_t>&, ops::LaunchPlan&) const override {}
+  void plan(const void*, const ops::Geometry&, ops::LaunchPlan&) const override {}
 
  private:
   std::vector<std::string> includes_;
@@ -90,10 +89,11 @@ TEST_CASE("blocks side by side count when candidates are rated, and stay known t
     const Asking op({"ops/fmha/sm90.cuh", "ops/gemm/sm90.cuh"}, blocks);  // alike but for that
     CHECK(choose(op, op.request_of(nullptr, arch), arch).candidate.graph.blocks_per_sm == blocks);
   }
+  const Asking op({});
   Artifact artifact;
   artifact.report.name = artifact.report.target = artifact.shape.symbol = artifact.report.schedule_json = "x";
   artifact.shape.blocks_per_sm = 2;
-  const auto again = from_entry(to_entry(artifact));
+  const auto again = from_entry(to_entry(artifact, op), op);
   REQUIRE(again);
   CHECK(again->shape.blocks_per_sm == 2);
   ops::LaunchPlan plan;

@@ -6,6 +6,7 @@
 
 #include "bench_fixture.hpp"
 #include "ops/common/workloads.hpp"
+#include "ops/fmha/fmha.hpp"
 #include "tools/bench_predict.hpp"
 
 namespace {
@@ -25,7 +26,7 @@ double predicted(int queries, int heads, unsigned sms, unsigned beside, bool cau
   tj::LoadedKernel kernel;
   kernel.sm_count = sms;
   kernel.shape.blocks_per_sm = beside;
-  kernel.geometry = {64, 128, 1, 1};
+  kernel.geometry = tj::ops::Geometry::of(tj::ops::FmhaLaunch{.rows_per_block = 128, .block_n = 64});
   kernel.report.schedule_json = R"({"ii": 1000, "length": 3000, "overhead_cycles": 500})";
   tj::PreparedCall call;
   call.launches.emplace_back().kernel = &kernel;

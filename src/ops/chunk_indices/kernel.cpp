@@ -118,8 +118,9 @@ class ChunkIndices final : public Op {
     return {{graph(arch), kTypicalIterations, 0, false}};
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return {{"walks", candidate.graph.persistent}};
+    return Geometry::of(WalkLaunch{candidate.graph.persistent});
   }
+  GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
   void touches(const void* args, Touched& memory) const override {
     const ChunkIndicesArgs& of = get(args);
@@ -127,7 +128,7 @@ class ChunkIndices final : public Op {
     memory.writes(of.chunk_indices);
     memory.writes(of.total_chunks);
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
     const ChunkIndicesArgs& in = get(args);
     auto& p = *new (plan.params.data()) chunk_indices::Params{};
     plan.params_bytes = sizeof(chunk_indices::Params);
@@ -139,7 +140,8 @@ class ChunkIndices final : public Op {
     p.sequences = static_cast<int>(in.cu_seqlens.shape[0]) - 1;
     p.tiles = std::max(1, (p.sequences + kSequences - 1) / kSequences);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    const bool walks = geometry.as<WalkLaunch>().walks;
+    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:

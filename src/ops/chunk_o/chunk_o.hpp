@@ -4,6 +4,8 @@
 // sm100.cpp nodes and costs, plan.cpp launch parameters, validate.cpp what is legal.
 #pragma once
 
+#include <array>
+
 #include <tilejit/ops.hpp>
 
 #include "ops/op.hpp"
@@ -40,6 +42,11 @@ std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch
 /// A problem to check it by: sequences of these lengths; without lists all of the first one's.
 Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths);
 
+/// What a launch must know of its kernel.
+struct ChunkOLaunch {
+  int heads = 1;  ///< of an item
+};
+inline constexpr std::array kChunkOGeometry = {geometry_field<&ChunkOLaunch::heads>("heads")};
 /// heads: of an item.
 void chunk_o_plan(const ChunkOArgs& args, int heads, LaunchPlan& plan);
 

@@ -69,6 +69,7 @@ std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch
     Candidate candidate{family.graph(kernel, heads, arch), kTypicalItems / heads / std::max(1, arch.sm_count), 0,
                         false};
     candidate.copies_apart = true;
+    candidate.geometry = Geometry::of(ChunkOLaunch{heads});
     candidate.useful_flops = candidate.graph.flops_per_iteration * candidate.typical_iterations;
     if (family.definitions != nullptr) candidate.definitions = family.definitions();
     list.push_back(std::move(candidate));

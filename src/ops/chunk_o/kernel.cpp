@@ -56,11 +56,7 @@ class ChunkO final : public Op {
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     return chunk_o_candidates(chunk_o_kernel(request), arch);
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    for (const auto& [member, value] : candidate.graph.config)
-      if (member == "static constexpr int kHeads") return {{"heads", std::stoi(value)}};
-    return {};
-  }
+  GeometryFields geometry_fields() const override { return kChunkOGeometry; }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch&) const override {
     Flags kernels = flags;
     const Sizes sizes(name(), kernels, {{"heads", 1}});
@@ -79,8 +75,8 @@ class ChunkO final : public Op {
     for (const auto* each : {&of.g_cu, &of.cu_seqlens, &of.chunk_indices, &of.total_chunks}) memory.reads(*each);
     memory.writes(of.o);
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    chunk_o_plan(get(args), static_cast<int>(geometry[0]), plan);
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+    chunk_o_plan(get(args), geometry.as<ChunkOLaunch>().heads, plan);
   }
 
  private:
@@ -104,11 +100,12 @@ std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch&) {
   return list;
 }
 
-std::vector<TileCount> chunk_o_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks) {
+std::vector<TileCount> chunk_o_tiles(const void* args, const Geometry& geometry, unsigned blocks) {
   const auto& of = *static_cast<const ChunkOArgs*>(args);
   // A block walks its share of items as one tile. How many chunks the lists have is read on the device: as many as
   // there is room for.
-  const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / geometry[0]), walkers = std::max<std::int64_t>(blocks, 1);
+  const std::int64_t items = of.h.shape[0] * (of.o.shape[1] / geometry.as<ChunkOLaunch>().heads),
+                     walkers = std::max<std::int64_t>(blocks, 1);
   return {{std::min(items, walkers), (items + walkers - 1) / walkers}};
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct Says {
   const Op* op;
   std::vector<Workload> (*workloads)(const Flags& flags, const arch::Arch& arch);
-  std::vector<TileCount> (*tiles)(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
+  std::vector<TileCount> (*tiles)(const void* args, const Geometry& geometry, unsigned blocks);
   double (*predicted_cycles)(const void* args, int choice, const arch::Arch& arch);
   std::string (*choice_text)(int choice);
 };
@@ -43,8 +43,7 @@ std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Ar
   return list;
 }
 
-std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry,
-                                unsigned blocks) {
+std::vector<TileCount> tiles_of(const Op& op, const void* args, const Geometry& geometry, unsigned blocks) {
   const Says* of = says(op);
   return of != nullptr && of->tiles != nullptr ? of->tiles(args, geometry, blocks) : std::vector<TileCount>();
 }

@@ -30,8 +30,7 @@ struct TileCount {
 /// it says nothing of its own. Throws tj::Error(argument) as Op::trials does.
 std::vector<Workload> workloads(const Op& op, const Flags& flags, const arch::Arch& arch);
 /// The tiles that one launch of the op for args, of so many blocks, walks; empty where nobody says.
-std::vector<TileCount> tiles_of(const Op& op, const void* args, const std::vector<std::int64_t>& geometry,
-                                unsigned blocks);
+std::vector<TileCount> tiles_of(const Op& op, const void* args, const Geometry& geometry, unsigned blocks);
 /// Cycles of a call that is served so; 0 where nobody predicts it but its tiles and its schedule.
 double predicted_cycles(const Op& op, const void* args, int choice, const arch::Arch& arch);
 /// "128x256x64"; empty for an op without choices.
@@ -39,12 +38,12 @@ std::string choice_text(const Op& op, int choice);
 
 // The ops that say more, each in a file of its own.
 std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch& arch);
-std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
+std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned blocks);
 /// Throws tj::Error(argument) for a tile that does not serve the sizes.
 std::vector<Workload> gemm_workloads(const Flags& flags, const arch::Arch& arch);
 double gemm_predicted_cycles(const void* args, int choice, const arch::Arch& arch);
 std::string gemm_choice_text(int choice);
 std::vector<Workload> chunk_o_workloads(const Flags& flags, const arch::Arch& arch);
-std::vector<TileCount> chunk_o_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned blocks);
+std::vector<TileCount> chunk_o_tiles(const void* args, const Geometry& geometry, unsigned blocks);
 
 }  // namespace tj::ops

@@ -94,14 +94,15 @@ class CopyRows final : public Op {
     return {candidate};
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return {{"walks", candidate.graph.persistent}};
+    return Geometry::of(WalkLaunch{candidate.graph.persistent});
   }
+  GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
   void touches(const void* args, Touched& memory) const override {
     memory.reads(get(args).source, 4);         // by aligned words
     memory.writes(get(args).destination, 16);  // the rest of a row's last 16 bytes becomes zero
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
     const auto& [source, destination] = get(args);
     const auto rows = static_cast<std::size_t>(source.rank - 2), columns = rows + 1;
     const std::int64_t batch = source.rank == 3 ? source.shape[0] : 1, bytes = size_of(source.dtype);
@@ -118,7 +119,8 @@ class CopyRows final : public Op {
     p.tiles = (p.all_rows + kWarps - 1) / kWarps;
     p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    const bool walks = geometry.as<WalkLaunch>().walks;
+    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:

@@ -38,6 +38,7 @@ const FmhaFamily& family_of(const arch::Arch& arch) {
 /// Rated over the tiles of a square problem of a typical length: iterations, and the flops that the user asked for.
 Candidate rated(graph::Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block) {
   Candidate candidate{std::move(graph), 0, 0, tile.turns};
+  candidate.geometry = Geometry::of(FmhaLaunch{rows_per_block, tile.block_n});
   const double rows = rows_per_block;
   const double blocks = std::ceil(kTypicalLength / rows);
   double iterations = 0, keys = 0;

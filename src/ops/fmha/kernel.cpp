@@ -35,10 +35,7 @@ std::vector<FmhaConfig> usual_kernels(const Flags& flags) {
 
 /// Of the tile that is tried first.
 std::int64_t rows_per_block(const FmhaConfig& config, const arch::Arch& arch) {
-  const std::vector<Candidate> candidates = fmha_candidates(config, arch);
-  for (const auto& [member, value] : candidates.front().graph.config)
-    if (member == "static constexpr int kRowsPerBlock") return std::stoll(value);
-  support::fail(Stage::argument, Code::internal, "fmha: a graph without kRowsPerBlock");
+  return fmha_candidates(config, arch).front().geometry.as<FmhaLaunch>().rows_per_block;
 }
 
 /// Keys that the queries of one head see, all together.
@@ -123,26 +120,22 @@ class Fmha final : public Op {
     return fmha_candidates(config, arch);
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
-    Geometry geometry;
-    for (const auto& [name, value] : candidate.graph.config) {
-      if (name == "static constexpr int kBlockN") geometry["block_n"] = std::stoll(value);
-      if (name == "static constexpr int kRowsPerBlock") geometry["block_rows"] = std::stoll(value);
-    }
     const graph::Graph& graph = candidate.graph;
-    geometry["bulk_copies"] = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                          [](const graph::Node& node) { return node.async == graph::Async::copy; });
-    geometry["persistent"] = graph.persistent;
-    return geometry;
+    auto launch = candidate.geometry.as<FmhaLaunch>();
+    launch.bulk_copies = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                     [](const graph::Node& node) { return node.async == graph::Async::copy; });
+    launch.persistent = graph.persistent;
+    return Geometry::of(launch);
   }
+  GeometryFields geometry_fields() const override { return kFmhaGeometry; }
   void touches(const void* args, Touched& memory) const override {
     const FmhaArgs& of = get(args);
     for (const Tensor* each : {&of.q, &of.k, &of.v}) memory.reads(*each);
     memory.writes(of.o);
     memory.writes(of.lse);
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    const auto number = [&](std::size_t at) { return static_cast<int>(geometry[at]); };
-    fmha_plan(get(args), {number(1), number(0), number(2) != 0, number(3) != 0}, plan);
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+    fmha_plan(get(args), geometry.as<FmhaLaunch>(), plan);
   }
 
  private:
@@ -170,9 +163,11 @@ std::vector<Workload> fmha_workloads(const Flags& flags, const arch::Arch&) {
   return list;
 }
 
-std::vector<TileCount> fmha_tiles(const void* args, const std::vector<std::int64_t>& geometry, unsigned) {
+std::vector<TileCount> fmha_tiles(const void* args, const Geometry& geometry, unsigned) {
   const auto& of = *static_cast<const FmhaArgs*>(args);
-  const std::int64_t block_n = geometry[0], rows = geometry[1], queries = of.q.shape[2], keys = of.k.shape[2];
+  const auto launch = geometry.as<FmhaLaunch>();
+  const std::int64_t block_n = launch.block_n, rows = launch.rows_per_block, queries = of.q.shape[2],
+                     keys = of.k.shape[2];
   std::vector<TileCount> list;  // a block of rows of each head, with the blocks of keys that its last row sees
   for (std::int64_t first = 0; first < queries; first += rows) {
     const std::int64_t seen =

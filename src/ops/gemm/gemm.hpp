@@ -148,21 +148,23 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
 /// The first of them.
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
-/// What the launch needs to know of a kernel made from this graph.
-Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph);
-/// geometry: what that returned, in its order of keys.
-void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts = 1);
-/// The same of a kernel that is at hand.
-struct GemmForm {
-  GemmTile tile;
+/// What a launch must know of its kernel.
+struct GemmLaunch {
+  int tile = 0;             ///< a place among gemm_tiles()
   int store = 0;            ///< gemm_store()
   bool by_threads = false;  ///< the role's threads read a and b, not the copy engine
   bool walks = true;        ///< blocks do tile after tile; else one each
   bool pairs = false;       ///< Graph::pairs: each block brings half of b's columns
 };
+inline constexpr std::array kGemmGeometry = {
+    geometry_field<&GemmLaunch::tile>("tile"), geometry_field<&GemmLaunch::store>("store"),
+    geometry_field<&GemmLaunch::by_threads>("by_threads"), geometry_field<&GemmLaunch::walks>("walks"),
+    geometry_field<&GemmLaunch::pairs>("pairs")};
+/// Of a kernel made from this graph.
+GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph);
 /// parts: of K; with more than one, d has a matrix for each part of each batch, and what belongs to the epilogue is
 /// left out.
-void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts = 1);
+void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan, int parts = 1);
 
 /// Throws tj::Error(argument, invalid_argument | unsupported) naming the argument, its value and what is allowed.
 /// on_model: the request runs on the CPU model, so its tensors must live in host memory; else on a GPU. Passing

@@ -134,11 +134,12 @@ class Gemm final : public Op {
     gemm_steps(get(args), GemmChoice::of(choice), scratch, step);
   }
   Geometry geometry(const Request& request, const Candidate& candidate) const override {
-    return gemm_geometry(gemm_kernel(request), candidate.graph);
+    return Geometry::of(gemm_launch(gemm_kernel(request), candidate.graph));
   }
+  GeometryFields geometry_fields() const override { return kGemmGeometry; }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args), memory); }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args), geometry, plan);
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args), geometry.as<GemmLaunch>(), plan);
   }
   const Tunable* tunable() const override { return &gemm_tunable(); }
   std::vector<Trial> trials(const Flags& flags, const arch::Arch& arch) const override {

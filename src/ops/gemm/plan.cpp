@@ -111,46 +111,36 @@ void add_end(const GemmArgs& args, gemm::Params& p) {
 
 }  // namespace
 
-Geometry gemm_geometry(const GemmKernel& kernel, const graph::Graph& graph) {
-  const int store = has_body(graph, "put_box")    ? gemm::kCopied
-                    : has_body(graph, "put_rows") ? gemm::kRows
-                                                  : gemm::kDirect;
-  return {{"engine", has_body(graph, "load_a") || has_body(graph, "load_ab")},
-          {"pairs", graph.pairs},
-          {"store", store},
-          {"tile", kernel.tile},
-          {"walks", graph.persistent}};
+GemmLaunch gemm_launch(const GemmKernel& kernel, const graph::Graph& graph) {
+  GemmLaunch launch;
+  launch.tile = kernel.tile;
+  launch.store = has_body(graph, "put_box") ? gemm::kCopied : has_body(graph, "put_rows") ? gemm::kRows : gemm::kDirect;
+  launch.by_threads = !has_body(graph, "load_a") && !has_body(graph, "load_ab");
+  launch.walks = graph.persistent;
+  launch.pairs = graph.pairs;
+  return launch;
 }
 
-void gemm_plan(const GemmArgs& args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan, int parts) {
-  const auto &engine = geometry[0], &pairs = geometry[1], &store = geometry[2], &tile = geometry[3],
-             &walks = geometry[4];  // the order of a map
-  gemm_plan(
-      args,
-      {gemm_tiles()[static_cast<std::size_t>(tile)], static_cast<int>(store), engine == 0, walks != 0, pairs != 0},
-      plan, parts);
-}
-
-void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int parts) {
+void gemm_plan(const GemmArgs& args, const GemmLaunch& launch, LaunchPlan& plan, int parts) {
   static_assert(sizeof(gemm::Params) <= LaunchPlan::kMaxParamsBytes);
   const GemmSizes sizes = gemm_sizes(args);
-  const GemmTile& tile = form.tile;
+  const GemmTile& tile = gemm_tiles()[at(launch.tile)];
   auto& p = *new (plan.params.data()) gemm::Params{};
   plan.params_bytes = sizeof(gemm::Params);
   const GemmRung& rung = gemm_rungs()[at(args.rung)];
-  if (form.by_threads || rung.thread_copies) {
+  if (launch.by_threads || rung.thread_copies) {
     p.operands = {operand(args.a, gemm_mn_major(args.a)), operand(args.b, gemm_mn_major(args.b))};
   } else {
     plan.maps[0] = {offsetof(gemm::Params, a),
                     operand_map(args.a, gemm_mn_major(args.a), tile.block_m, tile.block_k, tile.cluster_n)};
     plan.maps[1] = {offsetof(gemm::Params, b),
-                    operand_map(args.b, gemm_mn_major(args.b), form.pairs ? tile.block_n / 2 : tile.block_n,
-                                tile.block_k, form.pairs ? 1 : tile.cluster_m)};
+                    operand_map(args.b, gemm_mn_major(args.b), launch.pairs ? tile.block_n / 2 : tile.block_n,
+                                tile.block_k, launch.pairs ? 1 : tile.cluster_m)};
     plan.map_count = 2;
     if (args.alpha == 0)
       for (std::size_t i = 0; i < 2; ++i) make_legal(plan.maps[i].desc);
   }
-  if (form.store == gemm::kCopied)
+  if (launch.store == gemm::kCopied)
     plan.maps[plan.map_count++] = {
         offsetof(gemm::Params, d),
         operand_map(args.d, false, std::min(tile.block_m, gemm::kRowsPerConsumer), gemm::kSwizzleColumns, 1)};
@@ -173,7 +163,7 @@ void gemm_plan(const GemmArgs& args, const GemmForm& form, LaunchPlan& plan, int
   p.alpha = args.alpha;
   p.beta = args.beta;
   const auto tiles = static_cast<unsigned>(p.tiles), blocks = static_cast<unsigned>(tile.blocks());
-  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !form.walks
+  const unsigned clusters = plan.sm_count == 0 || rung.tile_a_block || !launch.walks
                                 ? tiles
                                 : std::min(tiles, std::max(1u, plan.resident_blocks() / blocks));
   plan.blocks = clusters * blocks;

@@ -77,9 +77,10 @@ class GemmParts final : public Op {
   Geometry geometry(const Request& request, const Candidate& candidate) const override {
     return gemm_op().geometry(request, candidate);
   }
+  GeometryFields geometry_fields() const override { return gemm_op().geometry_fields(); }
   void touches(const void* args, Touched& memory) const override { gemm_touches(get(args).product, memory); }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
-    gemm_plan(get(args).product, geometry, plan, get(args).choice.parts);
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
+    gemm_plan(get(args).product, geometry.as<GemmLaunch>(), plan, get(args).choice.parts);
   }
 
  private:

@@ -109,8 +109,9 @@ class SumParts final : public Op {
     return {Candidate{graph(kernel_of_fields<kFields, SumPartsKernel>(request), arch), 1, 0, false}};
   }
   Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return {{"walks", candidate.graph.persistent}};
+    return Geometry::of(WalkLaunch{candidate.graph.persistent});
   }
+  GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
   void touches(const void* args, Touched& memory) const override {
     const SumPartsArgs& of = get(args);
@@ -119,7 +120,7 @@ class SumParts final : public Op {
     memory.reads(of.call.bias);
     memory.writes(of.call.d);
   }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};
     plan.params_bytes = sizeof(sum_parts::Params);
@@ -157,7 +158,8 @@ class SumParts final : public Op {
     if (call.scale_a) p.scale_a = static_cast<const float*>(call.scale_a->data);
     if (call.scale_b) p.scale_b = static_cast<const float*>(call.scale_b->data);
     const auto tiles = static_cast<unsigned>(p.tiles);
-    plan.blocks = plan.sm_count == 0 || geometry[0] == 0 ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    const bool walks = geometry.as<WalkLaunch>().walks;
+    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
   }
 
  private:

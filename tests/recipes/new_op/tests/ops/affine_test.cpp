@@ -117,7 +117,7 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
     for (int r = 0; r < 300; ++r) std::fill_n(&y.at(r, 0), 321, kPoison);
     ops::LaunchPlan plan;
     plan.sm_count = 2;
-    op.plan(&args, {artifact.geometry.at("rows")}, plan);
+    op.plan(&args, artifact.geometry, plan);
     driver->encode_tensor_map(0, plan.maps[0].desc, plan.params.data() + plan.maps[0].offset);
     try {
       driver->launch(0, *kernel, {{plan.blocks, 1, 1}, artifact.shape, true}, plan.params.data(), plan.params_bytes,

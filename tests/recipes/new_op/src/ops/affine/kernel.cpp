@@ -2,6 +2,7 @@
 //
 //   load_x -> transform -> write      copy engine, four warps, two warps; a ring between each two
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <new>
 
@@ -22,6 +23,13 @@ using support::fail;
 constexpr int kRows = 32, kColumns = 32;
 constexpr int kElementBytes = 4;
 constexpr int kWriterWarps = 2;
+
+/// What a launch must know of its kernel.
+struct AffineLaunch {
+  int rows = 0;  ///< of a tile
+};
+constexpr std::array kAffineGeometry = {geometry_field<&AffineLaunch::rows>("rows")};
+
 const arch::Needs kNeeds = {{"TMA", "ALU"}, {"copy_latency_cycles", "copy_cycles_per_kb", "f32_per_cycle"}};
 
 const AffineArgs& get(const void* args) { return *static_cast<const AffineArgs*>(args); }
@@ -122,8 +130,9 @@ class Affine final : public Op {
     arch::require(arch, "affine", kNeeds);
     return {{affine_graph(arch), 32, 2.0 * kRows * kColumns * 32}};
   }
-  Geometry geometry(const Request&, const Candidate&) const override { return {{"rows", kRows}}; }
-  void plan(const void* args, const std::vector<std::int64_t>& geometry, LaunchPlan& plan) const override {
+  Geometry geometry(const Request&, const Candidate&) const override { return Geometry::of(AffineLaunch{kRows}); }
+  GeometryFields geometry_fields() const override { return kAffineGeometry; }
+  void plan(const void* args, const Geometry& geometry, LaunchPlan& plan) const override {
     const AffineArgs& in = get(args);
     auto& p = *new (plan.params.data()) affine::Params{};
     plan.params_bytes = sizeof(p);
@@ -145,7 +154,8 @@ class Affine final : public Op {
     p.columns = static_cast<int>(in.x.shape[1]);
     p.a = in.a;
     p.b = in.b;
-    const auto tiles = static_cast<unsigned>((p.rows + geometry[0] - 1) / geometry[0]);
+    const int rows_of_tile = geometry.as<AffineLaunch>().rows;
+    const auto tiles = static_cast<unsigned>((p.rows + rows_of_tile - 1) / rows_of_tile);
     plan.blocks = plan.sm_count == 0 ? tiles : std::min(tiles, plan.sm_count);
   }
 };

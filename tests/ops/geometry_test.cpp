@@ -1,0 +1,106 @@
+// Protects what a launch knows of its kernel: each op's members come back from a cache entry as they were, and no
+// launch is told anything else than before.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arch/arch.hpp"
+#include "artifact.hpp"
+#include "ops/common/trial.hpp"
+#include "ops/common/tunable.hpp"
+#include "ops/op.hpp"
+
+using namespace tj;
+using ops::Geometry;
+
+namespace {
+
+struct Toy {
+  int rows = 0;
+  bool walks = false;
+  std::int64_t bytes = 0;
+};
+constexpr std::array kToy = {ops::geometry_field<&Toy::rows>("rows"), ops::geometry_field<&Toy::walks>("walks"),
+                             ops::geometry_field<&Toy::bytes>("bytes")};
+
+TEST_CASE("a member takes each number of its type and refuses the others") {
+  Geometry geometry;
+  const auto& [rows, walks, bytes] = kToy;
+  CHECK(rows.set(geometry, std::numeric_limits<int>::min()));
+  CHECK_FALSE(rows.set(geometry, std::int64_t{std::numeric_limits<int>::max()} + 1));
+  CHECK(walks.set(geometry, 1));
+  CHECK_FALSE(walks.set(geometry, 2));
+  CHECK(bytes.set(geometry, std::numeric_limits<std::int64_t>::max()));
+  const auto toy = geometry.as<Toy>();
+  CHECK(toy.rows == std::numeric_limits<int>::min());
+  CHECK(toy.walks);
+  CHECK(toy.bytes == std::numeric_limits<std::int64_t>::max());
+  CHECK(rows.get(Geometry::of(Toy{7, false, 0})) == 7);
+}
+
+/// What a kernel with this geometry is launched with.
+ops::LaunchPlan plan_of(const ops::Op& op, const void* args, const Geometry& geometry, unsigned sm_count) {
+  ops::LaunchPlan plan;
+  plan.sm_count = sm_count;
+  op.plan(args, geometry, plan);
+  return plan;
+}
+
+Geometry through_an_entry(const ops::Op& op, const Geometry& geometry) {
+  Artifact artifact;
+  artifact.geometry = geometry;
+  const auto again = from_entry(to_entry(artifact, op), op);
+  REQUIRE(again);
+  return again->geometry;
+}
+
+TEST_CASE("a kernel from the cache is launched as the one that was made, whatever the op and the arch") {
+  int launches = 0;
+  for (const char* name : {"sm_80", "sm_90a", "sm_100a", "gfx90a"}) {
+    const arch::Arch& arch = *arch::find(name);
+    for (const ops::Op* op : ops::all()) {
+      if (!op->serves(arch)) continue;
+      for (const ops::Trial& trial : op->trials({}, arch)) {
+        CAPTURE(name);
+        CAPTURE(trial.name);
+        std::vector<void*> places;
+        for (std::size_t i = 0; i < trial.tensors.size(); ++i) places.push_back(reinterpret_cast<void*>((i + 1) << 40));
+        trial.with_args({DeviceKind::cpu, 0}, places, [&](const void* args) {
+          op->steps(args, trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
+            CAPTURE(step.name());
+            const bool own = &step == op && op->tunable() != nullptr;
+            const ops::Request request =
+                own ? op->tunable()->request_of(step_args, trial.choice) : step.request_of(step_args, arch);
+            const Geometry made = step.geometry(request, step.candidates(request, arch).front());
+            const Geometry kept = through_an_entry(step, made);
+            for (const ops::GeometryField& field : step.geometry_fields()) CHECK(field.get(made) == field.get(kept));
+            for (const unsigned sm_count : {0u, 2u}) {  // all tiles, and what is resident
+              const ops::LaunchPlan before = plan_of(step, step_args, made, sm_count),
+                                    after = plan_of(step, step_args, kept, sm_count);
+              CHECK(before.blocks == after.blocks);
+              REQUIRE(before.map_count == after.map_count);
+              for (std::size_t m = 0; m < before.map_count; ++m)
+                CHECK(before.maps[m].desc.box == after.maps[m].desc.box);
+            }
+            ++launches;
+          });
+        });
+      }
+    }
+  }
+  CHECK(launches > 30);
+}
+
+TEST_CASE("no op has two members of one name") {
+  for (const ops::Op* op : ops::all()) {
+    std::set<std::string_view> names;
+    for (const ops::GeometryField& field : op->geometry_fields()) CHECK(names.insert(field.name).second);
+  }
+}
+
+}  // namespace
