@@ -18,6 +18,22 @@ KernelReport without_times(KernelReport report, KernelOrigin origin) {
   return report;
 }
 
+std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver>& driver, int device,
+                                            const arch::Arch& arch, const Artifact& artifact) {
+  auto made = std::make_unique<LoadedKernel>();
+  made->driver = driver;
+  made->kernel = driver->load(device, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
+  made->device = device;
+  made->sm_count = static_cast<unsigned>(driver->device_info(device).sm_count);
+  made->shape = artifact.shape;
+  made->waits_itself = arch.overlapped_launch;                    // every emitted unit does
+  if (const unsigned cluster = made->shape.cluster; cluster > 1)  // the driver tells all blocks that fit
+    made->sm_count = cluster * driver->resident_clusters(device, *made->kernel, made->config(cluster));
+  made->geometry = artifact.geometry;
+  made->report = artifact.report;
+  return made;
+}
+
 /// A place's turn, given back with this; also none, where the time to wait for it was over.
 class KernelMaker::Taken {
  public:
@@ -79,6 +95,20 @@ Artifact KernelMaker::make_anew(const ops::Maker& op, const ops::Request& reques
   Artifact artifact = make(op, request, target, compiler, settings_, log_);
   if (store_ != nullptr) store_->store(key_of(request, target, compiler), to_entry(artifact, op));
   return artifact;
+}
+
+std::unique_ptr<LoadedKernel> KernelMaker::load(const ops::Maker& op, const ops::Request& request,
+                                                const arch::Target& target,
+                                                const std::shared_ptr<launch::Driver>& driver, int device,
+                                                const Artifact& artifact) {
+  if (artifact.report.origin != KernelOrigin::disk) return loaded_kernel(driver, device, *target.arch, artifact);
+  try {
+    return loaded_kernel(driver, device, *target.arch, artifact);
+  } catch (const Error& e) {
+    if (e.code != Code::unsupported) throw;
+    log_(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
+  }
+  return loaded_kernel(driver, device, *target.arch, make_anew(op, request, target));
 }
 
 /// False when the time is over. Who has the turn may wait for another process first, for as long: only then the limit

@@ -1,4 +1,4 @@
-// Request -> artifact: from disk, else made by one thread of one process.
+// Request -> loaded kernel: from disk, else made by one thread of one process.
 //
 // Decides who makes a kernel when several ask for it at once, how long the others wait, and what is said meanwhile. The
 // steps of making are pipeline.hpp's. Invariant: whoever waits ends: with the kernel, with an error, or with a kernel
@@ -8,17 +8,23 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
+#include "kernel_table.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
 
 namespace tj {
+
+/// An artifact whose binary the driver has loaded.
+std::unique_ptr<LoadedKernel> loaded_kernel(const std::shared_ptr<launch::Driver>& driver, int device,
+                                            const arch::Arch& arch, const Artifact& artifact);
 
 class KernelMaker {
  public:
@@ -27,8 +33,11 @@ class KernelMaker {
       : settings_(settings), log_(log), backends_(backends), store_(store) {}
 
   Artifact get(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
-  /// In place of what the disk has, which a driver refused.
-  Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
+  /// As get() gave it. One from the disk that the driver refuses is as wrong as a damaged one: made anew and replaced,
+  /// once.
+  std::unique_ptr<LoadedKernel> load(const ops::Maker& op, const ops::Request& request, const arch::Target& target,
+                                     const std::shared_ptr<launch::Driver>& driver, int device,
+                                     const Artifact& artifact);
 
  private:
   /// Who makes a request's kernel; the others of this process wait here.
@@ -40,6 +49,7 @@ class KernelMaker {
     std::optional<Artifact> kept;  ///< when the disk does not: for the runtime's other devices and callers
   };
   class Taken;
+  Artifact make_anew(const ops::Maker& op, const ops::Request& request, const arch::Target& target);
   Place& place_of(const std::string& key);
   std::optional<Artifact> kept(Place& place);
   bool wait_for_turn(Place& place, const std::string& name);

@@ -17,26 +17,27 @@
 #include "backends.hpp"
 #include "kernel_table.hpp"
 #include "launch/bare_launch.hpp"
+#include "maker.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "tunings.hpp"
 
 namespace tj {
 
-/// An artifact whose binary the driver has loaded, as calls look it up.
-std::unique_ptr<LoadedKernel> loaded_kernel(std::shared_ptr<launch::Driver> driver, int device,
-                                            std::shared_ptr<launch::Kernel> kernel, const arch::Arch& arch,
-                                            const Artifact& artifact);
-
-/// Parameters and grid of one launch, tensor maps encoded. On the hot path: allocates nothing.
-inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
-  plan.sm_count = kernel.sm_count;
-  plan.blocks_per_sm = kernel.blocks_per_sm();
+/// Parameters and grid of one launch, tensor maps encoded; plan says how many blocks are resident. On the hot path:
+/// allocates nothing.
+inline void plan_over(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
   op.plan(args, kernel.geometry, plan);
   std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
   for (std::size_t m = 0; m < plan.map_count; ++m)
     maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
   if (plan.map_count > 0) kernel.driver->encode_tensor_maps(kernel.device, {maps.data(), plan.map_count});
+}
+/// The same over all of the device.
+inline void plan_launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, ops::LaunchPlan& plan) {
+  plan.sm_count = kernel.sm_count;
+  plan.blocks_per_sm = kernel.blocks_per_sm();
+  plan_over(op, args, kernel, plan);
 }
 
 struct PreparedLaunch {
@@ -83,6 +84,7 @@ class CallPreparer {
   const support::Log log_;
   Backends backends_;
   std::unique_ptr<cache::Store> store_;  ///< null: the disk is not wanted
+  KernelMaker maker_;
   Tunings tunings_;
   struct Kept {
     std::string name;

@@ -22,6 +22,7 @@
 #include "maker.hpp"
 #include "ops/chunk_indices/chunk_indices.hpp"
 #include "ops/chunk_o/chunk_o.hpp"
+#include "ops/common/tunable.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/steps.hpp"
@@ -66,13 +67,13 @@ struct Runtime::Impl {
     // All kernels first: what is refused leaves nothing in the stream.
     op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
       step.validate(step_args, backends.on_model(device));
-      kernel_of(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
+      kernel_of(step, step_args, ops::step_choice(op, step, choice), device, stream);
     });
     const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
     const auto scratch =
         scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
     op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
-      run_one(step, step_args, &step == &op ? choice : ops::kNoChoice, device, stream);
+      run_one(step, step_args, ops::step_choice(op, step, choice), device, stream);
     });
   }
   void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
@@ -94,8 +95,7 @@ struct Runtime::Impl {
                                     : op.tunable()->small_key(args, choice);
   }
   ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.request_of(args, backends.arch(device, op))
-                                    : op.tunable()->request_of(args, choice);
+    return ops::request_by(op, args, choice, backends.arch(device, op));
   }
 
   TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
@@ -184,34 +184,15 @@ struct Runtime::Impl {
     const arch::Target target =
         backends.target(device, op);  // before the driver: a wrong target is the better thing to say
     const auto driver = backends.driver(device);
-    Artifact artifact = kernel_maker.get(op, request, target);
+    const Artifact artifact = kernel_maker.get(op, request, target);
     if (how != nullptr) *how = artifact.report;
     if (const LoadedKernel* present = table.find(key)) return *present;
     const auto start = std::chrono::steady_clock::now();
-    auto kernel = loaded_kernel(driver, device.index, load_binary(op, request, target, *driver, device.index, artifact),
-                                *target.arch, artifact);
+    auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
     kernel->report.load_ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (how != nullptr) *how = kernel->report;
     return *table.insert(key, std::move(kernel));
-  }
-
-  // An entry that the driver refuses is as wrong as a damaged one: made anew and replaced, once.
-  std::shared_ptr<launch::Kernel> load_binary(const ops::Maker& op, const ops::Request& request,
-                                              const arch::Target& target, launch::Driver& driver, int device,
-                                              Artifact& artifact) {
-    const auto load = [&] {
-      return driver.load(device, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
-    };
-    if (artifact.report.origin != KernelOrigin::disk) return load();
-    try {
-      return load();
-    } catch (const Error& e) {
-      if (e.code != Code::unsupported) throw;
-      log(LogLevel::warn, cat("the cache entry of ", request.name, " does not load and is made anew: ", e.message));
-    }
-    artifact = kernel_maker.make_anew(op, request, target);
-    return load();
   }
 
   KernelReport prepare(const ops::Op& op, const void* args) {
@@ -225,7 +206,7 @@ struct Runtime::Impl {
     KernelReport own, last;
     bool found = false;
     op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-      const int step_choice = &step == &op ? choice : ops::kNoChoice;
+      const int step_choice = ops::step_choice(op, step, choice);
       last = report(step, request_of(step, step_args, device, step_choice),
                     small_key_of(step, step_args, device, step_choice), device);
       if (step.name() != op.name()) return;

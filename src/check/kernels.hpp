@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "arch/arch.hpp"
+#include "backends.hpp"
 #include "cache/cache.hpp"
 #include "check/notes.hpp"
-#include "compile/compiler.hpp"
 #include "launch/model.hpp"
+#include "maker.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
@@ -28,10 +29,7 @@ struct Kernel {
   std::string name;
   const ops::Op* op = nullptr;
   ops::Request request;
-  std::shared_ptr<launch::Kernel> loaded;
-  support::LaunchShape shape;
-  bool waits_itself = false;  ///< for the grids before it, as every unit of such an arch does
-  ops::Geometry geometry;
+  std::unique_ptr<LoadedKernel> loaded;
   std::vector<Site> sites;
 };
 
@@ -50,14 +48,14 @@ class Kernels {
   std::shared_ptr<launch::Kernel> compile(const Kernel& kernel, const std::string& text);
 
  private:
-  Artifact artifact_of(const ops::Op& op, const ops::Request& request);
   const Choice& choice_of(const Kernel& kernel);
 
   const support::Settings settings_;
   const arch::Target target_;
   const support::Log log_;
   std::unique_ptr<cache::Store> store_;  ///< null: the disk is not wanted
-  std::unique_ptr<compile::Compiler> compiler_;
+  Backends backends_;                    ///< for its compiler
+  KernelMaker maker_;
   std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
   std::mutex mutex_, choices_mutex_;
   std::map<std::string, Kernel> kernels_;                   ///< by name

@@ -83,7 +83,8 @@ std::vector<Mutant> mutants_of(const Subject& subject, Kernels& kernels) {
       mutants.push_back({kernel, mutant_text(site, false), site.id, 0, {}});
       if (can_be_weakened(site)) mutants.push_back({kernel, mutant_text(site, true), 0, site.id, {}});
     }
-    for (RingText& ring : ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->notes_text())))
+    for (RingText& ring :
+         ring_mutants(kernels.text_of(*kernel), rings_filled_once(kernel->loaded->kernel->notes_text())))
       mutants.push_back({kernel, std::move(ring.what), 0, 0, std::move(ring.text)});
   }
   return mutants;

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "ops/common/tunable.hpp"
+#include "prepared.hpp"
 #include "random_values.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
@@ -67,9 +69,8 @@ Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels) {
   with_args(subject.trial, [&](const void* args) {
     op.validate(args, true);
     op.steps(args, subject.trial.choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-      const bool own = &step == &op && op.tunable() != nullptr;
-      subject.launches.push_back(&kernels.get(
-          step, own ? op.tunable()->request_of(step_args, subject.trial.choice) : step.request_of(step_args, arch)));
+      const int choice = ops::step_choice(op, step, subject.trial.choice);
+      subject.launches.push_back(&kernels.get(step, ops::request_by(step, step_args, choice, arch)));
     });
   });
   for (const Kernel* kernel : subject.launches)
@@ -107,7 +108,7 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   launch::ModelOptions options;
   options.seed = seed;
   options.workers = 1;  // several runs go on beside each other
-  const launch::Kernel* loaded = kernel.loaded.get();
+  const launch::Kernel* loaded = kernel.loaded->kernel.get();
   for (const Change& change : changes) {
     if (change.kernel != &kernel) continue;
     options.disabled_sites = change.disabled;
@@ -116,15 +117,9 @@ void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std:
   }
   driver_->set_options(std::move(options));
   ops::LaunchPlan plan;
-  plan.sm_count = kernel.shape.cluster;  // few blocks, so that each does several tiles
-  plan.blocks_per_sm = 1;
-  op.plan(args, kernel.geometry, plan);
-  std::array<launch::TensorMapPlace, ops::LaunchPlan::kMaxMaps> maps;
-  for (std::size_t m = 0; m < plan.map_count; ++m)
-    maps[m] = {&plan.maps[m].desc, plan.params.data() + plan.maps[m].offset};
-  if (plan.map_count > 0) driver_->encode_tensor_maps(0, {maps.data(), plan.map_count});
-  driver_->launch(0, *loaded, {{plan.blocks, 1, 1}, kernel.shape, kernel.waits_itself}, plan.params.data(),
-                  plan.params_bytes, {});
+  plan.sm_count = kernel.loaded->shape.cluster;  // few blocks, so that each does several tiles
+  plan_over(op, args, *kernel.loaded, plan);
+  driver_->launch(0, *loaded, kernel.loaded->config(plan.blocks), plan.params.data(), plan.params_bytes, {});
 }
 
 Outcome Run::operator()(std::uint64_t seed, const std::vector<Change>& changes) {

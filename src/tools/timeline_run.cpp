@@ -81,10 +81,7 @@ class Runner {
     driver_->copy(device_.index, to, !run_.on_model, from, false, bytes);
   }
   std::unique_ptr<LoadedKernel> load(const Artifact& artifact) {
-    return loaded_kernel(
-        driver_, device_.index,
-        driver_->load(device_.index, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes), *target_.arch,
-        artifact);
+    return loaded_kernel(driver_, device_.index, *target_.arch, artifact);
   }
 
   /// A launch of the call; one of them is also there with marks.
@@ -134,9 +131,7 @@ class Runner {
   }
 
   Step make_step(const ops::Op& step, const void* args, int choice) {
-    const bool own = &step == &op_;
-    const ops::Request request = own && op_.tunable() != nullptr ? op_.tunable()->request_of(args, choice)
-                                                                 : step.request_of(args, *target_.arch);
+    const ops::Request request = ops::request_by(step, args, ops::step_choice(op_, step, choice), *target_.arch);
     const Artifact plain = make(step, request, target_, backends_.compiler(target_), settings_, log_);
     return {&step, request, load(plain), plain.report.registers, false};
   }

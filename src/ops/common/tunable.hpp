@@ -80,4 +80,9 @@ class Tunable {
                          const std::function<void(const void*)>& use) const = 0;
 };
 
+/// The choice of a launch that serves a call: one of the op itself keeps the call's, others have none.
+inline int step_choice(const Op& op, const Op& step, int choice) { return &step == &op ? choice : kNoChoice; }
+/// What a launch of op for args asks for, by a choice or without.
+Request request_by(const Op& op, const void* args, int choice, const arch::Arch& arch);
+
 }  // namespace tj::ops
