@@ -1,251 +1,226 @@
-// The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch.
+// The pipeline, top to bottom: request -> kernel in memory, on disk or made -> launch. Knows no op by name.
 //
 // Decides the order of look-ups. Who makes a kernel when several ask at once is maker.hpp's, the steps themselves are
 // pipeline.hpp's. Invariant: a hot call takes no lock, allocates nothing and does no I/O, unless it needs scratch
 // memory; nothing is made inside a graph capture.
-#include <tilejit/custom.hpp>
-#include <tilejit/runtime.hpp>
+#include "runtime_impl.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <map>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "backends.hpp"
-#include "cache/cache.hpp"
-#include "custom.hpp"
-#include "kernel_table.hpp"
-#include "maker.hpp"
-#include "ops/chunk_indices/chunk_indices.hpp"
-#include "ops/chunk_o/chunk_o.hpp"
-#include "ops/common/tunable.hpp"
-#include "ops/fmha/fmha.hpp"
-#include "ops/gemm/gemm.hpp"
-#include "ops/gemm/steps.hpp"
 #include "ops/known_ops.hpp"
-#include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "prepared.hpp"
-#include "support/environment.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
-#include "support/log.hpp"
 #include "support/text.hpp"
 #include "tune.hpp"
-#include "tunings.hpp"
 
 namespace tj {
 
 using support::cat;
 using support::fail;
 
-struct Runtime::Impl {
-  explicit Impl(const Options& options)
-      : settings(support::resolve_settings(options)),
-        log(settings.log_level, options.log_sink),
-        backends(settings, log),
-        store(open_store()) {}
-  std::unique_ptr<cache::Store> open_store() {
-    if (!settings.use_disk_cache) return nullptr;
-    return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
-                                          [this](LogLevel level, std::string_view message) { log(level, message); });
-  }
+Runtime::Impl::Impl(const Options& options)
+    : settings(support::resolve_settings(options)),
+      log(settings.log_level, options.log_sink),
+      backends(settings, log) {}
 
-  // ---- one call -----------------------------------------------------------------------------------------------------
-  void run(std::string_view op_name, const void* args, Stream stream) {
-    const ops::Op& op = find_op(op_name, args);
-    const Device device = op.device_of(args);
-    op.validate(args, backends.on_model(device));
-    run_chosen(op, args, choice_of(op, args, device), device, stream);
-  }
-  void run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
-    if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
-    // All kernels first: what is refused leaves nothing in the stream.
-    op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-      step.validate(step_args, backends.on_model(device));
-      kernel_of(step, step_args, ops::step_choice(op, step, choice), device, stream);
-    });
-    const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
-    const auto scratch =
-        scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
-    op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
-      run_one(step, step_args, ops::step_choice(op, step, choice), device, stream);
-    });
-  }
-  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
-    launch(op, args, kernel_of(op, args, choice, device, stream), stream);
-  }
-  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
-    const std::uint64_t small_key = small_key_of(op, args, device, choice);
-    const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
-    return kernel != nullptr ? *kernel : get(op, request_of(op, args, device, choice), small_key, device, stream);
-  }
-  /// What was measured for the call, else what is predicted.
-  int choice_of(const ops::Op& op, const void* args, Device device) {
-    if (op.tunable() == nullptr) return ops::kNoChoice;
-    const int tuned = tunings.choice(op, args, device);
-    return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device, op));
-  }
-  std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op))
-                                    : op.tunable()->small_key(args, choice);
-  }
-  ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice) {
-    return ops::request_by(op, args, choice, backends.arch(device, op));
-  }
+std::unique_ptr<cache::Store> Runtime::Impl::open_store() {
+  if (!settings.use_disk_cache) return nullptr;
+  return std::make_unique<cache::Store>(settings.cache_dir, settings.cache_max_size_bytes,
+                                        [this](LogLevel level, std::string_view message) { log(level, message); });
+}
 
-  TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options) {
-    if (device.kind != DeviceKind::cuda)
-      fail(Stage::target, Code::unsupported,
-           cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
-               to_string(device), "; run it where the kernels will run"));
-    TuneSteps steps{backends.driver(device), device, {}, {}};
-    steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
-    steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };
-    return tj::tune(op, problem, options, steps, tunings);
-  }
+void Runtime::Impl::run(const ops::Op& op, const void* args, Stream stream) {
+  const Device device = op.device_of(args);
+  op.validate(args, backends.on_model(device));
+  run_chosen(op, args, choice_of(op, args, device), device, stream);
+}
 
-  static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) {
-    return {&maker, small_key, device};
-  }
+void Runtime::Impl::run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
+  if (!op.in_steps(args, choice)) return run_one(op, args, choice, device, stream);
+  // All kernels first: what is refused leaves nothing in the stream.
+  op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
+    step.validate(step_args, backends.on_model(device));
+    kernel_of(step, step_args, ops::step_choice(op, step, choice), device, stream);
+  });
+  const std::size_t scratch_bytes = op.scratch_bytes(args, choice);
+  const auto scratch =
+      scratch_bytes > 0 ? backends.driver(device)->scratch(device.index, scratch_bytes, stream) : nullptr;
+  op.steps(args, choice, scratch.get(), [&](const ops::Op& step, const void* step_args) {
+    run_one(step, step_args, ops::step_choice(op, step, choice), device, stream);
+  });
+}
 
-  static const ops::Op& find_op(std::string_view name, const void* args) {
-    const ops::Op* op = ops::find(name);
-    if (op == nullptr)
-      fail(Stage::argument, Code::invalid_argument,
-           cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
-    if (args == nullptr)
-      fail(Stage::argument, Code::invalid_argument,
-           cat("args of '", name, "' is null; it must point at the op's descriptor"));
-    return *op;
-  }
+void Runtime::Impl::run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream) {
+  launch(op, args, kernel_of(op, args, choice, device, stream), stream);
+}
 
-  void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
-    ops::LaunchPlan plan;
-    plan_launch(op, args, kernel, plan);
-    const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
-    kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()),
-                          plan.params.data(), plan.params_bytes, stream);
-  }
+const LoadedKernel& Runtime::Impl::kernel_of(const ops::Op& op, const void* args, int choice, Device device,
+                                             Stream stream) {
+  const std::uint64_t small_key = small_key_of(op, args, device, choice);
+  const LoadedKernel* kernel = table.find(hot_key(op, small_key, device));
+  return kernel != nullptr ? *kernel : get(op, request_of(op, args, device, choice), small_key, device, stream);
+}
 
-  // ---- kernels of users' own: the caller is the op
-  // -------------------------------------------------------------------
-  const CustomMaker& keep(std::unique_ptr<CustomMaker> made) {
-    const std::lock_guard lock(customs_mutex);
-    auto& kept = customs[made->identity()];
-    if (!kept) kept = std::move(made);
-    return *kept;
-  }
+int Runtime::Impl::choice_of(const ops::Op& op, const void* args, Device device) {
+  if (op.tunable() == nullptr) return ops::kNoChoice;
+  const int tuned = tunings.choice(op, args, device);
+  return tuned != kNotTuned ? tuned : op.tunable()->predicted(args, backends.arch(device, op));
+}
 
-  void run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
-    const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
-    if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
-    const std::size_t taken = kernel->kernel->params_bytes();
-    if (what.params == nullptr || what.bytes == 0 || (taken != 0 && taken != what.bytes)) [[unlikely]]
-      fail(Stage::argument, Code::invalid_argument,
-           cat("params of '", maker.request().name, "' is ",
-               what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
-               taken == 0 ? "more" : cat(taken, " bytes")));
-    if (what.blocks == 0) [[unlikely]]
-      fail(Stage::argument, Code::invalid_argument,
-           cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
-    if (what.blocks % kernel->shape.cluster != 0) [[unlikely]]
-      fail(Stage::argument, Code::invalid_argument,
-           cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
-               kernel->shape.cluster, ", the blocks of a cluster"));
-    kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes,
-                           stream);
-  }
+std::uint64_t Runtime::Impl::small_key_of(const ops::Op& op, const void* args, Device device, int choice) {
+  return choice == ops::kNoChoice ? op.small_key(args, backends.arch(device, op))
+                                  : op.tunable()->small_key(args, choice);
+}
 
-  /// Without a lock once the kernel is loaded there.
-  void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {
-    const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
-    (kernel != nullptr ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
-  }
+ops::Request Runtime::Impl::request_of(const ops::Op& op, const void* args, Device device, int choice) {
+  return ops::request_by(op, args, choice, backends.arch(device, op));
+}
 
-  // ---- the first call of a kind -------------------------------------------------------------------------------------
-  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                          Stream stream) {
-    if (backends.driver(device)->capturing(device.index, stream))
-      fail(Stage::load, Code::cold_in_capture,
-           cat("'", request.name,
-               "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
-               "before the capture. The capture goes on"));
-    return load(op, request, small_key, device);
-  }
+TuneReport Runtime::Impl::tune(const ops::Op& op, const ops::Problem& problem, Device device,
+                               const TuneOptions& options) {
+  if (device.kind != DeviceKind::cuda)
+    fail(Stage::target, Code::unsupported,
+         cat("tuning measures on a GPU", device.kind == DeviceKind::hip ? " of NVIDIA" : "", ", and the device is ",
+             to_string(device), "; run it where the kernels will run"));
+  TuneSteps steps{backends.driver(device), device, {}, {}};
+  steps.load = [&](const void* args, int choice) { load_steps(op, args, choice, device); };
+  steps.launch = [&](const void* args, int choice, Stream stream) { run_chosen(op, args, choice, device, stream); };
+  return tj::tune(op, problem, options, steps, tunings);
+}
 
-  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
-                           KernelReport* how = nullptr) {
-    const HotKey key = hot_key(op, small_key, device);
-    const arch::Target target =
-        backends.target(device, op);  // before the driver: a wrong target is the better thing to say
-    const auto driver = backends.driver(device);
-    const Artifact artifact = kernel_maker.get(op, request, target);
-    if (how != nullptr) *how = artifact.report;
-    if (const LoadedKernel* present = table.find(key)) return *present;
-    const auto start = std::chrono::steady_clock::now();
-    auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
-    kernel->report.load_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (how != nullptr) *how = kernel->report;
-    return *table.insert(key, std::move(kernel));
-  }
+HotKey Runtime::Impl::hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device) {
+  return {&maker, small_key, device};
+}
 
-  KernelReport prepare(const ops::Op& op, const void* args) {
-    const Device device = op.device_of(args);
-    op.validate(args, backends.on_model(device));
-    tunings.refresh(device);
-    return load_steps(op, args, choice_of(op, args, device), device);
-  }
-  /// The report is that of the kernel that bears the op's name, else of the last: some calls need none of the op's own.
-  KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device) {
-    KernelReport own, last;
-    bool found = false;
-    op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
-      const int step_choice = ops::step_choice(op, step, choice);
-      last = report(step, request_of(step, step_args, device, step_choice),
-                    small_key_of(step, step_args, device, step_choice), device);
-      if (step.name() != op.name()) return;
-      own = last;
-      found = true;
-    });
-    return found ? own : last;
-  }
-  KernelReport prepare(const GemmConfig& config, Device device) {
-    const ops::GemmKernel kind = ops::gemm_kind(config);
-    tunings.refresh(device);
-    const int tuned = tunings.choice(ops::gemm_op(), ops::gemm_problem_key(ops::gemm_sizes(config), kind), device);
-    const ops::GemmChoice choice =
-        tuned != kNotTuned ? ops::GemmChoice::of(tuned)
-                           : ops::predicted_gemm(ops::gemm_sizes(config), kind, backends.arch(device, ops::gemm_op()));
-    KernelReport last;
-    for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice))
-      last = report(*needed.op, needed.request, needed.small_key, device);
-    return last;
-  }
-  KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device) {
-    if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device)))
-      return without_times(kernel->report, KernelOrigin::memory);
-    KernelReport how;  // this call's own: another thread may have made the kernel that is kept
-    load(op, request, small_key, device, &how);
-    return how;
-  }
+const ops::Op& Runtime::Impl::find_op(std::string_view name, const void* args) {
+  const ops::Op* op = ops::find(name);
+  if (op == nullptr)
+    fail(Stage::argument, Code::invalid_argument,
+         cat("op '", support::shown(name), "' is unknown; ops are ", ops::known_ops(name)));
+  if (args == nullptr)
+    fail(Stage::argument, Code::invalid_argument,
+         cat("args of '", name, "' is null; it must point at the op's descriptor"));
+  return *op;
+}
 
-  support::Settings settings;
-  support::Log log;
-  Backends backends;
-  std::unique_ptr<cache::Store> store;  ///< absent: the disk is not wanted
-  KernelMaker kernel_maker{settings, log, backends, store.get()};
-  Tunings tunings{store.get(), log, backends, settings.use_tuning};
-  KernelTable table;
-  support::Mutex customs_mutex;
-  std::map<std::string, std::unique_ptr<CustomMaker>>
-      customs;  ///< by identity; kept, so that a key of the table stays theirs
-};
+void Runtime::Impl::launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream) {
+  ops::LaunchPlan plan;
+  plan_launch(op, args, kernel, plan);
+  const ops::Touched memory(backends.on_model(op.device_of(args)) ? &op : nullptr, args);
+  kernel.driver->launch(kernel.device, *kernel.kernel, kernel.config(plan.blocks, memory.ranges()), plan.params.data(),
+                        plan.params_bytes, stream);
+}
+
+const CustomMaker& Runtime::Impl::keep(std::unique_ptr<CustomMaker> made) {
+  const std::lock_guard lock(customs_mutex);
+  auto& kept = customs[made->identity()];
+  if (!kept) kept = std::move(made);
+  return *kept;
+}
+
+void Runtime::Impl::run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream) {
+  const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
+  if (kernel == nullptr) kernel = &get(maker, maker.request(), 0, device, stream);
+  const std::size_t taken = kernel->kernel->params_bytes();
+  if (what.params == nullptr || what.bytes == 0 || (taken != 0 && taken != what.bytes)) [[unlikely]]
+    fail(Stage::argument, Code::invalid_argument,
+         cat("params of '", maker.request().name, "' is ",
+             what.params == nullptr ? "null" : cat("of ", what.bytes, " bytes"), "; the kernel's params_type has ",
+             taken == 0 ? "more" : cat(taken, " bytes")));
+  if (what.blocks == 0) [[unlikely]]
+    fail(Stage::argument, Code::invalid_argument,
+         cat("blocks of '", maker.request().name, "' is 0; it must be at least 1"));
+  if (what.blocks % kernel->shape.cluster != 0) [[unlikely]]
+    fail(Stage::argument, Code::invalid_argument,
+         cat("blocks of '", maker.request().name, "' is ", what.blocks, "; it must be a multiple of ",
+             kernel->shape.cluster, ", the blocks of a cluster"));
+  kernel->driver->launch(kernel->device, *kernel->kernel, kernel->config(what.blocks), what.params, what.bytes, stream);
+}
+
+void Runtime::Impl::encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out) {
+  const LoadedKernel* kernel = table.find(hot_key(maker, 0, device));
+  (kernel != nullptr ? kernel->driver : backends.driver(device))->encode_tensor_map(device.index, desc, out);
+}
+
+const LoadedKernel& Runtime::Impl::get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                       Device device, Stream stream) {
+  if (backends.driver(device)->capturing(device.index, stream))
+    fail(Stage::load, Code::cold_in_capture,
+         cat("'", request.name,
+             "' is not prepared and the stream is capturing a graph; call tj::prepare() with the same arguments "
+             "before the capture. The capture goes on"));
+  return load(op, request, small_key, device);
+}
+
+const LoadedKernel& Runtime::Impl::load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                        Device device, KernelReport* how) {
+  const HotKey key = hot_key(op, small_key, device);
+  const arch::Target target =
+      backends.target(device, op);  // before the driver: a wrong target is the better thing to say
+  const auto driver = backends.driver(device);
+  const Artifact artifact = kernel_maker.get(op, request, target);
+  if (how != nullptr) *how = artifact.report;
+  if (const LoadedKernel* present = table.find(key)) return *present;
+  const auto start = std::chrono::steady_clock::now();
+  auto kernel = kernel_maker.load(op, request, target, driver, device.index, artifact);
+  kernel->report.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (how != nullptr) *how = kernel->report;
+  return *table.insert(key, std::move(kernel));
+}
+
+KernelReport Runtime::Impl::prepare(const ops::Op& op, const void* args) {
+  const Device device = op.device_of(args);
+  op.validate(args, backends.on_model(device));
+  tunings.refresh(device);
+  return load_steps(op, args, choice_of(op, args, device), device);
+}
+
+KernelReport Runtime::Impl::load_steps(const ops::Op& op, const void* args, int choice, Device device) {
+  KernelReport own, last;
+  bool found = false;
+  op.steps(args, choice, ops::nowhere(), [&](const ops::Op& step, const void* step_args) {
+    const int step_choice = ops::step_choice(op, step, choice);
+    last = report(step, request_of(step, step_args, device, step_choice),
+                  small_key_of(step, step_args, device, step_choice), device);
+    if (step.name() != op.name()) return;
+    own = last;
+    found = true;
+  });
+  return found ? own : last;
+}
+
+int Runtime::Impl::measured(const ops::Op& op, const ops::ProblemKey& key, Device device) {
+  tunings.refresh(device);
+  const int tuned = tunings.choice(op, key, device);
+  return tuned != kNotTuned ? tuned : ops::kNoChoice;
+}
+
+KernelReport Runtime::Impl::prepare(const std::vector<ops::NeededKernel>& kernels, Device device) {
+  KernelReport last;
+  for (const ops::NeededKernel& needed : kernels) last = report(*needed.op, needed.request, needed.small_key, device);
+  return last;
+}
+
+KernelReport Runtime::Impl::warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target) {
+  KernelReport last;
+  for (const ops::NeededKernel& needed : kernels) last = kernel_maker.get(*needed.op, needed.request, target).report;
+  return last;
+}
+
+KernelReport Runtime::Impl::report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key,
+                                   Device device) {
+  if (const LoadedKernel* kernel = table.find(hot_key(op, small_key, device)))
+    return without_times(kernel->report, KernelOrigin::memory);
+  KernelReport how;  // this call's own: another thread may have made the kernel that is kept
+  load(op, request, small_key, device, &how);
+  return how;
+}
 
 Runtime::Runtime(Options options) : impl_(std::make_unique<Impl>(options)) {}
 Runtime::~Runtime() = default;
@@ -256,44 +231,10 @@ Runtime& Runtime::instance() {
   return runtime.get();
 }
 
-void Runtime::run_op(std::string_view op, const void* args, Stream stream) { impl_->run(op, args, stream); }
-
-KernelReport Runtime::prepare(const FmhaArgs& args) { return impl_->prepare(ops::fmha_op(), &args); }
-KernelReport Runtime::prepare(const FmhaConfig& config, Device device) {
-  return impl_->report(ops::fmha_op(), ops::fmha_request(config), ops::fmha_small_key(config), device);
+void Runtime::run_op(std::string_view op, const void* args, Stream stream) {
+  impl_->run(Impl::find_op(op, args), args, stream);
 }
 
-KernelReport Runtime::prepare(const GemmArgs& args) { return impl_->prepare(ops::gemm_op(), &args); }
-KernelReport Runtime::prepare(const GemmConfig& config, Device device) { return impl_->prepare(config, device); }
-
-KernelReport Runtime::prepare(const ChunkIndicesArgs& args) { return impl_->prepare(ops::chunk_indices_op(), &args); }
-KernelReport Runtime::prepare(const ChunkIndicesConfig&, Device device) {
-  return impl_->report(ops::chunk_indices_op(), ops::chunk_indices_request(), 0, device);
-}
-
-KernelReport Runtime::prepare(const ChunkOArgs& args) { return impl_->prepare(ops::chunk_o_op(), &args); }
-KernelReport Runtime::prepare(const ChunkOConfig& config, Device device) {
-  const ops::ChunkOKernel kernel = ops::chunk_o_kernel(config);
-  return impl_->report(ops::chunk_o_op(), ops::chunk_o_request(kernel), ops::chunk_o_small_key(kernel), device);
-}
-
-KernelReport Runtime::warm(const FmhaConfig& config, std::string_view target) {
-  return warm_op(ops::fmha_request(config), target);
-}
-KernelReport Runtime::warm(const GemmConfig& config, std::string_view target) {
-  const ops::GemmKernel kind = ops::gemm_kind(config);
-  const ops::GemmChoice choice = ops::predicted_gemm(ops::gemm_sizes(config), kind, *arch::parse_target(target).arch);
-  KernelReport last;
-  for (const ops::NeededKernel& needed : ops::gemm_needed_kernels(config, choice))
-    last = warm_op(needed.request, target);
-  return last;
-}
-KernelReport Runtime::warm(const ChunkIndicesConfig&, std::string_view target) {
-  return warm_op(ops::chunk_indices_request(), target);
-}
-KernelReport Runtime::warm(const ChunkOConfig& config, std::string_view target) {
-  return warm_op(ops::chunk_o_request(ops::chunk_o_kernel(config)), target);
-}
 KernelReport Runtime::warm_op(const ops::Request& request, std::string_view target) {
   return impl_->kernel_maker.get(Impl::find_op(request.op, &request), request, arch::parse_target(target)).report;
 }

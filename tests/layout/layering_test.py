@@ -30,6 +30,8 @@ PLANTS = [
     ("src/launch/planted.cpp", '#include "pipeline.cuh"\n', "pipeline.cuh is device code; launch may read model/abi.h only"),
     ("src/sched/planted.cpp", '#include "types.cuh"\n', "sched includes types.cuh"),
     ("include/tilejit/planted.hpp", '#include "support/hash.hpp"\n', "a public header includes support/hash.hpp"),
+    ("src/runtime_planted.cpp", '#include "ops/gemm/gemm.hpp"\n', "the runtime names an op: gemm"),
+    ("src/runtime_planted.hpp", "KernelReport prepare(const FmhaConfig& config);\n", "the runtime names an op: Fmha"),
     ("src/codegen/planted.cpp", "// as fmha does it\n", "names an op or a node: fmha"),
     ("src/codegen/planted.cpp", 'const char* k = "softmax";\n', "names an op or a node: softmax"),
     ("src/codegen/planted.cpp", "if (family == sm90) wgmma_fence();\n", "names an arch or its instructions: sm90"),

@@ -204,6 +204,13 @@ def check_families(root):
                             "{}: only family.cpp of an op decides by an arch's family")
 
 
+def check_runtime(root):
+    """The runtime serves each op alike: what is one op's alone is in the op's folder, and calls.cpp names it."""
+    ops = "|".join(sorted(map(re.escape, codegen_words(root)[0]), key=len, reverse=True)) or "(?!)"
+    for path in sorted((root / "src").glob("runtime*.?pp")):
+        yield from find(root, path, path.read_text(), rf"(?<![A-Za-z0-9])((?i:{ops}))(?![a-z0-9])", "the runtime names an op: {}")
+
+
 def check_habits(root):
     """The environment has one reader; the library neither prints nor ends the process; nothing is left half done."""
     for path in files(root, "src") + files(root, "cache") + files(root, "include"):
@@ -363,7 +370,7 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_habits, check_lives, check_sizes, check_tests, check_top,
+CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_runtime, check_habits, check_lives, check_sizes, check_tests, check_top,
           check_made]
 
 

@@ -121,6 +121,12 @@ std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const Ge
   return list;
 }
 
+std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, int measured, const arch::Arch& arch) {
+  const GemmChoice choice =
+      measured != kNoChoice ? GemmChoice::of(measured) : predicted_gemm(gemm_sizes(config), gemm_kind(config), arch);
+  return gemm_needed_kernels(config, choice);
+}
+
 const Op& gemm_parts_op() {
   static constinit support::Lasting<const GemmParts> op;
   return op.get();

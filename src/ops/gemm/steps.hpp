@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "ops/common/needed_kernel.hpp"
 #include "ops/gemm/gemm.hpp"
 
 namespace tj::ops {
@@ -21,14 +22,10 @@ bool gemm_in_steps(const GemmArgs& args, const GemmChoice& choice);
 std::size_t gemm_scratch_bytes(const GemmArgs& args, const GemmChoice& choice);
 void gemm_steps(const GemmArgs& args, const GemmChoice& choice, void* scratch, const Step& step);
 
-/// A kernel that calls need, under which launch it is looked up.
-struct NeededKernel {
-  const Op* op = nullptr;
-  Request request;
-  std::uint64_t small_key = 0;
-};
 /// Of calls with dense operands, the product's last.
 std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, const GemmChoice& choice);
+/// measured: a choice, or kNoChoice for the one that is predicted.
+std::vector<NeededKernel> gemm_needed_kernels(const GemmConfig& config, int measured, const arch::Arch& arch);
 
 /// Sums over parts of K by kernels of gemm's own: an op that is launched only as a step. product: its d has f32
 /// matrices [parts x batch, M, N] in scratch memory, alpha 1 and no epilogue.

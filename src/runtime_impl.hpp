@@ -1,0 +1,83 @@
+// What a runtime consists of, for the files that implement its members: runtime.cpp, which knows no op, and calls.cpp,
+// which names them.
+//
+// Decides nothing: runtime.cpp has its functions. Invariant: nothing here knows an op by name.
+#pragma once
+
+#include <tilejit/custom.hpp>
+#include <tilejit/runtime.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends.hpp"
+#include "cache/cache.hpp"
+#include "custom.hpp"
+#include "kernel_table.hpp"
+#include "maker.hpp"
+#include "ops/common/needed_kernel.hpp"
+#include "ops/common/tunable.hpp"
+#include "ops/op.hpp"
+#include "support/environment.hpp"
+#include "support/fork_safe.hpp"
+#include "support/log.hpp"
+#include "tunings.hpp"
+
+namespace tj {
+
+struct Runtime::Impl {
+  explicit Impl(const Options& options);
+
+  // ---- one call -----------------------------------------------------------------------------------------------------
+  void run(const ops::Op& op, const void* args, Stream stream);
+  void run_chosen(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
+  void run_one(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
+  const LoadedKernel& kernel_of(const ops::Op& op, const void* args, int choice, Device device, Stream stream);
+  /// What was measured for the call, else what is predicted.
+  int choice_of(const ops::Op& op, const void* args, Device device);
+  std::uint64_t small_key_of(const ops::Op& op, const void* args, Device device, int choice);
+  ops::Request request_of(const ops::Op& op, const void* args, Device device, int choice);
+  TuneReport tune(const ops::Op& op, const ops::Problem& problem, Device device, const TuneOptions& options);
+  static HotKey hot_key(const ops::Maker& maker, std::uint64_t small_key, Device device);
+  static const ops::Op& find_op(std::string_view name, const void* args);
+  void launch(const ops::Op& op, const void* args, const LoadedKernel& kernel, Stream stream);
+
+  // ---- kernels of users' own: the caller is the op ------------------------------------------------------------------
+  const CustomMaker& keep(std::unique_ptr<CustomMaker> made);
+  void run(const CustomMaker& maker, Device device, const CustomLaunch& what, Stream stream);
+  /// Without a lock once the kernel is loaded there.
+  void encode(const CustomMaker& maker, Device device, const support::TensorMapDesc& desc, void* out);
+
+  // ---- the first call of a kind -------------------------------------------------------------------------------------
+  const LoadedKernel& get(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                          Stream stream);
+  const LoadedKernel& load(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device,
+                           KernelReport* how = nullptr);
+  KernelReport prepare(const ops::Op& op, const void* args);
+  /// The report is that of the kernel that bears the op's name, else of the last: some calls need none of the op's own.
+  KernelReport load_steps(const ops::Op& op, const void* args, int choice, Device device);
+  /// A choice; kNoChoice where nothing was measured.
+  int measured(const ops::Op& op, const ops::ProblemKey& key, Device device);
+  /// The last one's report. Made and loaded on the device; made only.
+  KernelReport prepare(const std::vector<ops::NeededKernel>& kernels, Device device);
+  KernelReport warm(const std::vector<ops::NeededKernel>& kernels, const arch::Target& target);
+  KernelReport report(const ops::Maker& op, const ops::Request& request, std::uint64_t small_key, Device device);
+
+  std::unique_ptr<cache::Store> open_store();
+
+  support::Settings settings;
+  support::Log log;
+  Backends backends;
+  std::unique_ptr<cache::Store> store = open_store();  ///< absent: the disk is not wanted
+  KernelMaker kernel_maker{settings, log, backends, store.get()};
+  Tunings tunings{store.get(), log, backends, settings.use_tuning};
+  KernelTable table;
+  support::Mutex customs_mutex;
+  std::map<std::string, std::unique_ptr<CustomMaker>>
+      customs;  ///< by identity; kept, so that a key of the table stays theirs
+};
+
+}  // namespace tj
