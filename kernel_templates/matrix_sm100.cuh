@@ -3,7 +3,7 @@
 // the model.
 //
 // Decides bits, and which shapes there are; no instruction, no op and no schedule. Invariant: what the model makes of
-// these bits is written down a second time, in src/launch/model_tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor
+// these bits is written down a second time, in src/model/tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor
 // Memory Addressing", "Shared memory descriptor", "Instruction descriptor", "Matrix Shape", "tcgen05.ld".
 #pragma once
 

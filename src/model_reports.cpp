@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "support/atomic_file.hpp"
 #include "support/fail.hpp"
 #include "support/file_descriptor.hpp"
@@ -70,7 +70,7 @@ class ReportingModel final : public launch::Driver {
     const Noted& own = noted(kernel);
     const std::lock_guard lock(mutex_);
     if (!std::exchange(own.reported, true)) append({{"kernel", own.name}, {"sites", own.sites}});
-    launch::ModelOptions options;
+    model::ModelOptions options;
     options.seed = settings_.seed;
     options.disabled_sites = sites_of(settings_.disabled, own.name);
     options.weakened_sites = sites_of(settings_.weakened, own.name);
@@ -128,7 +128,7 @@ class ReportingModel final : public launch::Driver {
 
   const support::ModelSettings settings_;
   support::FileDescriptor file_;
-  std::shared_ptr<launch::ModelDriver> model_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> model_ = model::open_model_driver();
   support::Turn mutex_;  ///< for a whole launch
 };
 

@@ -16,8 +16,8 @@
 #include "backends.hpp"
 #include "cache/cache.hpp"
 #include "check/notes.hpp"
-#include "launch/model.hpp"
 #include "maker.hpp"
+#include "model/model.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "support/environment.hpp"
@@ -56,7 +56,7 @@ class Kernels {
   std::unique_ptr<cache::Store> store_;  ///< null: the disk is not wanted
   Backends backends_;                    ///< for its compiler
   KernelMaker maker_;
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::mutex mutex_, choices_mutex_;
   std::map<std::string, Kernel> kernels_;                   ///< by name
   std::map<std::string, std::unique_ptr<Choice>> choices_;  ///< likewise, once asked for

@@ -105,7 +105,7 @@ Run::Run(const Subject& subject, std::uint64_t data_seed) : subject_(subject) {
 
 void Run::launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
                  const std::vector<Change>& changes) {
-  launch::ModelOptions options;
+  model::ModelOptions options;
   options.seed = seed;
   options.workers = 1;  // several runs go on beside each other
   const launch::Kernel* loaded = kernel.loaded->kernel.get();

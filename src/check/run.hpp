@@ -15,7 +15,7 @@
 #include <tilejit/error.hpp>
 
 #include "check/kernels.hpp"
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "ops/common/trial.hpp"
 
 namespace tj::check {
@@ -76,7 +76,7 @@ class Run {
   std::string no_number() const;
 
   const Subject& subject_;
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::vector<Memory> tensors_;
 };
 

@@ -25,7 +25,7 @@ struct LibrarySearch {
 LibrarySearch nvrtc_search();
 /// The same for AMD: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH,
 /// HIP_PATH), then the newest of the loader's folders and those of /opt/rocm. The HIP runtime is opened in that order,
-/// too (launch/hip_api.cpp).
+/// too (launch/hip/api.cpp).
 LibrarySearch hiprtc_search();
 
 /// The first name that exists; empty when none does.

@@ -108,7 +108,5 @@ std::shared_ptr<Driver> open_cuda(std::string* reason);
 /// The same for AMD's HIP runtime. Beside a driver, the reason says what the user should know of it; empty where that
 /// is nothing.
 std::shared_ptr<Driver> open_hip(std::string* reason);
-/// Always there.
-std::shared_ptr<Driver> open_model();
 
 }  // namespace tj::launch

@@ -12,7 +12,7 @@
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
 #include "graph/json_reader.hpp"
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
@@ -113,7 +113,7 @@ class Kernel {
   }
   /// "" when the run was right; else the fault, or what is wrong.
   std::string run(std::uint64_t seed, std::vector<int> disabled, int tiles, int n) {
-    launch::ModelOptions options;
+    model::ModelOptions options;
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
     driver_->set_options(options);
@@ -151,7 +151,7 @@ class Kernel {
     }
     return out;
   }
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::shared_ptr<launch::Kernel> kernel_;
 };
 

@@ -12,7 +12,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
@@ -37,7 +37,7 @@ class EmittedKernel {
 
   /// "" when the launch ended without a fault, else the fault.
   std::string launch(ops::LaunchPlan& plan, unsigned blocks, std::uint64_t seed, std::vector<int> disabled) {
-    launch::ModelOptions options;
+    model::ModelOptions options;
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
     driver_->set_options(options);
@@ -56,7 +56,7 @@ class EmittedKernel {
 
  private:
   bool waits_itself_;  ///< for the grids before
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::shared_ptr<launch::Kernel> kernel_;
 };
 

@@ -12,8 +12,8 @@
 
 #include "arch/arch.hpp"
 #include "codegen/amd_code.hpp"
-#include "launch/primitive_texts.hpp"
-#include "launch/unit_job.hpp"
+#include "model/primitive_texts.hpp"
+#include "model/unit_job.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

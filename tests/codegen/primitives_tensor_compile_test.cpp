@@ -8,8 +8,8 @@
 #include <tilejit/error.hpp>
 
 #include "codegen/device_kernel.hpp"
-#include "launch/primitive_texts.hpp"
-#include "launch/unit_job.hpp"
+#include "model/primitive_texts.hpp"
+#include "model/unit_job.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -8,7 +8,7 @@
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha_problem.hpp"
 #include "pipeline.hpp"
@@ -37,12 +37,12 @@ void check_results(const graph::Graph& graph, const sched::Schedule& schedule) {
   job.text = unit.text;
   job.headers = headers_for({arch::find("sm_90a"), true});
   const auto binary = compile::make_compiler("host", {})->compile(job);
-  const auto driver = launch::open_model_driver();
+  const auto driver = model::open_model_driver();
   const auto kernel = driver->load(0, binary.bytes, unit.shape.symbol, unit.shape.smem_bytes);
   const test::FmhaShape shapes[] = {
       {1, 1, 1, 40, 130, 64}, {1, 2, 1, 150, 100, 64}, {1, 1, 1, 300, 290, 64}, {1, 1, 1, 64, 700, 64}};
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    launch::ModelOptions options;
+    model::ModelOptions options;
     options.seed = seed;
     driver->set_options(options);
     for (test::FmhaShape shape : shapes) {

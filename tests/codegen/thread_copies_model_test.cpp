@@ -14,7 +14,7 @@
 #include "compile/compiler.hpp"
 #include "custom/warp_kernel.hpp"
 #include "graph/json_reader.hpp"
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "ops/common/machine.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
@@ -59,7 +59,7 @@ class Emitted {
   }
   /// "" when the run was right; else the fault, or what is wrong.
   std::string run(std::uint64_t seed, std::vector<int> disabled, int depth = kDepth) {
-    launch::ModelOptions options;
+    model::ModelOptions options;
     options.seed = seed;
     options.disabled_sites = std::move(disabled);
     driver_->set_options(options);
@@ -86,7 +86,7 @@ class Emitted {
   }
 
   std::vector<std::uint16_t> a_, b_;
-  std::shared_ptr<launch::ModelDriver> driver_ = launch::open_model_driver();
+  std::shared_ptr<model::ModelDriver> driver_ = model::open_model_driver();
   std::shared_ptr<launch::Kernel> kernel_;
 };
 

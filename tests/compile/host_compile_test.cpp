@@ -10,7 +10,7 @@
 
 #include "compile/backends.hpp"
 #include "compile/host_process.hpp"
-#include "launch/model_unit.hpp"
+#include "model/model_unit.hpp"
 #include "support/environment.hpp"
 #include "support/scratch.hpp"
 #include "support/variable.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "arch/arch.hpp"
-#include "launch/primitive_unit.hpp"
+#include "model/primitive_unit.hpp"
 #include "support/skip.hpp"
 
 namespace {

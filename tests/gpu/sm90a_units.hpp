@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/primitive_unit.hpp"
+#include "model/primitive_unit.hpp"
 #include "support/skip.hpp"
 
 namespace tj::test {

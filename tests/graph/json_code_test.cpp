@@ -138,7 +138,7 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(has(graph::to_text(graph), ", clusters of 4 blocks"));
   CHECK(has(graph::to_text(graph), "shared by 2 blocks 2 apart"));
   const codegen::Unit unit = codegen::emit(graph, sched::schedule(graph), "sm90");
-  CHECK(unit.cluster == 4);
+  CHECK(unit.shape.cluster == 4);
   CHECK(has(unit.text,
             "kSharers = 2, kSharerStride = 2;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 8;"));
   CHECK(has(unit.text, "kSharers = 1;\n    static constexpr unsigned kFullArrivals = 1, kEmptyArrivals = 4;"));
@@ -149,7 +149,8 @@ TEST_CASE("clusters and what their blocks share are read, written, listed, emitt
   CHECK(has(unit.text, "dev::cluster_sync<2>();"));
   CHECK(has(unit.text, ", RingRows>(shared, base);\n      dev::wait_drained<"));
   CHECK_FALSE(has(unit.text, ", RingOwn>(shared, base);\n"));
-  CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").cluster == 1);
+  CHECK(codegen::emit(graph::read_json(coded()), sched::schedule(graph::read_json(coded())), "sm90").shape.cluster ==
+        1);
 }
 
 TEST_CASE("what a block's only tile shares once is not waited for at the end: nobody hands it back") {

@@ -30,7 +30,7 @@ OPTIONS = ["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpul
 
 
 def texts():
-    source = (ROOT / "tests/launch/wave_matrix_checks.cpp").read_text()
+    source = (ROOT / "tests/model/wave_matrix_checks.cpp").read_text()
     return dict(re.findall(r'constexpr const char\* k(\w+) = R"\(([\s\S]*?)\)";', source))
 
 

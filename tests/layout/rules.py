@@ -17,15 +17,16 @@ ARROWS = {
     "sched": {"support", "arch", "graph"},
     "codegen": {"support", "graph", "sched"},
     "compile": {"support"},
-    "launch": {"support", "templates"},
+    "launch": {"support"},
+    "model": {"support", "launch", "templates"},
     "cache": {"support"},
-    "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache"},
-    "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", ""},
-    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "cache", "", "check"},
+    "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache"},
+    "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", ""},
+    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "", "check"},
 }
 
 # What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
-HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "launch": ("model/abi.h",)}
+HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
 
 # Third-party headers and the only folders that may know them.
 THIRD_PARTY = {
@@ -35,8 +36,8 @@ THIRD_PARTY = {
     r"cuda.*\.h": {"launch"},
     r"nvrtc\.h": {"compile"},
     r"hip/.*": {"compile", "launch"},
-    r"boost/.*": {"launch"},
-    r"nlohmann/.*": {"support", "graph", "sched", "arch", "launch", "check", "tools", ""},
+    r"boost/.*": {"model"},
+    r"nlohmann/.*": {"support", "graph", "sched", "arch", "model", "check", "tools", ""},
 }
 
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "launch/model_unit.hpp"
+#include "model/model_unit.hpp"
 
 namespace {
 

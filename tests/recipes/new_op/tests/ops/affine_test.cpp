@@ -12,7 +12,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "launch/model.hpp"
+#include "model/model.hpp"
 #include "pipeline.hpp"
 #include "support/scratch.hpp"
 
@@ -103,14 +103,14 @@ TEST_CASE("model: no wait, arrival or announcement of the unit can be left out u
                                  *compiler, {}, support::Log(LogLevel::off, {}));
   const Choice choice = chosen();
   const auto sites = codegen::emit(choice.candidate.graph, choice.schedule, "sm90").sites;
-  const auto driver = launch::open_model_driver();
+  const auto driver = model::open_model_driver();
   const auto kernel = driver->load(0, artifact.binary, artifact.shape.symbol, artifact.shape.smem_bytes);
   Matrix x(300, 321, 324), y(300, 321, 324);
   for (int r = 0; r < 300; ++r)
     for (int c = 0; c < 321; ++c) x.at(r, c) = static_cast<float>(r * 321 + c);
   const AffineArgs args{x.view, y.view, 2, 1};
   const auto right = [&](const std::vector<int>& disabled, std::uint64_t seed) {
-    launch::ModelOptions how;
+    model::ModelOptions how;
     how.seed = seed;
     how.disabled_sites = disabled;
     driver->set_options(how);

@@ -1,0 +1,93 @@
+// The primary contexts of CUDA's devices, as other users of the process (PyTorch, the runtime API) share them.
+//
+// Decides when a context is retained, made current and released, and how much free memory its pool keeps. Invariant: no
+// call leaves another context current than it found, and each context that was retained is released once, after the
+// last kernel, allocation and driver object.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "launch/cuda/api.hpp"
+#include "support/fork_safe.hpp"
+
+namespace tj::launch {
+
+class CudaContexts {
+ public:
+  CudaContexts(std::unique_ptr<CudaApi> api, int device_count);
+  ~CudaContexts();
+  CudaContexts(const CudaContexts&) = delete;
+  CudaContexts& operator=(const CudaContexts&) = delete;
+
+  const CudaApi& api() const noexcept { return *api_; }
+  int count() const noexcept { return static_cast<int>(devices_.size()); }
+
+  /// The driver's handle. Throws tj::Error(argument) for an index out of range, else tj::Error(load).
+  CUdevice device(int index) const;
+  /// Retains at first use; afterwards one atomic load.
+  CUcontext context(int index);
+  /// A memory pool of our own on the device, made at first use; null where the device gives none.
+  CUmemoryPool pool(int index);
+
+ private:
+  struct Device {
+    CUdevice handle = 0;
+    std::atomic<CUcontext> context{nullptr};
+    std::atomic<CUmemoryPool> pool{nullptr};
+    std::atomic<bool> pool_known{false};  ///< whether there is one
+  };
+  CUcontext retain(Device& device);
+  void make_pool(Device& device);
+  void check_index(int index) const;
+
+  std::unique_ptr<CudaApi> api_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  support::Mutex mutex_;
+};
+
+/// Makes a context current for its own life; costs one look-up where it is current already, as in a PyTorch process.
+class ContextScope {
+ public:
+  ContextScope(const CudaApi& api, CUcontext context, Stage stage);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const CudaApi& api_;
+  bool pushed_ = false;
+};
+
+/// The same for destructors: says by entered() that the driver would not, instead of throwing.
+class QuietContextScope {
+ public:
+  QuietContextScope(const CudaApi& api, CUcontext context) noexcept;
+  ~QuietContextScope();
+  QuietContextScope(const QuietContextScope&) = delete;
+  QuietContextScope& operator=(const QuietContextScope&) = delete;
+  bool entered() const noexcept { return entered_; }
+
+ private:
+  const CudaApi& api_;
+  bool entered_ = false;
+};
+
+/// Lets this thread allocate and load while another thread captures a graph, without breaking that capture.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const CudaApi& api) noexcept;
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  const CudaApi& api_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_ = false;
+};
+
+}  // namespace tj::launch

@@ -1,0 +1,342 @@
+// CUDA behind the driver interface.
+//
+// Decides how cubins are loaded and started through the primary context of a device. Knows neither ops nor compilers.
+// Invariant: kernels and allocations keep the contexts alive, so they may outlive the driver object; nothing here
+// resets a device or leaves a context current. The null stream is the legacy default stream.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "launch/bare_launch.hpp"
+#include "launch/cuda/api.hpp"
+#include "launch/cuda/context.hpp"
+#include "launch/cuda/graph.hpp"
+#include "launch/cuda/tensor_map.hpp"
+#include "launch/driver.hpp"
+#include "support/fail.hpp"
+
+namespace tj::launch {
+namespace {
+
+using support::cat;
+using support::fail;
+
+CUdeviceptr device_pointer(const void* pointer) {
+  return static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer));
+}
+
+class CudaKernel final : public Kernel {
+ public:
+  CudaKernel(std::shared_ptr<CudaContexts> contexts, CUcontext context)
+      : contexts_(std::move(contexts)), context_(context) {}
+  ~CudaKernel() override {
+    if (module_ == nullptr) return;
+    const RelaxedCapture relaxed(contexts_->api());
+    const QuietContextScope scope(contexts_->api(), context_);
+    if (scope.entered()) contexts_->api().module_unload(module_);
+  }
+
+  /// With the context current.
+  void load(const void* bytes, const std::string& symbol, std::int64_t smem_bytes) {
+    const CudaApi& api = contexts_->api();
+    api.check(api.module_load_data(&module_, bytes), "cuModuleLoadData", Stage::load);
+    const CUresult found = api.module_get_function(&function_, module_, symbol.c_str());
+    if (found == CUDA_ERROR_NOT_FOUND)
+      fail(Stage::load, Code::driver_error,
+           cat("cuModuleGetFunction failed with ", api.explain(found), ": the binary has no kernel \"", symbol,
+               "\"; clear the kernel cache"));
+    api.check(found, "cuModuleGetFunction", Stage::load);
+    // Drivers load lazily: what is left of it must not happen in the first launch, which may be inside a capture.
+    if (api.func_load != nullptr) api.check(api.func_load(function_), "cuFuncLoad", Stage::load);
+    raise_shared_memory(smem_bytes, symbol);
+    std::size_t offset = 0;
+    if (api.func_get_param_info != nullptr &&
+        api.func_get_param_info(function_, 0, &offset, &params_bytes_) != CUDA_SUCCESS)
+      params_bytes_ = 0;
+  }
+
+  CUcontext context() const noexcept { return context_; }
+  CUfunction function() const noexcept { return function_; }
+  std::size_t params_bytes() const noexcept override { return params_bytes_; }
+
+ private:
+  void raise_shared_memory(std::int64_t smem_bytes, const std::string& symbol) {
+    const CudaApi& api = contexts_->api();
+    int limit = 0;
+    api.check(api.func_get_attribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function_),
+              "cuFuncGetAttribute", Stage::load);
+    if (smem_bytes <= limit) return;
+    const CUresult result = api.func_set_attribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                   static_cast<int>(std::min<std::int64_t>(smem_bytes, 1 << 30)));
+    if (result == CUDA_ERROR_INVALID_VALUE)
+      fail(Stage::load, Code::driver_error,
+           cat("cuFuncSetAttribute failed with ", api.explain(result), ": kernel \"", symbol, "\" wants ", smem_bytes,
+               " bytes of shared memory a block, more than the device allows; choose a smaller tile"));
+    api.check(result, "cuFuncSetAttribute", Stage::load);
+  }
+
+  std::shared_ptr<CudaContexts> contexts_;
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+  std::size_t params_bytes_ = 0;
+};
+
+/// With the context current, on the thread that made it.
+class Event {
+ public:
+  explicit Event(const CudaApi& api) : api_(api) {
+    api_.check(api_.event_create(&event_, CU_EVENT_DEFAULT), "cuEventCreate", Stage::launch);
+  }
+  ~Event() { api_.event_destroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record() { api_.check(api_.event_record(event_, nullptr), "cuEventRecord", Stage::launch); }
+  CUevent get() const noexcept { return event_; }
+
+ private:
+  const CudaApi& api_;
+  CUevent event_ = nullptr;
+};
+
+/// A launch in the driver's words; on the stack, as hot calls allocate nothing.
+class LaunchDescription {
+ public:
+  LaunchDescription(const LaunchConfig& config, Stream stream) {
+    how_.gridDimX = config.grid[0];
+    how_.gridDimY = config.grid[1];
+    how_.gridDimZ = config.grid[2];
+    how_.blockDimX = config.shape.threads;
+    how_.blockDimY = how_.blockDimZ = 1;
+    how_.sharedMemBytes = static_cast<unsigned>(config.shape.smem_bytes);
+    how_.hStream = static_cast<CUstream>(stream.handle);
+    how_.attrs = attributes_;
+    if (config.waits_itself) {
+      CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (config.shape.cluster > 1) {
+      CUlaunchAttribute& attribute = attributes_[how_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attribute.value.clusterDim.x = config.shape.cluster;
+      attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+    }
+  }
+  LaunchDescription(const LaunchDescription&) = delete;
+  LaunchDescription& operator=(const LaunchDescription&) = delete;
+  const CUlaunchConfig* get() const noexcept { return &how_; }
+
+ private:
+  CUlaunchAttribute attributes_[2];
+  CUlaunchConfig how_{};
+};
+
+class CudaDriver final : public Driver {
+ public:
+  explicit CudaDriver(std::shared_ptr<CudaContexts> contexts)
+      : contexts_(std::move(contexts)), api_(contexts_->api()) {}
+
+  int device_count() override { return contexts_->count(); }
+
+  DeviceInfo device_info(int device) override {
+    const CUdevice handle = contexts_->device(device);
+    const auto attribute = [&](CUdevice_attribute which) {
+      int value = 0;
+      api_.check(api_.device_get_attribute(&value, which, handle), "cuDeviceGetAttribute", Stage::load);
+      return value;
+    };
+    char name[256] = {};
+    api_.check(api_.device_get_name(name, sizeof(name), handle), "cuDeviceGetName", Stage::load);
+    DeviceInfo info;
+    info.vendor = "nvidia";
+    info.name = name;
+    info.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    info.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    info.sm_count = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    info.smem_per_block_bytes = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    return info;
+  }
+
+  std::shared_ptr<Kernel> load(int device, std::string_view bytes, const std::string& symbol,
+                               std::int64_t smem_bytes) override {
+    check_binary(bytes, symbol);
+    const CUcontext context = contexts_->context(device);
+    auto kernel = std::make_shared<CudaKernel>(contexts_, context);
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context, Stage::load);
+    kernel->load(bytes.data(), symbol, smem_bytes);
+    return kernel;
+  }
+
+  void encode_tensor_maps(int device, std::span<const TensorMapPlace> maps) override {
+    for (const TensorMapPlace& map : maps) check_tensor_map(*map.desc, map.out);
+    // It fails without a current context; to try it first would show up in every tool that reports failed driver calls.
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    for (const TensorMapPlace& map : maps) launch::encode_tensor_map(api_, *map.desc, map.out);
+  }
+
+  void launch(int device, const Kernel& kernel, const LaunchConfig& config, const void* params,
+              std::size_t params_bytes, Stream stream) override {
+    const auto& loaded = static_cast<const CudaKernel&>(kernel);
+    if (loaded.params_bytes() != 0 && loaded.params_bytes() != params_bytes) [[unlikely]]
+      fail(Stage::launch, Code::internal,
+           cat("the kernel takes a parameter of ", loaded.params_bytes(), " bytes and was given ", params_bytes,
+               "; host and device disagree on it: clear the kernel cache"));
+    if (loaded.context() != contexts_->context(device)) [[unlikely]]
+      fail(Stage::launch, Code::internal, cat("the kernel was not loaded on cuda:", device, "; load it there"));
+    void* arguments[] = {const_cast<void*>(params)};
+    const LaunchDescription description(config, stream);
+    const ContextScope scope(api_, loaded.context(), Stage::launch);
+    api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
+               Stage::launch);
+  }
+
+  void launch_bare(const Kernel& kernel, const LaunchConfig& config, const void* params, Stream stream, int times) {
+    const auto& loaded = static_cast<const CudaKernel&>(kernel);
+    void* arguments[] = {const_cast<void*>(params)};
+    const LaunchDescription description(config, stream);
+    const ContextScope scope(api_, loaded.context(), Stage::launch);
+    for (int i = 0; i < times; ++i)
+      api_.check(api_.launch_kernel(description.get(), loaded.function(), arguments, nullptr), "cuLaunchKernelEx",
+                 Stage::launch);
+  }
+
+  unsigned resident_clusters(int device, const Kernel& kernel, const LaunchConfig& config) override {
+    const LaunchDescription description(config, {});
+    int count = 0;
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, contexts_->context(device), Stage::load);
+    api_.check(api_.max_active_clusters(&count, static_cast<const CudaKernel&>(kernel).function(), description.get()),
+               "cuOccupancyMaxActiveClusters", Stage::load);
+    return static_cast<unsigned>(std::max(count, 1));
+  }
+
+  bool capturing(int device, Stream stream) override {
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const CUresult result = api_.stream_is_capturing(static_cast<CUstream>(stream.handle), &status);
+    // Said of the default stream while another stream that synchronises with it records: work here would break that
+    // graph.
+    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+    api_.check(result, "cuStreamIsCapturing", Stage::launch);
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+
+  std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
+    const CUcontext context = contexts_->context(device);
+    CUdeviceptr memory = 0;
+    {
+      const RelaxedCapture relaxed(api_);
+      const ContextScope scope(api_, context, Stage::load);
+      api_.check(api_.mem_alloc(&memory, std::max<std::size_t>(bytes, 1)), "cuMemAlloc", Stage::load);
+    }
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, context](void* pointer) {
+              const RelaxedCapture relaxed(contexts->api());
+              const QuietContextScope scope(contexts->api(), context);
+              if (scope.entered()) contexts->api().mem_free(device_pointer(pointer));
+            }};
+  }
+
+  std::shared_ptr<void> scratch(int device, std::size_t bytes, Stream stream) override {
+    const CUcontext context = contexts_->context(device);
+    const auto handle = static_cast<CUstream>(stream.handle);
+    const std::size_t wanted = std::max<std::size_t>(bytes, 1);
+    // What a graph records is the graph's, whatever the pool.
+    const CUmemoryPool pool = capturing(device, stream) ? nullptr : contexts_->pool(device);
+    CUdeviceptr memory = 0;
+    {
+      const ContextScope scope(api_, context, Stage::launch);
+      if (pool != nullptr)
+        api_.check(api_.mem_alloc_from_pool_async(&memory, wanted, pool, handle), "cuMemAllocFromPoolAsync",
+                   Stage::launch);
+      else
+        api_.check(api_.mem_alloc_async(&memory, wanted, handle), "cuMemAllocAsync", Stage::launch);
+    }
+    return {reinterpret_cast<void*>(memory), [contexts = contexts_, context, handle](void* pointer) {
+              const QuietContextScope scope(contexts->api(), context);
+              if (scope.entered()) contexts->api().mem_free_async(device_pointer(pointer), handle);
+            }};
+  }
+
+  void copy(int device, void* dst, bool dst_on_device, const void* src, bool src_on_device,
+            std::size_t bytes) override {
+    if (bytes == 0) return;
+    if (!dst_on_device && !src_on_device) {
+      std::memcpy(dst, src, bytes);
+      return;
+    }
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    if (!dst_on_device) {
+      api_.check(api_.memcpy_d_to_h(dst, device_pointer(src), bytes), "cuMemcpyDtoH", Stage::launch);
+      return;
+    }
+    if (src_on_device)
+      api_.check(api_.memcpy_d_to_d(device_pointer(dst), device_pointer(src), bytes), "cuMemcpyDtoD", Stage::launch);
+    else
+      api_.check(api_.memcpy_h_to_d(device_pointer(dst), src, bytes), "cuMemcpyHtoD", Stage::launch);
+    // Into device memory the driver may return before the copy is done, and other streams would not wait for it.
+    api_.check(api_.stream_synchronize(nullptr), "cuStreamSynchronize", Stage::launch);
+  }
+
+  void synchronize(int device, Stream stream) override {
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    api_.check(api_.stream_synchronize(static_cast<CUstream>(stream.handle)), "cuStreamSynchronize", Stage::launch);
+  }
+
+  double time_ms(int device, const std::function<void()>& work) override {
+    const ContextScope scope(api_, contexts_->context(device), Stage::launch);
+    Event start(api_), end(api_);
+    start.record();
+    work();
+    end.record();
+    api_.check(api_.event_synchronize(end.get()), "cuEventSynchronize", Stage::launch);
+    float milliseconds = 0;
+    api_.check(api_.event_elapsed_time(&milliseconds, start.get(), end.get()), "cuEventElapsedTime", Stage::launch);
+    return milliseconds;
+  }
+
+  std::shared_ptr<Recording> record(int device, const std::function<void(Stream)>& work) override {
+    return record_graph(contexts_, contexts_->context(device), work);
+  }
+
+ private:
+  /// The driver takes a bare pointer and trusts what it reads there.
+  static void check_binary(std::string_view bytes, const std::string& symbol) {
+    constexpr std::string_view kElf = "\177ELF";
+    if (bytes.size() < 64 || !bytes.starts_with(kElf))
+      fail(Stage::load, Code::unsupported,
+           cat("the binary of kernel \"", symbol, "\" (", bytes.size(), " bytes) is no cubin; clear the kernel cache"));
+  }
+
+  std::shared_ptr<CudaContexts> contexts_;
+  const CudaApi& api_;
+};
+
+}  // namespace
+
+void launch_bare(Driver& driver, int device, const Kernel& kernel, const LaunchConfig& config,
+                 std::span<const std::byte> params, Stream stream, int times) {
+  if (auto* cuda = dynamic_cast<CudaDriver*>(&driver))
+    return cuda->launch_bare(kernel, config, params.data(), stream, times);
+  for (int i = 0; i < times; ++i) driver.launch(device, kernel, config, params.data(), params.size(), stream);
+}
+
+std::shared_ptr<Driver> open_cuda(std::string* reason) {
+  std::string ignored;
+  std::string& why = reason != nullptr ? *reason : ignored;
+  std::unique_ptr<CudaApi> api = open_cuda_api(&why);
+  if (!api) return nullptr;
+  const auto refuse = [&](const char* call, CUresult result) {
+    why = cat("the NVIDIA driver at ", api->path, " finds no device: ", call, " failed with ", api->explain(result));
+    return nullptr;
+  };
+  if (const CUresult result = api->init(0); result != CUDA_SUCCESS) return refuse("cuInit", result);
+  int count = 0;
+  if (const CUresult result = api->device_get_count(&count); result != CUDA_SUCCESS)
+    return refuse("cuDeviceGetCount", result);
+  if (count == 0) return refuse("cuDeviceGetCount", CUDA_ERROR_NO_DEVICE);
+  return std::make_shared<CudaDriver>(std::make_shared<CudaContexts>(std::move(api), count));
+}
+
+}  // namespace tj::launch

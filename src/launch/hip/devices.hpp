@@ -1,0 +1,106 @@
+// HIP's devices, as other users of the process (PyTorch, the runtime API) share them.
+//
+// Decides when a device is made current, what is remembered of it, and how much free memory its pool keeps. HIP has one
+// current device a thread and no contexts. Invariant: no call leaves another device current than it found, nor a
+// failure of a call that was handled.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "launch/hip/api.hpp"
+#include "launch/hip/properties.hpp"
+#include "support/fork_safe.hpp"
+
+namespace tj::launch {
+
+class HipDevices {
+ public:
+  HipDevices(std::unique_ptr<HipApi> api, int device_count);
+  ~HipDevices();
+  HipDevices(const HipDevices&) = delete;
+  HipDevices& operator=(const HipDevices&) = delete;
+
+  const HipApi& api() const noexcept { return *api_; }
+  int count() const noexcept { return static_cast<int>(devices_.size()); }
+
+  /// Throws tj::Error(argument) for an index out of range.
+  void check_index(int index) const;
+  /// Asked for at first use.
+  const HipProperties& properties(int index);
+  /// A memory pool of our own on the device, made at first use; null where there is none.
+  void* pool(int index);
+  /// False once pools or allocations in a stream's order were refused: some devices have the calls and nothing behind
+  /// them.
+  bool allocates_in_order(int index) const {
+    return devices_[static_cast<std::size_t>(index)]->in_order.load(std::memory_order_relaxed);
+  }
+  void no_order(int index) {
+    devices_[static_cast<std::size_t>(index)]->in_order.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Device {
+    std::atomic<const HipProperties*> known{nullptr};
+    std::unique_ptr<HipProperties> properties;
+    std::atomic<void*> pool{nullptr};
+    std::atomic<bool> pool_known{false};  ///< whether there is one
+    std::atomic<bool> in_order{true};
+  };
+  Device& device(int index);
+
+  std::unique_ptr<HipApi> api_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  support::Mutex mutex_;
+};
+
+/// Makes a device current for its own life; costs one look-up where it is current already.
+class HipDeviceScope {
+ public:
+  HipDeviceScope(const HipApi& api, int device, Stage stage);
+  ~HipDeviceScope();
+  HipDeviceScope(const HipDeviceScope&) = delete;
+  HipDeviceScope& operator=(const HipDeviceScope&) = delete;
+
+ private:
+  const HipApi& api_;
+  int before_ = -1;  ///< negative: there is nothing to put back
+};
+
+/// The same for destructors: says by entered() that the runtime would not, instead of throwing.
+class QuietHipDeviceScope {
+ public:
+  QuietHipDeviceScope(const HipApi& api, int device) noexcept;
+  ~QuietHipDeviceScope();
+  QuietHipDeviceScope(const QuietHipDeviceScope&) = delete;
+  QuietHipDeviceScope& operator=(const QuietHipDeviceScope&) = delete;
+  bool entered() const noexcept { return entered_; }
+
+ private:
+  const HipApi& api_;
+  int before_ = -1;
+  bool entered_ = false;
+};
+
+/// Lets this thread allocate and load while another thread captures a graph, without breaking that capture.
+class RelaxedHipCapture {
+ public:
+  explicit RelaxedHipCapture(const HipApi& api) noexcept;
+  ~RelaxedHipCapture();
+  RelaxedHipCapture(const RelaxedHipCapture&) = delete;
+  RelaxedHipCapture& operator=(const RelaxedHipCapture&) = delete;
+
+ private:
+  const HipApi& api_;
+  int mode_ = 2;  ///< relaxed
+  bool exchanged_ = false;
+};
+
+/// A call whose failure nobody needs to know, as those of destructors: it is forgotten.
+inline void hip_quietly(const HipApi& api, int result) noexcept {
+  if (result != kHipSuccess) api.forget_failure();
+}
+
+}  // namespace tj::launch

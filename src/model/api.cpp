@@ -1,0 +1,297 @@
+// The calls of a unit: from plain C into the block of the calling thread.
+//
+// Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread
+// is left where it is, and the launch throws. Invariant: called on a fiber of the model only.
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <type_traits>
+
+#include "model/cluster.hpp"
+#include "model/warp_matrix.hpp"
+#include "model/wave_matrix.hpp"
+#include "support/fail.hpp"
+
+namespace tj::model {
+namespace {
+
+template <class Work>
+auto guarded(Work&& work) -> std::invoke_result_t<Work, Thread&, Block&> {
+  Thread& thread = *current_thread();
+  std::exception_ptr error;
+  try {
+    return work(thread, *thread.block);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // Not inside the handler: what it keeps for this OS thread must not outlive a switch.
+  thread.block->scheduler.abandon(thread, std::move(error));
+}
+
+template <class Work>
+void at_site(int site, Work&& work) {
+  Block& block = *current_thread()->block;
+  if (block.launch.off(site)) return;
+  block.count(site);
+  guarded(work);
+}
+
+// A wait for groups that is weakened leaves one more under way.
+int more(const Block& block, int site) { return block.launch.weak(site) ? 1 : 0; }
+
+const tj_model_thread* self() { return &current_thread()->self; }
+
+std::uint32_t meet_warp(WarpUnit::Kind kind, std::uint32_t value, std::uint32_t operand) {
+  return guarded([=](Thread& t, Block& b) { return b.warps[t.warp()].meet(b.scheduler, t, kind, value, operand); });
+}
+void block_sync(int site) {
+  at_site(site, [=](Thread& t, Block& b) { b.named.sync_block(t, site); });
+}
+void warp_sync(int site) {
+  Block& block = *current_thread()->block;
+  if (block.launch.off(site)) return;
+  block.count(site);
+  meet_warp(WarpUnit::Kind::sync, 0, 0);
+}
+unsigned shuffle(unsigned bits, unsigned lane) { return meet_warp(WarpUnit::Kind::shuffle, bits, lane); }
+unsigned shuffle_xor(unsigned bits, unsigned mask) { return meet_warp(WarpUnit::Kind::shuffle_xor, bits, mask); }
+int any_in_warp(int value) {
+  return static_cast<int>(meet_warp(WarpUnit::Kind::any, static_cast<std::uint32_t>(value), 0));
+}
+
+void named_barrier(int site, unsigned id, unsigned threads, int wait) {
+  at_site(site, [=](Thread& t, Block& b) { b.named.meet(t, site, id, threads, wait != 0 && !b.launch.weak(site)); });
+}
+
+void mbarrier_init(unsigned barrier, unsigned arrivals) {
+  guarded([=](Thread& t, Block& b) { b.mbarriers.init(t, barrier, arrivals); });
+}
+void mbarrier_init_done(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.mbarriers.init_done(t); });
+}
+void mbarrier_arrive(int site, unsigned barrier) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.arrive(t, barrier); });
+}
+void mbarrier_expect(int site, unsigned barrier, unsigned bytes) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.expect(t, barrier, b.launch.weak(site) ? bytes / 2 : bytes); });
+}
+void mbarrier_wait(int site, unsigned barrier, unsigned phase, int exact) {
+  at_site(site, [=](Thread& t, Block& b) { b.mbarriers.wait(t, site, barrier, phase, exact != 0); });
+}
+void proxy_fence(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.monitor.order.proxy_fence(t.actor); });
+}
+void reads_arrived(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.monitor.order.reads_arrived(t.actor); });
+}
+void registers(int site, int registers, int grow) {
+  at_site(site, [=](Thread& t, Block& b) { b.registers.set(t, site, registers, grow != 0); });
+}
+void grids_before(int site) {
+  at_site(site, [](Thread& t, Block&) { t.grids_waited_for = true; });
+}
+void at_node(int call, int iteration) {
+  guarded([=](Thread& t, Block& b) { b.enter_node(t, call, iteration); });
+}
+unsigned clock() { return static_cast<unsigned>(current_thread()->block->scheduler.step()); }
+int elect() {
+  meet_warp(WarpUnit::Kind::elect, 0, 0);
+  return current_thread()->lane() == 0 ? 1 : 0;
+}
+
+void cluster_sync(int site, int orders) {
+  at_site(site, [=](Thread& t, Block& b) { b.cluster.sync(t, site, orders != 0); });
+}
+void mbarrier_arrive_at(int site, unsigned barrier, unsigned rank) {
+  at_site(site, [=](Thread& t, Block& b) {
+    Block& owner = b.cluster.peer(t, rank, "mbarrier_arrive");
+    owner.mbarriers.arrive(t, barrier, &owner != &b);
+  });
+}
+void check_grids_before(const Thread& thread, const std::string& what) {
+  if (!thread.grids_waited_for && thread.block->launch.waits_itself)
+    fault(thread,
+          support::cat(
+              what, " of global memory, which a grid before this one may still use: wait_for_grids_before is missing"));
+}
+
+void copy_box_multicast(unsigned destination, const void* map, unsigned barrier, unsigned mask, const int* coordinates,
+                        int rank) {
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy"), b.cluster.copy_to(t, mask, destination, map, barrier, coordinates, rank);
+  });
+}
+
+void copy_box(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy"), b.copies.issue(t, destination, map, barrier, coordinates, rank, b.mbarriers);
+  });
+}
+void copy_box_for_pair(unsigned destination, const void* map, unsigned barrier, const int* coordinates, int rank) {
+  guarded([=](Thread& t, Block& b) {
+    check_grids_before(t, "copy");
+    TensorMemory::other_of_pair(t, "copy_box_for_pair");
+    b.copies.issue(t, destination, map, barrier, coordinates, rank,
+                   b.cluster.peer(t, b.rank & ~1u, "copy_box_for_pair").mbarriers);
+  });
+}
+void store_box(const void* map, unsigned source, const int* coordinates, int rank) {
+  guarded(
+      [=](Thread& t, Block& b) { check_grids_before(t, "store"), b.stores.issue(t, map, source, coordinates, rank); });
+}
+void store_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.stores.commit(t); });
+}
+void store_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending + more(b, site)); });
+}
+// `touched` of the bytes are read or written.
+void check_global(const Thread& thread, const void* address, unsigned bytes, unsigned touched, bool write) {
+  check_grids_before(thread, support::cat("access of ", bytes, " bytes"));
+  const auto number = reinterpret_cast<std::uint64_t>(address);
+  if ((number & (bytes - 1u)) != 0)
+    fault(thread, support::cat("access of ", bytes, " bytes at global address ", hex(number),
+                               ", which is no multiple of ", bytes));
+  const auto& memory = thread.block->launch.memory;
+  const auto allowed = [&](const support::MemoryRange& range) {
+    return number >= range.begin && number + touched <= range.end && (range.written || !write);
+  };
+  if (touched > 0 && !memory.empty() && std::none_of(memory.begin(), memory.end(), allowed))
+    fault(thread, support::cat(write ? "writes " : "reads ", touched, " bytes at global address ", hex(number),
+                               ", which is outside of all tensors that the call ", write ? "writes" : "reads"));
+}
+void tensor_allocate(unsigned place, unsigned columns, int blocks) {
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.allocate(t, place, columns); });
+}
+void tensor_relinquish(int blocks) {
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.relinquish(t); });
+}
+void tensor_free(unsigned tensor, unsigned columns, int blocks) {
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor.free(t, tensor, columns); });
+}
+void tensor_load(unsigned tensor, unsigned* words, int count, tj_model_tensor_shape shape) {
+  guarded([=](Thread& t, Block& b) { b.tensor.load(t, tensor, words, count, shape); });
+}
+void tensor_store(unsigned tensor, const unsigned* words, int count, tj_model_tensor_shape shape) {
+  guarded([=](Thread& t, Block& b) { b.tensor.store(t, tensor, words, count, shape); });
+}
+void tensor_wait(int site, int stores) {
+  at_site(site, [=](Thread& t, Block& b) { b.tensor.wait(t, stores != 0); });
+}
+void tensor_fence(int site, int after) {
+  at_site(site, [=](Thread& t, Block& b) { b.tensor_order.fence(t, after != 0); });
+}
+void tensor_multiply(const tj_model_tensor_matrix* instruction) {
+  guarded([=](Thread& t, Block& b) { b.tensor.use(t, instruction->blocks), b.tensor_matrix().issue(t, *instruction); });
+}
+void tensor_commit(int site, unsigned barrier, unsigned mask, int blocks) {
+  at_site(site, [=](Thread& t, Block& b) { b.tensor.use(t, blocks), b.tensor_matrix().commit(t, barrier, mask); });
+}
+
+void global_access(const void* address, unsigned bytes, int write) {
+  guarded([=](Thread& t, Block&) { check_global(t, address, bytes, bytes, write != 0); });
+}
+void copy_async(unsigned destination, const void* source, unsigned bytes, unsigned present) {
+  guarded([=](Thread& t, Block& b) {
+    check_global(t, source, bytes, present, false);
+    b.thread_copies().issue(t, destination, source, bytes, present);
+  });
+}
+void copy_async_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.thread_copies().commit(t); });
+}
+void copy_async_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().wait(t, site, pending + more(b, site)); });
+}
+void copy_async_arrive(int site, unsigned barrier) {
+  at_site(site, [=](Thread& t, Block& b) { b.thread_copies().arrive(t, barrier); });
+}
+void shared_load(unsigned address, void* to, unsigned bytes) {
+  guarded([=](Thread& t, Block& b) { std::memcpy(to, b.ordinary_read(t, address, bytes, "load_shared"), bytes); });
+}
+void shared_store(unsigned address, const void* from, unsigned bytes) {
+  guarded([=](Thread& t, Block& b) { std::memcpy(b.ordinary_write(t, address, bytes, "store_shared"), from, bytes); });
+}
+
+void matrix_fence(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).fence(t); });
+}
+void matrix_commit(int site) {
+  at_site(site, [](Thread& t, Block& b) { b.matrix_of(t).commit(t); });
+}
+void matrix_wait(int site, int pending) {
+  at_site(site, [=](Thread& t, Block& b) { b.matrix_of(t).wait(t, site, pending + more(b, site)); });
+}
+void matrix_multiply(const tj_model_matrix* instruction) {
+  guarded([=](Thread& t, Block& b) { b.matrix_of(t).issue(t, *instruction); });
+}
+
+void load_warp_matrices(unsigned address, unsigned* words, int count, int transposed) {
+  guarded([=](Thread& t, Block&) { load_matrices(t, {address, words, count, transposed != 0}); });
+}
+void mma(const tj_model_mma* instruction) {
+  guarded([=](Thread& t, Block&) { multiply_fragments(t, *instruction); });
+}
+
+void wave_mma(const tj_model_wave_mma* instruction) {
+  guarded([=](Thread& t, Block&) { multiply_wave(t, *instruction); });
+}
+
+}  // namespace
+
+const tj_model_api& api() {
+  static constexpr tj_model_api kApi = {TJ_MODEL_ABI_VERSION,
+                                        &self,
+                                        &block_sync,
+                                        &warp_sync,
+                                        &shuffle,
+                                        &shuffle_xor,
+                                        &any_in_warp,
+                                        &named_barrier,
+                                        &mbarrier_init,
+                                        &mbarrier_init_done,
+                                        &mbarrier_arrive,
+                                        &mbarrier_expect,
+                                        &mbarrier_wait,
+                                        &proxy_fence,
+                                        &registers,
+                                        &copy_box,
+                                        &store_box,
+                                        &store_commit,
+                                        &store_wait,
+                                        &shared_load,
+                                        &shared_store,
+                                        &matrix_fence,
+                                        &matrix_commit,
+                                        &matrix_wait,
+                                        &matrix_multiply,
+                                        &global_access,
+                                        &cluster_sync,
+                                        &mbarrier_arrive_at,
+                                        &copy_box_multicast,
+                                        &copy_async,
+                                        &copy_async_commit,
+                                        &copy_async_wait,
+                                        &copy_async_arrive,
+                                        &load_warp_matrices,
+                                        &mma,
+                                        &wave_mma,
+                                        &at_node,
+                                        &reads_arrived,
+                                        &grids_before,
+                                        &elect,
+                                        &tensor_allocate,
+                                        &tensor_relinquish,
+                                        &tensor_free,
+                                        &tensor_load,
+                                        &tensor_store,
+                                        &tensor_wait,
+                                        &tensor_fence,
+                                        &tensor_multiply,
+                                        &tensor_commit,
+                                        &copy_box_for_pair,
+                                        &clock};
+  return kApi;
+}
+
+}  // namespace tj::model

@@ -1,0 +1,95 @@
+// See object.hpp.
+#include "model/object.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "model/thread.hpp"
+#include "support/atomic_file.hpp"
+#include "support/environment.hpp"
+#include "support/fail.hpp"
+
+namespace tj::model {
+namespace {
+
+using support::cat;
+using support::fail;
+
+void require_cpu() {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;
+  fail(Stage::load, Code::unsupported,
+       "the CPU model's units are built for x86-64-v3 (AVX2, FMA, F16C), which this CPU does not have; run on another "
+       "machine or use a GPU");
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// No file system is involved, so none that is mounted noexec can be in the way.
+std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, support::FileDescriptor& memory,
+                                                        std::string& problem) {
+  memory = support::FileDescriptor(::memfd_create("tilejit-unit", MFD_CLOEXEC));
+  if (!memory || !write_all(memory.get(), bytes)) {
+    problem = cat("memfd_create: ", support::errno_text(errno));
+    return nullptr;
+  }
+  return support::DynamicLibrary::open_first({cat("/proc/self/fd/", memory.get())}, &problem);
+}
+
+// Where memory files may not be executed or /proc is absent. The file is gone again before this returns.
+std::shared_ptr<support::DynamicLibrary> open_from_disk(std::string_view bytes, std::string& problem) {
+  std::string directory = support::environment_variable("TMPDIR").value_or("/tmp") + "/tilejit-XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr) {
+    problem += cat("\n", directory, ": ", support::errno_text(errno));
+    return nullptr;
+  }
+  const std::string file = directory + "/unit.so";
+  std::string reason;
+  std::shared_ptr<support::DynamicLibrary> library;
+  if (support::write_file_atomically(file, bytes, 0700, &reason))
+    library = support::DynamicLibrary::open_first({file}, &reason);
+  if (!library) problem += "\n" + reason;
+  ::unlink(file.c_str());
+  ::rmdir(directory.c_str());
+  return library;
+}
+
+}  // namespace
+
+Object::Object(std::string_view bytes, const std::string& symbol, const tj_model_api& api) {
+  require_cpu();
+  std::string problem;
+  library_ = open_in_memory(bytes, memory_, problem);
+  if (!library_) library_ = open_from_disk(bytes, problem);
+  if (!library_)
+    fail(Stage::load, Code::unsupported,
+         "the CPU model cannot load a unit's shared object; clear the kernel cache, or set TMPDIR to a directory that "
+         "is not noexec",
+         problem);
+  kernel_ = static_cast<const tj_model_kernel*>(library_->symbol((symbol + TJ_MODEL_SUFFIX).c_str()));
+  if (kernel_ == nullptr)
+    fail(Stage::load, Code::unsupported,
+         cat("the unit's shared object has no kernel \"", symbol, "\"; clear the kernel cache"));
+  if (kernel_->version != TJ_MODEL_ABI_VERSION)
+    fail(Stage::load, Code::unsupported,
+         cat("the unit was made for version ", kernel_->version, " of the model, this is ", TJ_MODEL_ABI_VERSION,
+             "; clear the kernel cache"));
+  if (kernel_->warp_threads != kWarpThreads && kernel_->warp_threads != kMaxWarpThreads)
+    fail(Stage::load, Code::unsupported,
+         cat("the unit has warps of ", kernel_->warp_threads, " threads; the model has warps of ", kWarpThreads,
+             " and ", kMaxWarpThreads, "; clear the kernel cache"));
+  kernel_->bind(&api);
+}
+
+}  // namespace tj::model

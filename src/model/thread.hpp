@@ -1,0 +1,79 @@
+// One thread of a block, and what it waits for.
+//
+// Decides what is known about a thread at any moment; who runs next is the scheduler's business.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/abi.h"
+#include "model/fiber.hpp"
+
+namespace tj::model {
+
+inline constexpr unsigned kWarpThreads = 32;  ///< of NVIDIA's, which groups are made of
+inline constexpr unsigned kMaxWarpThreads = 64;
+inline constexpr unsigned kGroupWarps = 4;
+inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
+inline constexpr unsigned kMaxThreads = 1024;
+
+enum class WaitKind {
+  none,
+  block,
+  warp,
+  named,
+  mbarrier,
+  matrix,
+  store,
+  copies,
+  registers,
+  cluster,
+  tensor,
+  tensor_pair
+};
+
+/// Why a thread does not run. Which numbers count depends on the kind.
+struct Wait {
+  WaitKind kind = WaitKind::none;
+  int site = 0;
+  std::uint32_t object = 0;  ///< named: id; mbarrier: address; matrix: warpgroup; tensor: columns
+  std::uint32_t detail = 0;  ///< named: threads; mbarrier: parity; matrix, store, copies: groups that may stay pending
+  std::uint64_t since = 0;   ///< scheduler step
+};
+
+enum class ThreadState { runnable, waiting, done };
+
+class Block;
+
+struct Thread {
+  Thread(StackPool& pool, unsigned threads_of_warp) : warp_threads(threads_of_warp), fiber(pool) {}
+
+  unsigned index() const noexcept { return self.thread; }
+  unsigned warp() const noexcept { return self.thread / warp_threads; }
+  unsigned lane() const noexcept { return self.thread % warp_threads; }
+  unsigned group() const noexcept { return self.thread / kGroupThreads; }
+  unsigned in_group() const noexcept { return self.thread % kGroupThreads; }
+
+  const unsigned warp_threads;  ///< a power of two, at most kMaxWarpThreads
+  tj_model_thread self{};
+  Block* block = nullptr;
+  unsigned actor = 0;             ///< its number in the cluster, as Order counts
+  int call = 0, iteration = 0;    ///< the node that it is in, as the unit says
+  bool grids_waited_for = false;  ///< those that were launched before its own
+  ThreadState state = ThreadState::done;
+  Wait wait;
+  Fiber fiber;
+};
+
+/// "block 3, warp 4, lane 2".
+std::string name_of(const Thread& thread);
+
+/// Throws tj::Error(model, model_fault): who (of a thread: its role and node too, where the unit's notes say so), what,
+/// and what is allowed.
+[[noreturn]] void fault(const std::string& message);
+[[noreturn]] void fault(const Thread& thread, const std::string& message);
+
+/// "0x1c408".
+std::string hex(std::uint64_t value);
+
+}  // namespace tj::model

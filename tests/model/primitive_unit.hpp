@@ -1,0 +1,149 @@
+// A small hand-written unit of primitives with its data, alike on the CPU model and on a device, so that what is
+// checked of the one is checked of the other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/model_unit.hpp"
+#include "model/primitive_texts.hpp"
+
+namespace tj::testing {
+
+class PrimitiveUnit {
+ public:
+  PrimitiveUnit(std::shared_ptr<launch::Driver> driver, std::string bytes)
+      : driver_(std::move(driver)), bytes_(std::move(bytes)) {}
+
+  /// `text` as for unit_job().
+  static PrimitiveUnit on_model(std::string_view text, std::string_view arch) {
+    return {model::open_model(), compiled("model", arch, text, [&] { return compile_model_unit(text, arch); })};
+  }
+  /// For `arch`, by the primitives in a file of kernel_templates/arch/ that may be an earlier one's.
+  static PrimitiveUnit on_device(std::string_view text, const std::string& primitives, const std::string& arch) {
+    const auto compile = [&] {
+      arch::Arch served = *arch::find(arch);
+      served.primitives = primitives;
+      return compile::make_compiler("nvrtc", {})->compile(device_job(text, served)).bytes;
+    };
+    std::string reason;
+    return {launch::open_cuda(&reason), compiled(primitives, arch, text, compile)};
+  }
+
+  /// A copy where the unit can read and write it; lives as long as this.
+  template <class T>
+  T* upload(const std::vector<T>& values) {
+    held_.push_back(driver_->allocate(0, values.size() * sizeof(T)));
+    driver_->copy(0, held_.back().get(), true, values.data(), false, values.size() * sizeof(T));
+    return static_cast<T*>(held_.back().get());
+  }
+  template <class T>
+  std::vector<T> download(const T* from, std::size_t count) {
+    std::vector<T> values(count);
+    driver_->copy(0, values.data(), false, from, true, count * sizeof(T));
+    return values;
+  }
+  /// How a kernel of the unit is started; what a test does not say is one block of kernel().
+  struct Start {
+    const char* symbol = "kernel";
+    std::int64_t smem_bytes = 65536;
+    unsigned blocks = 1, cluster = 1;
+    bool waits_itself = false;
+  };
+  /// Enqueues; run() waits, too.
+  template <class Params>
+  void start(const Params& params, unsigned threads, const Start& start) {
+    auto& kernel = kernels_[start.symbol];
+    if (!kernel) kernel = driver_->load(0, bytes_, start.symbol, start.smem_bytes);
+    driver_->launch(0, *kernel,
+                    {{start.blocks, 1, 1},
+                     {.threads = threads, .cluster = start.cluster, .smem_bytes = start.smem_bytes},
+                     start.waits_itself},
+                    &params, sizeof(params), {});
+  }
+  template <class Params>
+  void run(const Params& params, unsigned threads, const Start& how) {
+    start(params, threads, how);
+    driver_->synchronize(0, {});
+  }
+  template <class Params>
+  void run(const Params& params, unsigned threads) {
+    run(params, threads, Start());
+  }
+  /// What has been uploaded is not needed any more.
+  void forget() { held_.clear(); }
+  launch::Driver& driver() { return *driver_; }
+
+ private:
+  /// Several checks take the same text: each is compiled once a process.
+  template <class Compile>
+  static const std::string& compiled(std::string_view primitives, std::string_view arch, std::string_view text,
+                                     Compile&& compile) {
+    static std::map<std::string, std::string> known;
+    const std::string key = std::string(primitives) + "\n" + std::string(arch) + "\n" + std::string(text);
+    const auto found = known.find(key);
+    return found != known.end() ? found->second : known.emplace(key, compile()).first->second;
+  }
+
+  std::shared_ptr<launch::Driver> driver_;
+  std::string bytes_;
+  std::vector<std::shared_ptr<void>> held_;
+  std::map<std::string, std::shared_ptr<launch::Kernel>>
+      kernels_;  ///< a symbol is always started with the same bytes of shared memory
+};
+
+/// Makes a unit of a text; the checks take one, and do not know what it runs on.
+using MakeUnit = std::function<PrimitiveUnit(std::string_view text)>;
+
+// Defined in warp_matrix_checks.cpp and thread_copies_checks.cpp; by doctest's assertions.
+void check_products(const MakeUnit& make);
+void check_matrix_loads(const MakeUnit& make);
+void check_tile_places(const MakeUnit& make);
+void check_copy_sizes(const MakeUnit& make);
+/// `which` 1: groups of a thread, 2: a ring between two warps.
+void check_copied_tiles(PrimitiveUnit& unit, int which, int count);
+/// Words that a reader did not find as its neighbour's thread had copied them. Lets through what the launch throws.
+int wrong_copied_words(PrimitiveUnit& unit, int which, int count);
+
+// Of sm_90a, defined in group_matrix_checks.cpp.
+/// Whole numbers, bit for bit: every type, width and layout, or every `every`-th of them.
+void check_group_products(const MakeUnit& make, int every);
+void check_group_chains(const MakeUnit& make);
+/// What a sum of e4m3 keeps and drops.
+void check_e4m3_cuts(const MakeUnit& make);
+/// 64 x columns sums of random numbers of a type (0 f16, 1 bf16, 2 e4m3), what they are exactly, and how large all that
+/// is added is.
+std::vector<float> random_group_product(PrimitiveUnit& unit, int type, int columns, unsigned seed,
+                                        std::vector<double>& exact, std::vector<double>& size);
+/// How much of that size four instructions can lose: each of their terms is cut at most that far below the largest, and
+/// the sum once more.
+constexpr double largest_loss(int type) { return type == 2 ? 4 * 34 * 0x1p-13 : 4 * 18 * 0x1p-23; }
+
+// Of sm_90a, defined in bulk_copies_checks.cpp.
+/// Edges on every side, coordinates outside, every swizzle, types of 1, 2 and 4 bytes.
+void check_boxes(const MakeUnit& make);
+/// Rows shorter than the swizzle.
+void check_narrow_boxes(const MakeUnit& make);
+/// `blocks` in clusters of two.
+void check_shared_boxes(const MakeUnit& make, unsigned blocks);
+void check_stores(const MakeUnit& make);
+
+// Of sm_90a, defined in sync_checks.cpp; of a unit of sync_text().
+void check_block_syncs(PrimitiveUnit& unit);
+void check_lanes(PrimitiveUnit& unit);
+void check_cluster_arrivals(PrimitiveUnit& unit);
+void check_grids_behind(PrimitiveUnit& unit);
+void check_registers(PrimitiveUnit& unit);
+
+// Defined in number_checks.cpp and access_checks.cpp.
+void check_numbers(const MakeUnit& make);
+void check_unpacked(const MakeUnit& make);
+void check_accesses(const MakeUnit& make);
+
+}  // namespace tj::testing

@@ -1,0 +1,93 @@
+// Protects the model's copies by threads: what they bring, what becomes zero, when they are done, and that a wait or an
+// arrival which is missing shows.
+#include <doctest/doctest.h>
+
+#include "model/primitive_unit.hpp"
+
+namespace {
+
+using tj::Code;
+using tj::Error;
+using tj::testing::contains;
+using tj::testing::error_of;
+using tj::testing::PrimitiveUnit;
+
+void set(PrimitiveUnit& unit, std::uint64_t seed, std::vector<int> disabled) {
+  dynamic_cast<tj::model::ModelDriver&>(unit.driver()).set_options({seed, std::move(disabled), 1, {}});
+}
+PrimitiveUnit the_unit(const char* arch = "sm_80") {
+  return PrimitiveUnit::on_model(tj::testing::thread_copies_text(), arch);
+}
+
+TEST_CASE("every size brings what is present and zeros after it, and reads no more") {
+  for (const char* arch : {"sm_80", "sm_120a"}) {
+    CAPTURE(arch);
+    tj::testing::check_copy_sizes([arch](std::string_view text) { return PrimitiveUnit::on_model(text, arch); });
+  }
+}
+
+TEST_CASE("groups of a thread and rings between roles are right under every order of completions") {
+  PrimitiveUnit unit = the_unit();
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    set(unit, seed, {});
+    for (int which : {1, 2})
+      for (int count : {1, 2, 17}) tj::testing::check_copied_tiles(unit, which, count);
+  }
+}
+
+TEST_CASE("a wait, commit or arrival that is missing shows") {
+  PrimitiveUnit unit = the_unit();
+  const auto noticed = [&](int which, int site) {
+    int seeds = 0;
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      set(unit, seed, {site});
+      int wrong = 0;
+      const Error error = error_of([&] { wrong = tj::testing::wrong_copied_words(unit, which, 9); });
+      seeds += error.code == Code::model_fault || error.code == Code::deadlock || wrong != 0;
+    }
+    return seeds;
+  };
+  for (int site : {3, 4}) {
+    CAPTURE(site);
+    CHECK(noticed(1, site) > 0);
+  }
+  for (int site : {6, 7, 8, 9}) {
+    CAPTURE(site);
+    CHECK(noticed(2, site) > 0);
+  }
+  set(unit, 1, {4});
+  const std::string message = error_of([&] { tj::testing::wrong_copied_words(unit, 1, 9); }).message;
+  CHECK_MESSAGE(contains(message, "had written by a copy_async; nothing orders the two"), message);
+}
+
+TEST_CASE("an arrival waits for the copies before it, and for none after it") {
+  PrimitiveUnit unit = the_unit();
+  int faults = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    set(unit, seed, {});
+    CHECK(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 1); }).code == Code::internal);  // nothing was thrown
+    faults += contains(error_of([&] { tj::testing::wrong_copied_words(unit, 3, 2); }).message,
+                       "had written by a copy_async; nothing orders the two");
+  }
+  CHECK(faults == 20);
+}
+
+TEST_CASE("misuse is reported with its thread") {
+  PrimitiveUnit unit = the_unit();
+  const auto message = [&](int which) {
+    const Error error = error_of([&] { tj::testing::wrong_copied_words(unit, which, 1); });
+    CHECK(error.code == Code::model_fault);
+    return error.message;
+  };
+  CHECK(contains(message(10), "lane 3: copy_async of 16 bytes to shared address 0x808, which is no multiple of 16"));
+  CHECK(contains(message(11), "out of bounds"));
+  CHECK(contains(message(12), "of 8 bytes, of which 9 are said to be present"));
+  CHECK(contains(message(13), "which is no multiple of 8"));
+  CHECK(contains(message(14), "ends while copies of its own may be under way"));
+  CHECK(contains(message(15),
+                 "lane 3 reads 4 bytes at shared address 0x800, which warp 0, lane 3 had written by a copy_async"));
+  CHECK(contains(message(16), "no mbarrier was initialised"));
+}
+
+}  // namespace
