@@ -195,6 +195,20 @@ TEST_CASE("spill costs and ties to a role are written and read") {
   CHECK_FALSE(again.edges[1].same_role);
 }
 
+TEST_CASE("a reservation that ends after its node's own cycles is written and read whole") {
+  graph::Graph graph = graph::fa_hopper();
+  graph::Node& node = graph.nodes[0];
+  node.cycles = 2;
+  node.latency = 9;
+  node.reservations = {{node.reservations.empty() ? 0 : node.reservations[0].unit, 3, 4, 1}};
+  const graph::Graph again = graph::read_json(graph::to_json(graph));
+  REQUIRE(again.nodes[0].reservations.size() == 1);
+  CHECK(again.nodes[0].reservations[0].start == 3);
+  CHECK(again.nodes[0].reservations[0].cycles == 4);
+  CHECK(again.nodes[0].cycles == 2);
+  CHECK(again.nodes[0].latency == 9);
+}
+
 TEST_CASE("blocks side by side have a share of a machine that is named, and what a machine that is an object says") {
   graph::Machine whole;
   whole.name = "whole";
