@@ -15,7 +15,10 @@ TEST_CASE("a document has names, the order of threads, events and what is known 
   events.name_thread(3, 7, "load");
   events.add({3, 7, "copy", "flight", 5, 20, {{"iteration", 1}}});
   events.add({3, 7, "copy", "", -5, 0, {}});
-  const auto document = nlohmann::json::parse(events.document({{"ii", 9}}));
+  const std::string text = events.document({{"ii", 9}});
+  CHECK_MESSAGE(text.find("\n \"traceEvents\": [\n  {\n") != std::string::npos, "a line for each field: ", text);
+  CHECK(text.back() == '\n');
+  const auto document = nlohmann::json::parse(text);
   CHECK(document.at("otherData") == nlohmann::json{{"ii", 9}});
   const auto list = document.at("traceEvents");
   REQUIRE(list.size() == 5);

@@ -1,5 +1,6 @@
 """Protects what the tools' exit status promises: 0 is said only of what was also written, wherever the output goes."""
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,12 @@ class Output(unittest.TestCase):
         done = subprocess.run(["bash", "-c", f"ulimit -f 1; exec '{BIN}/tj-schedule' {SCHEDULE} --svg '{self.folder.name}/limited.svg'"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("limited.svg': File too large;", done.stderr)
+
+    def test_who_starts_a_tool_may_ignore_how_programs_end(self):
+        with tempfile.TemporaryDirectory() as cache:  # what is not there yet is compiled, by a program that the tool waits for
+            done = subprocess.run([f"{BIN}/tj-warm", "--cache-dir", cache, *KERNEL.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_pipe_that_nobody_reads(self):
         for tool, words in (("tj-check", TRIAL), ("tj-schedule", SCHEDULE), ("tj-warm", self.cache + KERNEL), ("tj-warm", self.cache + "--list")):

@@ -24,15 +24,6 @@ std::string element_text(std::string_view op, DType dtype) {
   fail(Stage::codegen, Code::internal, cat(op, ": there is no text of a kernel for elements of ", to_string(dtype)));
 }
 
-DType element_named(std::string_view op, std::string_view word, std::initializer_list<DType> allowed) {
-  std::string known;
-  for (const DType each : allowed) {
-    if (word == to_string(each)) return each;
-    known += cat(known.empty() ? "" : ", ", to_string(each));
-  }
-  fail(Stage::argument, Code::internal, cat(op, ": a request's type is '", word, "'; known are ", known));
-}
-
 void require_two_bytes(std::string_view op, DType dtype) {
   if (size_of(dtype) != 2) [[unlikely]]
     fail(Stage::codegen, Code::internal,
