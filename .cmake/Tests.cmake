@@ -79,7 +79,7 @@ function(tj_test_properties test label)
   # would not override these. The slow kinds begin first, so that none of them runs alone at the end.
   set(limit_s 120)
   set(cost 1)
-  if(label MATCHES "^(model|compile|gpu|sample)$")
+  if(label MATCHES "^(model|compile|gpu|sample)$" OR "${test}" STREQUAL "runtime.tune")
     set(limit_s 240)
     set(cost 10)
   elseif(label STREQUAL "package")
@@ -116,17 +116,18 @@ endforeach()
 # The sanitizers run unit tests and those of the model. The tools are left out: option parsing takes a third of the build and touches no
 # memory by hand. So are tests that run the kernels of others again and again, with a barrier less, as a ladder's steps, at another arch's
 # shapes or with its instructions: the library's code is the same, and what the model has of its own for an arch is launch's to test.
-# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides.
+# Calls that are hot are counted in allocations, which the thread sanitizer's own operator new hides. Tuning is one thread's.
+# What is right about schedules, and about numbers, is the release build's to say.
 # The model spreads blocks over threads and switches fibers in them: two of its tests stand for that under the thread sanitizer.
 function(tj_is_for_sanitizer result folder name label)
   set(wanted OFF)
   if(TJ_SANITIZE MATCHES "thread")
-    if((label STREQUAL "unit" AND NOT name STREQUAL "hot_call" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
+    if((label STREQUAL "unit" AND NOT name MATCHES "^(hot_call|tune)$" AND "${folder}.${name}" MATCHES "^cache\\.|^runtime\\.|thread") OR "${folder}.${name}" MATCHES "^model\\.(barriers|driver)_model$")
       set(wanted ON)
     endif()
   elseif(label MATCHES "^(unit|model)$" AND NOT folder MATCHES "^(check|tools|samples)$" AND
          NOT "_${name}" MATCHES "_(sites|schedules|steps|rungs|shapes|lists|peaked|devices)_model$|^_(gemm|fmha)_(amd|warps|e4m3|parts)_model$|^_fmha_tensor_model$" AND
-         NOT "${folder}.${name}" STREQUAL "codegen.barriers_model")
+         NOT "${folder}.${name}" MATCHES "^codegen\\.barriers_model$|^ops\\.(fmha_tensor|numerics_model)$|^sched\\.(oracle_.*|.*brute_force|rediscovery)$")
     set(wanted ON)
   endif()
   set(${result} ${wanted} PARENT_SCOPE)
