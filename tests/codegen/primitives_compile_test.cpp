@@ -103,7 +103,9 @@ TJ_KERNEL(kernel, 128, Params, p) {
 
 TEST_CASE("a unit with every primitive compiles for each arch of the family") {
   const auto compiler = test::nvrtc_or_skip();
+  int index = 0;
   for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120a", "sm_121a"}) {
+    if (testing::sampled_out(index++)) continue;
     CAPTURE(name);
     test::check_clean(*compiler, device_job(kUnit, *arch::find(name)));
   }
