@@ -1,4 +1,4 @@
-// What archs before sm_90 have in place of what came with it, beside what no_copy_engine.cuh says: one primitive by
+// Archs before sm_90 have these in place of what came with it, beside what no_copy_engine.cuh says: one primitive by
 // ordinary stores, and two that are refused in words.
 //
 // Decides no instruction: the same text serves the device and the model. Included by arch/sm80.cuh. Invariant: what

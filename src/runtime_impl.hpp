@@ -1,4 +1,4 @@
-// What a runtime consists of, for the files that implement its members: runtime.cpp, which knows no op, and calls.cpp,
+// The parts of a runtime, for the files that implement its members: runtime.cpp, which knows no op, and calls.cpp,
 // which names them.
 //
 // Decides nothing: runtime.cpp has its functions. Invariant: nothing here knows an op by name.

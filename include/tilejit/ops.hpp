@@ -40,8 +40,8 @@ struct FmhaConfig {
   std::int32_t step = 0;  ///< as FmhaArgs::step
 };
 
-/// What gemm applies to a result before it is rounded: relu is max(x, 0), gelu is x times the normal distribution
-/// function of x (through the error function), silu is x / (1 + exp(-x)).
+/// gemm applies an activation to a result before it is rounded: relu is max(x, 0), gelu is x times the normal
+/// distribution function of x (through the error function), silu is x / (1 + exp(-x)).
 enum class Activation : std::int32_t { none = 0, relu = 1, gelu = 2, silu = 3 };
 
 /// Matrix product, d = activation(alpha * a b^T + beta * c + bias), accumulated in f32.
@@ -74,8 +74,8 @@ struct GemmArgs {
   std::int32_t rung = 0;
 };
 
-/// What decides which gemm kernels are needed, without any memory: for prepare() and warm(). Sizes decide the tile, and
-/// whether K is cut.
+/// Sizes, types and flags decide which gemm kernels are needed, without any memory: for prepare() and warm(). Sizes
+/// decide the tile, and whether K is cut.
 struct GemmConfig {
   std::int64_t m = 4096, n = 4096, k = 4096, batch = 1;
   DType dtype = DType::f16;          ///< of a and b; e4m3: K is contiguous in both

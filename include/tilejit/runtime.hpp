@@ -56,8 +56,8 @@ struct Options {
   /// ended and the call fails. 0: no limit; default 600. Compilers that are libraries (NVRTC, hiprtc) cannot be
   /// interrupted: no limit holds for them.
   std::optional<double> compile_limit_s;
-  // Of the CPU model alone (kernel_templates/model/README.md); tj-check sets these variables for the programs that it
-  // runs.
+  // The CPU model alone reads these (kernel_templates/model/README.md); tj-check sets the variables for the programs
+  // that it runs.
   std::optional<std::uint64_t>
       model_seed;  ///< TJ_MODEL_SEED: of the order in which threads run and copies and products complete; default 1
   std::optional<std::string> model_disable;  ///< TJ_MODEL_DISABLE: sites that do nothing, "12,fmha_f16_d128:3"; a

@@ -265,8 +265,8 @@ TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
 /// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after
 /// this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+v"(value)); }
-/// What stands behind this is not issued before it: so much is under way at once as the text says, and no more
-/// registers taken.
+/// The compiler issues nothing before this that stands behind it: as much is under way at once as the text says, and no
+/// more registers are taken.
 TJ_DEVICE void hold_back() {
 #if __has_builtin(__builtin_amdgcn_sched_barrier)
   __builtin_amdgcn_sched_barrier(0);

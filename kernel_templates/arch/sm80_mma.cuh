@@ -1,5 +1,5 @@
-// What sm_80 brought and every later GPU has: copies that threads issue and do not wait for, matrices from shared
-// memory, the matrix instruction of a warp. The model has the same names.
+// Primitives that sm_80 brought and every later GPU has: copies that threads issue and do not wait for, matrices from
+// shared memory, the matrix instruction of a warp. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs whose kernels
 // use them, after arch/nvidia.cuh. Every synchronising primitive takes a site id first, so that the model can switch it

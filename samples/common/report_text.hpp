@@ -1,4 +1,4 @@
-// What reports share: printf's formats as text, and lists of JSON that may be missing.
+// Helpers that reports share: printf's formats as text, and lists of JSON that may be missing.
 #pragma once
 
 #include <cstdio>

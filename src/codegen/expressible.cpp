@@ -1,4 +1,4 @@
-// What a unit's text cannot say; see expressible.hpp.
+// Refusals of what a unit's text cannot say; see expressible.hpp.
 #include "codegen/expressible.hpp"
 
 #include <algorithm>

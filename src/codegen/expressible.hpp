@@ -1,4 +1,4 @@
-// What a unit's text cannot say, refused by name before anything is written.
+// Refusals of what a unit's text cannot say, by name, before anything is written.
 //
 // Decides which graphs, schedules and names codegen accepts; writes nothing. Invariant: what passes here compiles, as
 // far as codegen's own part of the text goes.

@@ -1,4 +1,5 @@
-// What tests of limits share: a table of values that pass and values that do not, and tensors where nothing lies.
+// Helpers that tests of limits share: a table of values that pass and values that do not, and tensors where nothing
+// lies.
 #pragma once
 
 #include <doctest/doctest.h>

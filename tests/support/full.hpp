@@ -11,8 +11,8 @@ inline bool full_run() {
   return value != nullptr && *value != '\0' && std::string_view(value) != "0";
 }
 
-/// Of a list of edges, all run; under the address sanitizer, where the model runs five to ten times slower, every
-/// third.
+/// A list of edges runs whole; under the address sanitizer, where the model runs five to ten times slower, every third
+/// entry does.
 inline bool thinned_out(int index) {
 #ifdef TJ_SANITIZED
   return !full_run() && index % 3 != 0;
@@ -21,11 +21,11 @@ inline bool thinned_out(int index) {
 #endif
 }
 
-/// Of a product of lists every second entry runs, under the address sanitizer every sixth. With the sum of an entry's
+/// Every second entry of a product of lists runs, under the address sanitizer every sixth. With the sum of an entry's
 /// places in those lists as index, each value of each list runs beside every second one of the others.
 inline bool sampled_out(int index) { return !full_run() && (index % 2 != 0 || thinned_out(index / 2)); }
 
-/// Of problems that are drawn: so many, under the address sanitizer a third.
+/// So many drawn problems run, under the address sanitizer a third of them.
 inline int drawn(int count) { return thinned_out(1) ? (count + 2) / 3 : count; }
 
 }  // namespace tj::testing

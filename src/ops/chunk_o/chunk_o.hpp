@@ -42,7 +42,7 @@ std::vector<Candidate> chunk_o_candidates(const ChunkOKernel& kernel, const arch
 /// A problem to check it by: sequences of these lengths; without lists all of the first one's.
 Trial chunk_o_trial(const ChunkOKernel& kernel, std::int64_t heads, const std::vector<std::int64_t>& lengths);
 
-/// What a launch must know of its kernel.
+/// Numbers of its kernel that a launch must know.
 struct ChunkOLaunch {
   int heads = 1;  ///< of an item
 };

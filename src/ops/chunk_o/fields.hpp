@@ -1,4 +1,4 @@
-// What decides a kernel of chunk outputs, a row for each field; see ops/common/fields.hpp.
+// The fields that decide a kernel of chunk outputs, a row for each; see ops/common/fields.hpp.
 //
 // Decides how a field is asked for, written in a name and told to the unit. Does not decide which values go together
 // (kernel.cpp). Invariant: what ChunkOKernel holds is in a row, so that kernels that differ have keys and names that

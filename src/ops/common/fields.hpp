@@ -1,4 +1,4 @@
-// What decides a kernel of an op, field by field, in one table: all else that says a field is made from its row.
+// One table has the fields that decide a kernel of an op: all else that says a field is made from its row.
 //
 //   {.name = "causal", .get = ..., .set = ..., .words = words<kTruth>, .bits = 1,
 //    .flags = {"both", "true", "false"}, .tag = "_causal", .tagged = ..., .constant = "kCausal"}
@@ -81,7 +81,7 @@ struct Field {
   Constant kind = Constant::none;
 };
 
-/// Of all rows: at most 64, which the table of an op asserts.
+/// The bits of all rows: at most 64, which the table of an op asserts.
 template <class Kernel, std::size_t N>
 constexpr unsigned key_bits(const std::array<Field<Kernel>, N>& fields) {
   unsigned sum = 0;
@@ -170,7 +170,7 @@ Kernel kernel_of_fields(const Request& request, Kernel kernel = {}) {
   return kernel;
 }
 
-/// What the command line offers.
+/// The flags that a command line offers.
 template <const auto& kFields>
 std::vector<FlagChoice> choices_of_fields() {
   std::vector<FlagChoice> list;

@@ -1,4 +1,4 @@
-// What a launch must know of its kernel: a struct of the op's own, from the candidate through the cache entry to
+// A launch knows its kernel by this: a struct of the op's own, from the candidate through the cache entry to
 // plan().
 //
 //   struct WalkLaunch { bool walks; };

@@ -1,4 +1,4 @@
-// What decides a kernel of attention, a row for each field; see ops/common/fields.hpp.
+// The fields that decide a kernel of attention, a row for each; see ops/common/fields.hpp.
 //
 // Decides how a field is asked for, written in a name and told to the unit. Does not decide which values are legal
 // (validate.cpp). Invariant: what FmhaConfig holds is in a row, so that configurations that differ have kernels, keys

@@ -49,7 +49,7 @@ const std::vector<arch::Needs>& fmha_needs();
 /// All tile shapes that fit the arch.
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch);
 
-/// What a launch must know of its kernel.
+/// Numbers of its kernel that a launch must know.
 struct FmhaLaunch {
   int rows_per_block = 128, block_n = 128;
   bool bulk_copies = true;  ///< by tensor maps

@@ -1,4 +1,4 @@
-// What a tile costs on every family alike; see family.hpp. Asks the family that it is given, never the list.
+// Costs of a tile that are alike on every family; see family.hpp. Asks the family that it is given, never the list.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// What a family of instructions gives matrix products: a row for each, in one list.
+// A family of instructions gives matrix products these things: a row for each, in one list.
 //
 //   const GemmFamily& family = gemm_family(arch);
 //   if (family.blocks_per_sm(tile, arch) > 0) cycles = family.iteration_cycles(tile, arch);

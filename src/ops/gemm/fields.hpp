@@ -1,4 +1,4 @@
-// What decides a matrix product's kernel, a row for each field; see ops/common/fields.hpp.
+// The fields that decide a matrix product's kernel, a row for each; see ops/common/fields.hpp.
 //
 // Decides the order of fields in requests: tunings that are kept on disk are looked up by it. Which kernels differ in
 // nothing is canonical()'s to say, which tile suits a problem choose.cpp's. Invariant: canonical kernels that differ

@@ -148,7 +148,7 @@ std::vector<Candidate> gemm_candidates(const GemmKernel& kernel, const arch::Arc
 /// The first of them.
 Candidate gemm_candidate(const GemmKernel& kernel, const arch::Arch& arch);
 
-/// What a launch must know of its kernel.
+/// Numbers of its kernel that a launch must know.
 struct GemmLaunch {
   int tile = 0;             ///< a place among gemm_tiles()
   int store = 0;            ///< gemm_store()

@@ -92,7 +92,7 @@ bool has_body(const graph::Graph& graph, std::string_view body) {
                      [&](const graph::Node& node) { return node.body == body; });
 }
 
-/// What is read at a tile's end: c, bias, scales.
+/// Adds the arguments that a tile's end reads: c, bias, scales.
 void add_end(const GemmArgs& args, gemm::Params& p) {
   if (args.beta != 0) {
     p.c = args.c->data;

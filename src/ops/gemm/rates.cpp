@@ -1,4 +1,4 @@
-// What products cost; see rates.hpp.
+// Costs of products; see rates.hpp.
 #include "ops/gemm/rates.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What products cost on an arch, tile by tile, before anything is scheduled; internal to the choice.
+// Costs of products on an arch, tile by tile, before anything is scheduled; internal to the choice.
 //
 // Decides by cycles from the arch's facts: waves of tiles over the SMs, iterations of a tile by the busier of matrix
 // unit and copies, the end of each tile, the start in clusters, and, however the tiles are cut, what memory and the
@@ -12,7 +12,7 @@
 
 namespace tj::ops {
 
-/// What the choice needs of an arch, as numbers that a hot call can read.
+/// Numbers of an arch that the choice needs, as a hot call can read them.
 struct GemmRates {
   const arch::Arch* arch = nullptr;
   const GemmFamily* family = nullptr;
@@ -36,7 +36,7 @@ GemmRates gemm_rates_of(const arch::Arch& arch);
 int cluster_places(const GemmTile& tile, const arch::Arch& arch);
 double clusters_of(const GemmSizes& sizes, const GemmTile& tile);
 
-/// What a problem costs in one tile, for any number of parts of K. What does not depend on that is computed once: hot
+/// Costs of a problem in one tile, for any number of parts of K. All that does not depend on that is computed once: hot
 /// calls of new sizes ask for many.
 class GemmPrediction {
  public:

@@ -24,7 +24,7 @@ constexpr int kRows = 32, kColumns = 32;
 constexpr int kElementBytes = 4;
 constexpr int kWriterWarps = 2;
 
-/// What a launch must know of its kernel.
+/// Numbers of its kernel that a launch must know.
 struct AffineLaunch {
   int rows = 0;  ///< of a tile
 };
