@@ -4,14 +4,13 @@
 #include "ops/chunk_indices/chunk_indices.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 
 #include "ops/chunk_indices/params.cuh"
-#include "ops/common/machine.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
@@ -19,7 +18,6 @@
 namespace tj::ops {
 namespace {
 
-using graph::Scope;
 using support::cat;
 using support::fail;
 
@@ -44,6 +42,26 @@ void check_size(const Named& t, int axis, Size wanted, const char* why) {
     refuse(kOp, Code::invalid_argument,
            cat(t.name, ".shape[", axis, "] (", t.axes[axis], ") is ", t.at(axis), "; allowed: ", wanted, why));
 }
+
+class Builder : WalkBuilder {
+ public:
+  explicit Builder(const arch::Arch& arch) : WalkBuilder(kOp, "Lister", kWarps, arch) {}
+
+  Candidate build() {
+    constant("kWarps", kWarps);
+    constant("kBatch", kBatch);
+    constant("kChunk", kChunkTokens);
+    constant("kLanes", arch_.warp_size);
+    const int begin = at_end("begin", Scope::tile_begin);
+    // What a block's warps read beside each other they share.
+    const int count = brings("count_chunks", 2.0 * kBatch * size_of(DType::i32));
+    const int list = at_end("list_chunks", Scope::tile_end);
+    then(begin, count);
+    then(count, count, 1);
+    then(count, list);
+    return candidate(kTypicalIterations);
+  }
+};
 
 class ChunkIndices final : public Op {
  public:
@@ -115,10 +133,7 @@ class ChunkIndices final : public Op {
 
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
     arch::require(arch, kOp, kNeeds);
-    return {{graph(arch), kTypicalIterations, 0, false}};
-  }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return Geometry::of(WalkLaunch{candidate.graph.persistent});
+    return {Builder(arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -139,48 +154,7 @@ class ChunkIndices final : public Op {
     p.capacity = static_cast<int>(in.chunk_indices.shape[0]);
     p.sequences = static_cast<int>(in.cu_seqlens.shape[0]) - 1;
     p.tiles = std::max(1, (p.sequences + kSequences - 1) / kSequences);
-    const auto tiles = static_cast<unsigned>(p.tiles);
-    const bool walks = geometry.as<WalkLaunch>().walks;
-    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
-  }
-
- private:
-  static graph::Graph graph(const arch::Arch& arch) {
-    graph::Graph graph;
-    graph.name = kOp;
-    graph.machine = machine_of(arch);
-    graph.namespace_name = "tj::ops::chunk_indices";
-    graph.includes = {"ops/chunk_indices/any.cuh"};
-    graph.params_type = "tj::ops::chunk_indices::Params";
-    graph.config = {{"static constexpr int kWarps", cat(kWarps)},
-                    {"static constexpr int kBatch", cat(kBatch)},
-                    {"static constexpr int kChunk", cat(kChunkTokens)},
-                    {"static constexpr int kLanes", cat(arch.warp_size)}};
-    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
-    const auto add = [&](const char* body, Scope scope) {
-      graph::Node node;
-      node.name = node.body = body;
-      node.context = "Lister";
-      node.scope = scope;
-      node.warps = kWarps * 32 / arch.warp_size;
-      graph.nodes.push_back(std::move(node));
-    };
-    add("begin", Scope::tile_begin);
-    add("count_chunks", Scope::iteration);
-    add("list_chunks", Scope::tile_end);
-    graph::Node& count = graph.nodes[1];
-    const double bytes = 2.0 * kBatch * size_of(DType::i32);  // what a block's warps read beside each other they share
-    count.cycles = count.latency =
-        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
-    count.reservations = {{graph.machine.unit_index("ALU"), 0, count.cycles, 1}};
-    const auto edge = [&](int src, int dst, int distance) {
-      graph.edges.push_back(
-          {src, dst, graph.nodes[static_cast<std::size_t>(src)].latency, distance, false, -1, 0, true});
-    };
-    edge(0, 1, 0);
-    edge(1, 1, 1);
-    edge(1, 2, 0);
-    return graph;
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
   }
 };
 

@@ -22,7 +22,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
 
 using chunk_o::kChunk;
 using chunk_o::kWidth;
@@ -57,32 +56,29 @@ class Builder : ChunkOBuilder {
   /// others two do not fit beside them.
   void values() {
     constexpr auto of_columns = [](int columns) { return std::int64_t{columns} * graph::kTensorColumnBytes; };
-    value("qk", 2 * kTokenBytes, 2, kMaxSlots);
+    value("qk", 2 * kTokenBytes, Scope::iteration, 2, kMaxSlots);
     h_ = of_heads("h", kStateBytes, heads_ == 1 ? 2 : 1,
                   kMaxSlots);  // two of several heads do not fit beside the others
     v_ = of_heads("v", kTokenBytes, 2, kMaxSlots);
     o_ = of_heads("o", kTokenBytes, 1, 2);
-    scores_ = value("scores", of_columns(kChunk), 1, 2);
-    weights_ = value("weights", of_columns(kChunk / 2), 1, 2);
-    states_ = value("states", of_columns(kWidth), 1, 1);
-    sums_ = value("sums", of_columns(kWidth), 1, 1);
+    scores_ = value("scores", of_columns(kChunk), Scope::iteration, 1, 2);
+    weights_ = value("weights", of_columns(kChunk / 2), Scope::iteration, 1, 2);
+    states_ = value("states", of_columns(kWidth), Scope::iteration, 1, 1);
+    sums_ = value("sums", of_columns(kWidth), Scope::iteration, 1, 1);
     for (auto each = static_cast<std::size_t>(scores_); each < graph_.values.size(); ++each)
       graph_.values[each].space = graph::Space::tensor;
   }
 
   /// Of kChunk rows for each of so many heads.
   int product(const char* body, int count, int width, int depth) {
-    Node n;
-    n.name = n.body = body;
-    n.context = "Product";
+    Node n = single("Product", body, 1);
     n.async = Async::unit;
     const int issued = cycles(arch_.fact("matrix_issue_cycles") * count * depth / kMatrixDepth);
     const int held =
         std::max(issued, cycles(2.0 * count * kRowsHeld * width * depth / arch_.fact("matrix_flops_per_cycle")));
-    n.reservations = {{unit("TC"), 0, held, 1}};
+    n.reservations = {of("TC", held)};
     n.cycles = n.warp_cycles = issued;
     n.latency = held + cycles(arch_.fact("matrix_drain_cycles"));
-    n.warps = 1;
     return add(std::move(n));
   }
   // Who weighs and who finishes count as copies of one thing, which the scheduler keeps apart
@@ -90,8 +86,8 @@ class Builder : ChunkOBuilder {
   // of the next.
   static constexpr int kWeigher = 0, kFinisher = 1;
   Node of_warps(const char* body, const char* context, int copy) const {
-    Node n = of_threads(body, context, copy);
-    n.name = body;
+    Node n = single(context, body, arch_.warps_per_group);
+    n.copy = copy;
     return n;
   }
   int fetch(const char* body, const char* context, int copy) {
@@ -105,8 +101,8 @@ class Builder : ChunkOBuilder {
   Node arithmetic(const char* body, const char* context, int copy, double words, double run_cycles) const {
     Node n = of_warps(body, context, copy);
     const int moved = cycles(4 * words / arch_.fact("tensor_memory_bytes_per_cycle"));
-    n.cycles = n.latency = n.warp_cycles = moved + cycles(run_cycles);
-    n.reservations = {{unit("TMEM"), 0, moved, 1}, {unit("ALU"), moved, n.cycles - moved, 1}};
+    busy(n, moved + cycles(run_cycles));
+    n.reservations = {of("TMEM", moved), of("ALU", n.cycles - moved, moved)};
     return n;
   }
   int weigh() {
@@ -119,7 +115,7 @@ class Builder : ChunkOBuilder {
     Node n = arithmetic("weigh", "Weigher", kWeigher, (1 + 0.5 * heads_) * kScores,
                         exponentials + other + arch_.fact("exchange_cycles"));
     n.registers = kChunk / 2 + kChunk / 4;
-    if (kernel_.gated) n.reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
+    if (kernel_.gated) n.reservations.push_back(of("EXP", cycles(exponentials)));
     return add(std::move(n));
   }
   int stage() {
@@ -150,27 +146,26 @@ class Builder : ChunkOBuilder {
 
   /// In the order of the bodies' arguments; of a product tensor memory comes last, so that one fence serves its waits.
   void edges() {
-    edge(load_qk_, qk_, node(load_qk_).latency, 0, false, 0);
-    edge(load_qk_, qh_, node(load_qk_).latency, 0, false, 0);
+    then(load_qk_, qk_, 0, 0);
+    then(load_qk_, qh_, 0, 0);
     for (int c = 0; c < heads_; ++c) handed(load_h_, c, qh_, h_);
-    edge(qk_, weigh_, node(qk_).latency, 0, true, scores_);
+    wait(qk_, weigh_, 0, scores_);
     for (int c = 0; c < heads_; ++c) handed(load_v_, c, pv_, v_);
-    edge(weigh_, pv_, node(weigh_).latency, 0, false, weights_);
-    edge(qh_, stage_, node(qh_).latency, 0, true, states_);
-    edge(pv_, stage_, node(pv_).latency, 0, true, sums_);
-    for (int c = 0; c < heads_; ++c)
-      edge(stage_, put_[static_cast<std::size_t>(c)], node(stage_).latency, 0, false, o_ + c);
+    then(weigh_, pv_, 0, weights_);
+    wait(qh_, stage_, 0, states_);
+    wait(pv_, stage_, 0, sums_);
+    for (int c = 0; c < heads_; ++c) then(stage_, put_[static_cast<std::size_t>(c)], 0, o_ + c);
     if (kernel_.gated) registers(fetch_, weigh_);
     registers(fetch_rows_, stage_);
   }
   void handed(const std::vector<int>& loads, int c, int reader, int values) {
     const int load = loads[static_cast<std::size_t>(c)];
-    edge(load, reader, node(load).latency, 0, false, values + c);
+    then(load, reader, 0, values + c);
   }
   /// What the one leaves for the other, until that is done with it.
   void registers(int fetched, int reader) {
-    edge(fetched, reader, node(fetched).latency, 0, false);
-    edge(reader, fetched, node(reader).latency, 1, false);
+    then(fetched, reader);
+    then(reader, fetched, 1);
   }
 
   int h_ = 0, v_ = 0, o_ = 0, scores_ = 0, weights_ = 0, states_ = 0, sums_ = 0;  ///< values; of each head's the first

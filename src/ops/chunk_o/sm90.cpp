@@ -15,8 +15,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 
 using chunk_o::kChunk;
 using chunk_o::kWidth;
@@ -55,32 +53,31 @@ class Builder : ChunkOBuilder {
  private:
   void values() {
     const Slots slots = slots_of(heads_);
-    value("qk", 2 * kTokenBytes, slots.qk, kMaxSlots);
+    value("qk", 2 * kTokenBytes, Scope::iteration, slots.qk, kMaxSlots);
     h_ = of_heads("h", kStateBytes, slots.h, kMaxSlots);
     v_ = of_heads("v", kTokenBytes, slots.v, kMaxSlots);
     o_ = of_heads("o", kTokenBytes, 1, 2);
   }
 
-  Node of_consumer(const char* body, int c) const { return of_threads(body, "Consumer", c); }
   int matrix(const char* body, int c, double flops, int registers) {
-    Node n = of_consumer(body, c);
+    Node n = numbered("Consumer", body, c);
     n.async = Async::matrix;
     const int held = cycles(flops / arch_.fact("matrix_flops_per_cycle"));
-    n.reservations = {{unit("TC"), 0, held, 1}};
+    n.reservations = {of("TC", held)};
     n.cycles = n.warp_cycles = cycles(arch_.fact("matrix_group_cycles"));
     n.latency = n.cycles + held + cycles(arch_.fact("matrix_drain_cycles"));
     n.registers = registers;
     return add(std::move(n));
   }
   int arithmetic(const char* body, int c, double run_cycles, int registers = 0) {
-    Node n = of_consumer(body, c);
-    n.cycles = n.latency = n.warp_cycles = cycles(run_cycles);
-    n.reservations = {{unit("ALU"), 0, n.cycles, 1}};
+    Node n = numbered("Consumer", body, c);
+    busy(n, cycles(run_cycles));
+    n.reservations = {of("ALU", n.cycles)};
     n.registers = registers;
     return add(std::move(n));
   }
   int fetch(int c) {
-    Node n = of_consumer("fetch", c);
+    Node n = numbered("Consumer", "fetch", c);
     n.cycles = n.warp_cycles = cycles(arch_.fact("shared_unit_cycles"));
     n.latency = n.cycles + cycles(arch_.fact("copy_latency_cycles"));
     n.registers = kContextRegisters;
@@ -92,10 +89,9 @@ class Builder : ChunkOBuilder {
     // A difference, two factors and a choice for each score; without gates the choice.
     const double other =
         kScores * ((kernel_.gated ? 4.0 : 1.0) / arch_.fact("f32_per_cycle") + 0.5 / arch_.fact("convert_per_cycle"));
-    const int node = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
-    if (kernel_.gated)
-      graph_.nodes[static_cast<std::size_t>(node)].reservations.push_back({unit("EXP"), 0, cycles(exponentials), 1});
-    return node;
+    const int weighed = arithmetic("weigh", c, exponentials + other + arch_.fact("shared_unit_cycles"), kChunk / 4);
+    if (kernel_.gated) node(weighed).reservations.push_back(of("EXP", cycles(exponentials)));
+    return weighed;
   }
   void consumer(int c, int load_qk, int load_h, int load_v) {
     constexpr double kOutputs = double{kChunk} * kWidth;
@@ -111,32 +107,32 @@ class Builder : ChunkOBuilder {
         arithmetic("stage_rows", c,
                    kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
     const int out = put(c);
-    edge(load_qk, qk, node(load_qk).latency, 0, false, 0);
-    edge(load_qk, qh, node(load_qk).latency, 0, false, 0);
-    edge(load_h, qh, node(load_h).latency, 0, false, h_ + c);
-    edge(load_v, pv, node(load_v).latency, 0, false, v_ + c);
-    edge(fetched, weighed, node(fetched).latency, 0, false);
-    edge(qk, weighed, node(qk).latency, 0, true);
-    edge(weighed, pv, node(weighed).latency, 0, false);
+    then(load_qk, qk, 0, 0);
+    then(load_qk, qh, 0, 0);
+    then(load_h, qh, 0, h_ + c);
+    then(load_v, pv, 0, v_ + c);
+    then(fetched, weighed);
+    wait(qk, weighed);
+    then(weighed, pv);
     if (kernel_.gated) {
-      edge(weighed, faded, node(weighed).latency, 0, false);
-      edge(qh, faded, node(qh).latency, 0, true);
-      edge(faded, pv, node(faded).latency, 0, false);
+      then(weighed, faded);
+      wait(qh, faded);
+      then(faded, pv);
     } else {
       edge(qh, pv, node(qh).cycles, 0, false);
     }
-    edge(pv, stage, node(pv).latency, 0, true);
-    edge(qh, stage, node(qh).latency, 0, false);  // its registers hold the result
+    wait(pv, stage);
+    then(qh, stage);  // its registers hold the result
     edge(fetched, stage, node(fetched).cycles, 0, false);
-    edge(stage, out, node(stage).latency, 0, false, o_ + c);
+    then(stage, out, 0, o_ + c);
     between_items(fetched, qk, qh, weighed, pv, stage);
   }
   /// Registers that an item fills when the one before needs them no more.
   void between_items(int fetched, int qk, int qh, int weighed, int pv, int stage) {
-    edge(stage, fetched, node(stage).latency, 1, false);
-    edge(weighed, qk, node(weighed).latency, 1, false);
-    edge(stage, qh, node(stage).latency, 1, false);
-    edge(pv, weighed, node(pv).latency, 1, true);
+    then(stage, fetched, 1);
+    then(weighed, qk, 1);
+    then(stage, qh, 1);
+    wait(pv, weighed, 1);
   }
 
   int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values

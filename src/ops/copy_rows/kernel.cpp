@@ -1,14 +1,12 @@
 // Copying rows: request, graph, launch; see copy_rows.hpp. One kernel serves all types and sizes.
 #include "ops/copy_rows/copy_rows.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <new>
 
-#include "ops/common/machine.hpp"
 #include "ops/common/tensor_checks.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
 #include "ops/copy_rows/params.cuh"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
@@ -26,6 +24,19 @@ constexpr unsigned kBlocksPerSm = 16;      // more than run at a time: rows are 
 constexpr double kTypicalIterations = 16;  // rows of 8 KB
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
+
+// One node, which waits for what it loads: blocks side by side hide that.
+class Builder : WalkBuilder {
+ public:
+  explicit Builder(const arch::Arch& arch) : WalkBuilder("copy_rows", "Mover", kWarps, arch) {}
+
+  Candidate build() {
+    constant("kWarps", kWarps);
+    constant("kLanes", arch_.warp_size);
+    brings("move_row", 2.0 * kWarps * kWarpBytes);  // read and written
+    return candidate(kTypicalIterations);
+  }
+};
 
 class CopyRows final : public Op {
  public:
@@ -90,11 +101,7 @@ class CopyRows final : public Op {
 
   std::vector<Candidate> candidates(const Request&, const arch::Arch& arch) const override {
     arch::require(arch, "copy_rows", kNeeds);
-    Candidate candidate{graph(arch), kTypicalIterations, 0, false};
-    return {candidate};
-  }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return Geometry::of(WalkLaunch{candidate.graph.persistent});
+    return {Builder(arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -118,36 +125,12 @@ class CopyRows final : public Op {
     p.all_rows = static_cast<int>(source.shape[rows] * batch);
     p.tiles = (p.all_rows + kWarps - 1) / kWarps;
     p.chunks = static_cast<int>((p.row_bytes + kWarpBytes - 1) / kWarpBytes);
-    const auto tiles = static_cast<unsigned>(p.tiles);
-    const bool walks = geometry.as<WalkLaunch>().walks;
-    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
   }
 
  private:
   static const CopyRowsArgs& get(const void* args) { return *static_cast<const CopyRowsArgs*>(args); }
   static Request request() { return {"copy_rows", {}, "copy_rows"}; }
-
-  // One node, which waits for what it loads: blocks side by side hide that.
-  static graph::Graph graph(const arch::Arch& arch) {
-    graph::Graph graph;
-    graph.name = "copy_rows";
-    graph.machine = machine_of(arch);
-    graph.namespace_name = "tj::ops::copy_rows";
-    graph.includes = {"ops/copy_rows/any.cuh"};
-    graph.params_type = "tj::ops::copy_rows::Params";
-    graph.config = {{"static constexpr int kWarps", cat(kWarps)}, {"static constexpr int kLanes", cat(arch.warp_size)}};
-    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
-    graph::Node node;
-    node.name = node.body = "move_row";
-    node.context = "Mover";
-    node.warps = kWarps * 32 / arch.warp_size;
-    const double bytes = 2.0 * kWarps * kWarpBytes;  // read and written
-    node.cycles = node.latency =
-        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
-    node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
-    graph.nodes.push_back(std::move(node));
-    return graph;
-  }
 };
 
 }  // namespace

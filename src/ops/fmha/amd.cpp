@@ -19,8 +19,6 @@ namespace tj::ops {
 namespace {
 
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 constexpr int kPieceBytes = 16;  // what a thread loads at once
@@ -73,9 +71,9 @@ class Builder : private FmhaBuilder {
     constant("kRowPadding", padding_);
     constant("kSlack", powers_of(config_, arch_).slack);
     constant("kWeightBias", powers_of(config_, arch_).bias);
-    graph_.values.push_back({"k", tile_.block_n * (row_bytes() + padding_), kPieceBytes, Scope::iteration, 1, 2});
-    graph_.values.push_back({"v", config_.head_dim * (std::int64_t{tile_.block_n} * kFmhaElementBytes + padding_),
-                             kPieceBytes, Scope::iteration, 1, 2});
+    value("k", tile_.block_n * (row_bytes() + padding_), Scope::iteration, 1, 2, kPieceBytes);
+    value("v", config_.head_dim * (std::int64_t{tile_.block_n} * kFmhaElementBytes + padding_), Scope::iteration, 1, 2,
+          kPieceBytes);
     nodes();
     graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * arch_.fact("thread_copy_latency_cycles") + arch_.fact("tile_turn_cycles");
@@ -85,12 +83,6 @@ class Builder : private FmhaBuilder {
  private:
   static constexpr int kKeys = 0, kValues = 1;  ///< values of the graph
 
-  /// Cycles of a node on each unit, alone on its SM.
-  struct Work {
-    double matrix = 0, shared = 0, exp = 0, alu = 0;
-    double longest() const { return std::max({matrix, shared, exp, alu}); }
-  };
-  double shared_cycles(double bytes) const { return bytes / arch_.fact("shared_bytes_per_cycle"); }
   double block_bytes() const { return static_cast<double>(row_bytes()) * tile_.block_n; }
   double scores() const { return static_cast<double>(rows_) * tile_.block_n; }
 
@@ -144,30 +136,14 @@ class Builder : private FmhaBuilder {
   int sums(int columns) const { return tile_.row_blocks * kFmhaMatrixRows * columns / arch_.warp_size; }
 
   int compute(const char* body, Scope scope, const Work& work) {
-    Node n = of_consumer(body, 0, scope);
+    Node n = numbered("Consumer", body, 0, scope);
     n.warps = tile_.warps;
-    if (scope == Scope::iteration) busy(n, work);
+    if (scope == Scope::iteration) hold(n, work);
     return add(std::move(n));
-  }
-  void busy(Node& n, const Work& work) const {
-    n.cycles = n.latency = n.warp_cycles = std::max(1, cycles(work.longest()));
-    const auto hold = [&](const char* name, double held) {
-      if (held > 0) n.reservations.push_back({unit(name), 0, cycles(held), 1});
-    };
-    hold("TC", work.matrix);
-    hold("LSU", work.shared);
-    hold("EXP", work.exp);
-    hold("ALU", work.alu);
-  }
-  Node of_copier(const char* name) const {
-    Node n = of_loader(name, Scope::iteration);
-    n.variable_latency = n.streaming = false;
-    n.warps = tile_.warps;
-    return n;
   }
   /// From memory to registers, which it holds until they are put: the warps go on at once.
   int load(const char* name, bool as_columns) {
-    Node n = of_copier(name);
+    Node n = single("Loader", name, tile_.warps);
     n.cycles = n.warp_cycles = cycles(issue_cycles());
     n.latency = cycles(load_cycles(cycles(put(as_columns).longest())));
     n.registers = words_of_block();
@@ -176,14 +152,10 @@ class Builder : private FmhaBuilder {
     return add(std::move(n));
   }
   int put(const char* name, bool as_columns) {
-    Node n = of_copier(name);
-    busy(n, put(as_columns));
+    Node n = single("Loader", name, tile_.warps);
+    hold(n, put(as_columns));
     return add(std::move(n));
   }
-  void then(int src, int dst, int distance, int value = -1) {
-    edge(src, dst, node(src).latency, distance, false, value);
-  }
-
   void nodes() {
     const int load_k = load("load_k", false), put_k = put("put_k", false), load_v = load("load_v", true),
               put_v = put("put_v", true);
@@ -241,7 +213,7 @@ Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
 bool registers_suffice(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
   const Graph graph = graph_of(config, tile, arch);
   int held = 0;
-  for (const Node& n : graph.nodes) held += n.registers;
+  for (const graph::Node& n : graph.nodes) held += n.registers;
   return held < std::min<std::int64_t>(graph.machine.max_registers_per_thread,
                                        graph.machine.registers / (tile.warps * arch.warp_size));
 }

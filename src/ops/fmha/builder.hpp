@@ -1,5 +1,5 @@
 // What the dependence graphs of attention have in common, whatever instruction multiplies: text of the unit, values,
-// edges.
+// copies by the engine.
 //
 // Decides names and sizes. Does not decide nodes of a consumer nor costs (sm90.cpp, sm80.cpp).
 #pragma once
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ops/common/element.hpp"
-#include "ops/common/machine.hpp"
+#include "ops/common/graph_builder.hpp"
 #include "ops/fmha/family.hpp"
 #include "ops/fmha/fields.hpp"
 #include "ops/fmha/fmha.hpp"
@@ -22,18 +22,13 @@ inline int fmha_rows_of_warps(const FmhaTile& tile) { return tile.warps * tile.r
 
 inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
-class FmhaBuilder {
+class FmhaBuilder : protected GraphBuilder {
  protected:
-  using Node = graph::Node;
-  using Scope = graph::Scope;
-
   FmhaBuilder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch, int rows_per_block)
-      : config_(config), tile_(tile), arch_(arch), rows_(rows_per_block) {
-    graph_.machine = machine_of(arch_, tile_.blocks_per_sm);
-    graph_.blocks_per_sm = tile_.blocks_per_sm;
-    graph_.namespace_name = "tj::ops::fmha";
-    graph_.includes = {support::cat("ops/fmha/", arch_.family, ".cuh")};
-    graph_.params_type = "tj::ops::fmha::Params";
+      : GraphBuilder("fmha", arch.family, arch, tile.blocks_per_sm),
+        config_(config),
+        tile_(tile),
+        rows_(rows_per_block) {
     require_two_bytes("fmha", config_.dtype);
     add_constants<kFmhaFields>("fmha", config_, graph_, {"dtype", "head-dim"});
     constant("kBlockN", tile_.block_n);
@@ -41,15 +36,6 @@ class FmhaBuilder {
     add_constants<kFmhaFields>("fmha", config_, graph_, {"causal", "general-scale"});
   }
 
-  int unit(const char* name) const { return graph_.machine.unit_index(name); }
-  Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
-
-  void constant(const char* name, int value) {
-    graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value));
-  }
-  void flag(const char* name, bool value) {
-    graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
-  }
   void set_name(const std::string& shape) {
     graph_.name = support::cat("fmha_", to_string(config_.dtype), "_d", config_.head_dim,
                                config_.causal ? "_causal" : "", "_", shape);
@@ -58,23 +44,13 @@ class FmhaBuilder {
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
   /// Queries once a tile, a block of keys and one of values an iteration: values 0, 1 and 2.
   void values(int min_slots) {
-    graph_.values.push_back({"q", rows_ * row_bytes(), 1024, Scope::tile_begin, 1, 1});
-    graph_.values.push_back({"k", tile_.block_n * row_bytes(), 1024, Scope::iteration, min_slots, 4});
-    graph_.values.push_back({"v", tile_.block_n * row_bytes(), 1024, Scope::iteration, min_slots, 4});
+    value("q", rows_ * row_bytes(), Scope::tile_begin, 1, 1);
+    value("k", tile_.block_n * row_bytes(), Scope::iteration, min_slots, 4);
+    value("v", tile_.block_n * row_bytes(), Scope::iteration, min_slots, 4);
   }
 
-  int add(Node added) {
-    graph_.nodes.push_back(std::move(added));
-    return static_cast<int>(graph_.nodes.size()) - 1;
-  }
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
-    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
-  }
-  Node of_loader(const char* name, Scope scope) const {
-    Node n;
-    n.name = n.body = name;
-    n.context = "Loader";
-    n.scope = scope;
+  Node of_loader(const char* name, Scope scope, int warps) const {
+    Node n = single("Loader", name, warps, scope);
     n.cycles = 1;
     n.variable_latency = n.streaming = true;
     return n;
@@ -93,34 +69,20 @@ class FmhaBuilder {
   };
   Loads engine_loads(const Copy& copy) {
     const auto load = [&](const char* name, Scope scope) {
-      Node n = of_loader(name, scope);
+      Node n = of_loader(name, scope, 1);
       n.async = graph::Async::copy;
-      n.reservations = {{unit("TMA"), 0, copy.run, 1}};
+      n.reservations = {of("TMA", copy.run)};
       n.latency = copy.latency;
-      n.warps = 1;
       return add(std::move(n));
     };
     return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
   }
-  Node of_consumer(const char* body, int copy, Scope scope) const {
-    Node n;
-    n.name = support::cat(body, ".", copy);
-    n.body = body;
-    n.context = "Consumer";
-    n.copy = copy;
-    n.scope = scope;
-    n.warps = arch_.warps_per_group;
-    return n;
-  }
-
   /// Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
   int max_fast_begin() const { return config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1; }
 
   FmhaConfig config_;
   FmhaTile tile_;
-  const arch::Arch& arch_;
   int rows_ = 0;  ///< queries of a block
-  graph::Graph graph_;
 };
 
 }  // namespace tj::ops

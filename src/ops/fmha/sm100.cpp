@@ -23,9 +23,7 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
 using graph::Reservation;
-using graph::Scope;
 using graph::Space;
 using support::cat;
 
@@ -183,11 +181,10 @@ class Builder : private FmhaBuilder {
 
   /// One for each sub-tile, side by side, so that roles that do the same may share their text.
   int pair(const std::string& name, std::int64_t bytes, Scope scope, Space space) {
-    const int first = static_cast<int>(graph_.values.size());
+    const int first = value_count();
     for (int c = 0; c < kTiles; ++c) {
-      graph::Value value{cat(name, ".", c), bytes, space == Space::tensor ? 1024 : 128, scope, 1, 1};
-      value.space = space;
-      graph_.values.push_back(std::move(value));
+      value(cat(name, ".", c), bytes, scope, 1, 1, space == Space::tensor ? 1024 : 128);
+      last_value().space = space;
     }
     return first;
   }
@@ -201,22 +198,17 @@ class Builder : private FmhaBuilder {
     sums_ = pair("sums", std::int64_t{8} * kRows, Scope::tile_end, Space::shared);
   }
 
-  Node named(const char* context, const std::string& body, int copy, Scope scope) const {
-    Node n = of_consumer(body.c_str(), copy, scope);
-    n.context = context;
-    return n;
-  }
   int product(const std::string& body, int c, int run, int instructions) {
-    Node n = named("Products", body, c, Scope::iteration);
+    Node n = numbered("Products", body, c);
     n.async = Async::unit;
     n.warps = 1;
-    n.reservations = {{unit("TC"), 0, run, 1}};
+    n.reservations = {of("TC", run)};
     n.cycles = n.warp_cycles = cycles(costs_.issue * instructions);
     n.latency = run + costs_.drain;
     return add(std::move(n));
   }
   int work(Node n, int run, std::vector<Reservation> uses) {
-    n.cycles = n.latency = n.warp_cycles = run;
+    busy(n, run);
     n.reservations = std::move(uses);
     return add(std::move(n));
   }
@@ -224,37 +216,29 @@ class Builder : private FmhaBuilder {
   int maximum(int c) {
     const int chunks = tile_.block_n / kColumnsOfLoad;
     const int room = room_of(costs_, form_), load = costs_.load_chunk;
-    std::vector<Reservation> uses = {{unit("TMEM"), 0, load, 1}, {unit("TMEM"), load + room, load * (chunks - 1), 1}};
+    std::vector<Reservation> uses = {of("TMEM", load), of("TMEM", load * (chunks - 1), load + room)};
     const int run = maximum_run(costs_, form_, tile_.block_n), maxima = costs_.maximum_chunk * chunks;
-    uses.push_back({unit("ALU"), run - maxima, maxima, 1});  // as late as that: each chunk is there when its turn comes
-    return work(named("Softmax", "maximum", c, Scope::iteration), run, std::move(uses));
+    uses.push_back(of("ALU", maxima, run - maxima));  // as late as that: each chunk is there when its turn comes
+    return work(numbered("Softmax", "maximum", c), run, std::move(uses));
   }
   int weights(int c, int j) {
     const Part part = part_of(costs_, keys(j));
-    return work(named("Softmax", cat("weights_", j), c, Scope::iteration), part.run(),
-                {{unit("EXP"), 0, part.exp, 1},
-                 {unit("ALU"), 0, part.alu, 1},
-                 {unit("TMEM"), std::max(part.exp, part.alu), part.write, 1}});
+    return work(numbered("Softmax", cat("weights_", j), c), part.run(),
+                {of("EXP", part.exp), of("ALU", part.alu), of("TMEM", part.write, std::max(part.exp, part.alu))});
   }
   /// The steady state has no reference that moves far: the factors are looked at, and the output stays where it is.
   int correct(int c) {
-    Node n = named("Correction", "correct", kTiles, Scope::iteration);  // one object, for both sub-tiles
+    Node n = numbered("Correction", "correct", kTiles);  // one object, for both sub-tiles
     n.name = cat("correct.", c);
     return work(std::move(n), costs_.exchange, {});
   }
-
-  void order(int src, int dst, int delay, int distance = 0) {
-    graph_.edges.push_back({src, dst, delay, distance, false, -1, 0, false});
-  }
-  /// In registers of one object.
-  void keeps(int src, int dst, int delay, int distance = 0) { edge(src, dst, delay, distance, false); }
 
   struct SubTile {
     int qk = 0, maximum = 0, correct = 0, store = 0;
     std::vector<int> weights, pv;
   };
   void sub_tile(int c) {
-    const int begin = add(named("Softmax", "begin", c, Scope::tile_begin));
+    const int begin = add(numbered("Softmax", "begin", c, Scope::tile_begin));
     SubTile t;
     t.qk = product("qk", c, costs_.product, config_.head_dim / kKeysOfInstruction);
     t.maximum = maximum(c);
@@ -262,44 +246,44 @@ class Builder : private FmhaBuilder {
     t.correct = correct(c);
     for (int j = 0; j < parts(); ++j)
       t.pv.push_back(product(cat("pv_", j), c, part_of(costs_, keys(j)).product, keys(j) / kKeysOfInstruction));
-    const int sums = add(named("Softmax", "hand_sums", c, Scope::tile_end));
-    t.store = add(named("Output", "store", c, Scope::tile_end));
-    keeps(begin, t.maximum, 0);
-    keeps(t.weights.back(), sums, 0);
+    const int sums = add(numbered("Softmax", "hand_sums", c, Scope::tile_end));
+    t.store = add(numbered("Output", "store", c, Scope::tile_end));
+    edge(begin, t.maximum, 0, 0, false);
+    edge(t.weights.back(), sums, 0, 0, false);
     order(t.correct, t.store, 0);
     graph_.edges.back().same_role = true;
     products(c, t);
     softmax(c, t);
     edge(sums, t.store, 0, 0, false, sums_ + c);
-    edge(t.pv.back(), t.store, node(t.pv.back()).latency, 0, true, output_ + c);
+    wait(t.pv.back(), t.store, 0, output_ + c);
     memory_and_registers(t);
   }
   void softmax(int c, const SubTile& t) {
     node(t.maximum).has_fast_variant = true;
     node(t.maximum).max_fast_begin = max_fast_begin();
-    edge(t.qk, t.maximum, node(t.qk).latency, 0, true, scores_ + c);
+    wait(t.qk, t.maximum, 0, scores_ + c);
     order(t.maximum, t.qk, node(t.maximum).latency + costs_.barrier, 1);
     int before = t.maximum;
     for (const int each : t.weights) {
-      keeps(before, each, node(before).latency);
+      then(before, each);
       before = each;
     }
-    if (parts() > 1) keeps(t.maximum, before, node(t.maximum).latency);  // scores stay until the last of them is used
-    keeps(before, before, node(before).latency, 1);                      // the sum
-    keeps(before, t.maximum, node(before).latency, 1);                   // one register copy of the scores
+    if (parts() > 1) then(t.maximum, before);  // scores stay until the last of them is used
+    then(before, before, 1);                   // the sum
+    then(before, t.maximum, 1);                // one register copy of the scores
     edge(t.maximum, t.correct, node(t.maximum).latency + costs_.exchange + costs_.barrier, 0, false, factors_ + c);
     for (const int each : t.pv) {  // all of them add to it
-      edge(each, t.correct, node(each).latency, 1, true, output_ + c);
+      wait(each, t.correct, 1, output_ + c);
       graph_.edges.back().updates = true;
     }
     order(t.correct, t.pv.front(), node(t.correct).latency + costs_.barrier);
   }
   void products(int c, const SubTile& t) {
-    edge(loads_.q, t.qk, copy_.latency, 0, false, kQ);
-    edge(loads_.k, t.qk, copy_.latency, 0, false, kK);
+    then(loads_.q, t.qk, 0, kQ);
+    then(loads_.k, t.qk, 0, kK);
     for (std::size_t j = 0; j < t.pv.size(); ++j) {
       const auto in_unit = [&](std::size_t part) { return node(t.pv[part]).reservations.front().cycles; };
-      edge(loads_.v, t.pv[j], copy_.latency, 0, false, kV);
+      then(loads_.v, t.pv[j], 0, kV);
       edge(t.weights[j], t.pv[j], node(t.weights[j]).latency + costs_.barrier, 0, false, weights_[j] + c);
       if (j > 0) order(t.pv[j - 1], t.pv[j], in_unit(j - 1));
     }

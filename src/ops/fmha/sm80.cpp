@@ -19,8 +19,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 // What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums.
@@ -48,8 +46,7 @@ class Builder : private FmhaBuilder {
     values(1);
     if (step_.k_ahead > 0)
       graph_.values[1].max_slots = step_.k_ahead + 1, graph_.values[2].max_slots = step_.v_ahead + 1;
-    if (step_.transposes_keys)
-      graph_.values.push_back({"k_columns", tile_.block_n * row_bytes(), 1024, Scope::iteration, 1, 4});
+    if (step_.transposes_keys) value("k_columns", tile_.block_n * row_bytes(), Scope::iteration, 1, 4);
     consumer();
     graph_.flops_per_iteration = 4.0 * rows_ * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * latency_;
@@ -57,12 +54,6 @@ class Builder : private FmhaBuilder {
   }
 
  private:
-  /// Cycles of a node on each unit, alone on its SM.
-  struct Work {
-    double matrix = 0, shared = 0, exp = 0, alu = 0;
-    double longest() const { return std::max({matrix, shared, exp, alu}); }
-  };
-  double shared_cycles(double bytes) const { return bytes / arch_.fact("shared_bytes_per_cycle"); }
   Work product(bool left_from_shared) const {
     Work work;
     work.matrix = 2.0 * rows_ * tile_.block_n * config_.head_dim / arch_.fact("matrix_flops_per_cycle");
@@ -115,34 +106,21 @@ class Builder : private FmhaBuilder {
     v_ahead_ = std::max(0.0, ahead(held() ? step_.v_ahead : 1, slots.v, pv));
   }
 
-  void reserve(Node& node, const Work& work) {
-    const auto hold = [&](const char* name, double busy) {
-      if (busy > 0) node.reservations.push_back({unit(name), 0, cycles(busy), 1});
-    };
-    hold("TC", work.matrix);
-    hold("LSU", work.shared);
-    hold("EXP", work.exp);
-    hold("ALU", work.alu);
-  }
   int compute(const char* body, Scope scope, const Work& work) {
-    Node n = of_consumer(body, 0, scope);
+    Node n = numbered("Consumer", body, 0, scope);
     n.warps = tile_.warps;
-    if (scope == Scope::iteration) {
-      n.cycles = n.latency = n.warp_cycles = cycles(work.longest());
-      reserve(n, work);
-    }
+    if (scope == Scope::iteration) hold(n, work);
     return add(std::move(n));
   }
   /// `rows` rows of 16-bit elements, `latency` cycles before their use.
   int load(const char* name, Scope scope, int rows, double latency) {
-    Node n = of_loader(name, scope);
+    Node n = of_loader(name, scope, bulk_ ? 1 : tile_.warps);
     n.async = bulk_ ? Async::copy : Async::threads;
-    n.warps = bulk_ ? 1 : tile_.warps;
     n.latency = std::max(1, cycles(latency));
     const double bytes = static_cast<double>(rows) * row_bytes();
-    const double busy = shared_cycles(bytes);
-    n.reservations.push_back({unit("LSU"), 0, cycles(busy), 1});
-    if (!bulk_) n.cycles = n.warp_cycles = cycles(busy);  // as long as it takes to issue them
+    const int issue = cycles(shared_cycles(bytes));
+    n.reservations.push_back(of("LSU", issue));
+    if (!bulk_) n.cycles = n.warp_cycles = issue;  // as long as it takes to issue them
     return add(std::move(n));
   }
 
@@ -174,12 +152,11 @@ class Builder : private FmhaBuilder {
     node(pv).registers = words(config_.head_dim) + kContextRegisters + (take >= 0 ? words(config_.head_dim) / 2 : 0);
 
     edge(begin, qk, 0, 0, false);
-    edge(load_q, take >= 0 ? take : qk, node(load_q).latency, 0, false, 0);
+    then(load_q, take >= 0 ? take : qk, 0, 0);
     if (take >= 0) edge(take, qk, 0, 0, false);
-    edge(load_k, transpose >= 0 ? transpose : qk, node(load_k).latency, 0, false, 1);
-    if (transpose >= 0) edge(transpose, qk, node(transpose).latency, 0, false, kColumns);
-    edge(load_v, pv, node(load_v).latency, 0, false, 2);
-    const auto then = [&](int src, int dst, int distance) { edge(src, dst, node(src).latency, distance, false); };
+    then(load_k, transpose >= 0 ? transpose : qk, 0, 1);
+    if (transpose >= 0) then(transpose, qk, 0, kColumns);
+    then(load_v, pv, 0, 2);
     then(qk, row_max, 0);
     then(qk, pv, 0);
     then(row_max, pv, 0);

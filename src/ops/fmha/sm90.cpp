@@ -16,8 +16,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 using fmha::kRowsPerConsumer;
@@ -88,16 +86,16 @@ class Builder : private FmhaBuilder {
 
  private:
   int matrix(const char* body, int c) {
-    Node n = of_consumer(body, c, Scope::iteration);
+    Node n = numbered("Consumer", body, c);
     n.async = Async::matrix;
-    n.reservations = {{unit("TC"), 0, costs_.matrix, 1}};
+    n.reservations = {of("TC", costs_.matrix)};
     n.cycles = n.warp_cycles = costs_.issue;
     n.latency = costs_.matrix_latency;
     return add(std::move(n));
   }
   int arithmetic(const char* body, int c, int run_cycles) {
-    Node n = of_consumer(body, c, Scope::iteration);
-    n.cycles = n.latency = n.warp_cycles = run_cycles;
+    Node n = numbered("Consumer", body, c);
+    busy(n, run_cycles);
     return add(std::move(n));
   }
 
@@ -112,30 +110,30 @@ class Builder : private FmhaBuilder {
   }
 
   void consumer(int c) {
-    const int begin = add(of_consumer("begin", c, Scope::tile_begin));
+    const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
     const int qk = matrix("qk", c);
     const int softmax = arithmetic("softmax", c, costs_.softmax);
     node(softmax).has_fast_variant = true;
     node(softmax).max_fast_begin = max_fast_begin();
-    node(softmax).reservations.push_back({unit("EXP"), costs_.softmax - costs_.exp, costs_.exp, 1});
+    node(softmax).reservations.push_back(of("EXP", costs_.exp, costs_.softmax - costs_.exp));
     const int rescale = arithmetic("rescale", c, costs_.rescale);
     const int pv = matrix("pv", c);
-    const int store = add(of_consumer("store", c, Scope::tile_end));
+    const int store = add(numbered("Consumer", "store", c, Scope::tile_end));
     registers(qk, softmax, rescale, pv);
 
     edge(begin, qk, 0, 0, false);
-    edge(loads_.q, qk, copy_.latency, 0, false, 0);
-    edge(loads_.k, qk, copy_.latency, 0, false, 1);
-    edge(qk, softmax, costs_.matrix_latency, 0, true);
-    edge(softmax, rescale, costs_.softmax, 0, false);
-    edge(qk, rescale, costs_.matrix_latency, 0, false);  // softmax works on the scores where they are
-    edge(softmax, softmax, costs_.softmax, 1, false);
-    edge(pv, rescale, costs_.matrix_latency, 1, true);
-    edge(rescale, qk, costs_.rescale, 1, false);
-    edge(rescale, pv, costs_.rescale, 0, false);
-    edge(loads_.v, pv, copy_.latency, 0, false, 2);
+    then(loads_.q, qk, 0, 0);
+    then(loads_.k, qk, 0, 1);
+    wait(qk, softmax);
+    then(softmax, rescale);
+    then(qk, rescale);  // softmax works on the scores where they are
+    then(softmax, softmax, 1);
+    wait(pv, rescale, 1);
+    then(rescale, qk, 1);
+    then(rescale, pv);
+    then(loads_.v, pv, 0, 2);
     edge(pv, pv, costs_.matrix, 1, false);
-    edge(pv, store, costs_.matrix_latency, 0, true);
+    wait(pv, store);
   }
 
   Costs costs_;

@@ -19,8 +19,6 @@ const GemmFamily& gemm_amd();
 namespace {
 
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 constexpr int kPieceElements = 8, kMatrix = 16;
@@ -86,7 +84,7 @@ class Builder : GemmBuilder {
     constant("kRowPadding", row_padding(arch_));
     const std::int64_t bytes = slot_bytes(tile_, arch_);
     const int slots = 2 * bytes <= graph_.machine.memory_bytes.at("SMEM") ? 2 : 1;
-    graph_.values.push_back({"ab", bytes, 16, Scope::iteration, slots, slots});
+    value("ab", bytes, Scope::iteration, slots, slots, 16);
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
     const int products = std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies"))),
               copies = each.copies;
@@ -95,38 +93,33 @@ class Builder : GemmBuilder {
                  graph_.blocks_per_sm *
                      std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies")) + copies));
 
-    const int read = node("read_ab", "Reader", Scope::iteration, copies),
-              put = node("put_ab", "Reader", Scope::iteration, copies);
-    const int begin = node("begin", "Consumer", Scope::tile_begin, 0),
-              mma = node("mma", "Consumer", Scope::iteration, products),
-              store = node("store", "Consumer", Scope::tile_end, 0);
+    const int read = node_of("read_ab", "Reader", Scope::iteration, copies),
+              put = node_of("put_ab", "Reader", Scope::iteration, copies);
+    const int begin = node_of("begin", "Consumer", Scope::tile_begin, 0),
+              mma = node_of("mma", "Consumer", Scope::iteration, products),
+              store = node_of("store", "Consumer", Scope::tile_end, 0);
     const double on_their_way = arch_.fact("thread_copy_latency_cycles") +
                                 static_cast<double>(bytes) / 1024 * arch_.fact("thread_copy_cycles_per_kb");
-    at(read).latency = std::max(cycles(on_their_way), interval - copies);
-    at(read).registers = words_on_their_way(tile_, arch_);
-    at(read).has_fast_variant = true;
-    at(put).reservations = {of("LSU", copies)};
-    at(mma).reservations = {of("TC", each.matrix),
-                            of("LSU", static_cast<int>(each.loads * arch_.fact("operand_copies")))};
-    at(mma).registers = lasting_registers(tile_, arch_);
+    node(read).latency = std::max(cycles(on_their_way), interval - copies);
+    node(read).registers = words_on_their_way(tile_, arch_);
+    node(read).has_fast_variant = true;
+    node(put).reservations = {of("LSU", copies)};
+    node(mma).reservations = {of("TC", each.matrix),
+                              of("LSU", static_cast<int>(each.loads * arch_.fact("operand_copies")))};
+    node(mma).registers = lasting_registers(tile_, arch_);
     edge(begin, mma, 0, 0, false);
-    edge(read, put, latency_of(read), 0, false);
-    edge(put, read, latency_of(put), 1, false);
-    edge(put, mma, latency_of(put), 0, false, 0);
-    edge(mma, mma, latency_of(mma), 1, false);
-    edge(mma, store, latency_of(mma), 0, false);
+    then(read, put);
+    then(put, read, 1);
+    then(put, mma, 0, 0);
+    then(mma, mma, 1);
+    then(mma, store);
     return std::move(graph_);
   }
 
  private:
-  Node& at(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
-  int node(const char* body, const char* context, Scope scope, int busy) {
-    Node n;
-    n.name = n.body = body;
-    n.context = context;
-    n.scope = scope;
-    n.warps = warps_.count();
-    if (busy > 0) n.cycles = n.latency = n.warp_cycles = busy;
+  int node_of(const char* body, const char* context, Scope scope, int cycles) {
+    Node n = single(context, body, warps_.count(), scope);
+    if (cycles > 0) busy(n, cycles);
     return add(std::move(n));
   }
   GemmWarps warps_;

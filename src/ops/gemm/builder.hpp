@@ -1,13 +1,13 @@
 // What the graphs of a matrix product have in common, whichever instructions multiply; see gemm.hpp.
 //
-// Decides what the unit says before its first role, and how nodes and edges are written down. Costs and structure are
-// those of each family.
+// Decides what the unit says before its first role, how a tile ends, and what a rung holds back. Costs and structure
+// are those of each family.
 #pragma once
 
 #include <string>
 #include <utility>
 
-#include "ops/common/machine.hpp"
+#include "ops/common/graph_builder.hpp"
 #include "ops/gemm/family.hpp"
 #include "ops/gemm/params.cuh"
 #include "support/fail.hpp"
@@ -25,7 +25,7 @@ inline Candidate gemm_candidate_of(graph::Graph graph, const GemmKernel& kernel,
   return candidate;
 }
 
-class GemmBuilder {
+class GemmBuilder : protected GraphBuilder {
  protected:
   static constexpr int kMaxSlots = 10;
   static constexpr int kReadBytes = 16;  // of one load of a thread
@@ -34,30 +34,22 @@ class GemmBuilder {
   static constexpr int kWriterRegisters = 48;
 
   GemmBuilder(const GemmKernel& kernel, int store, const GemmFamily& family, const arch::Arch& arch)
-      : kernel_(canonical(kernel)),
+      : GraphBuilder("gemm", arch.family, arch, family.blocks_per_sm(tile_of(kernel), arch)),
+        kernel_(canonical(kernel)),
         store_(store),
-        tile_(gemm_tiles()[static_cast<std::size_t>(kernel.tile)]),
-        arch_(arch) {
+        tile_(tile_of(kernel)) {
     graph_.name = gemm_request(kernel_).name;
-    graph_.blocks_per_sm = family.blocks_per_sm(tile_, arch_);
-    graph_.machine = machine_of(arch_, graph_.blocks_per_sm);
     graph_.cluster = tile_.blocks();
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     // Later tiles are loaded while the one before is stored.
     graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), family, arch_).end);
   }
 
-  void constant(const char* name, int value) {
-    graph_.config.emplace_back(support::cat("static constexpr int ", name), support::cat(value));
-  }
-  void flag(const char* name, bool value) {
-    graph_.config.emplace_back(support::cat("static constexpr bool ", name), value ? "true" : "false");
+  static const GemmTile& tile_of(const GemmKernel& kernel) {
+    return gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   }
   /// slot_rows: rows of a that a slot has room for; slot_columns: of b.
   void unit_text(int slot_rows, int slot_columns) {
-    graph_.namespace_name = "tj::ops::gemm";
-    graph_.includes = {support::cat("ops/gemm/", arch_.family, ".cuh")};
-    graph_.params_type = "tj::ops::gemm::Params";
     add_gemm_constants(kernel_, graph_, {"dtype", "out"});
     constant("kBlockM", tile_.block_m);
     constant("kBlockN", tile_.block_n);
@@ -72,25 +64,16 @@ class GemmBuilder {
     add_gemm_constants(kernel_, graph_, {"parts", "bias", "add-c", "activation"});
   }
 
-  int add(graph::Node node) {
-    graph_.nodes.push_back(std::move(node));
-    return static_cast<int>(graph_.nodes.size()) - 1;
-  }
-  void edge(int src, int dst, int delay, int distance, bool blocking, int value = -1) {
-    graph_.edges.push_back({src, dst, delay, distance, blocking, value, 0, value < 0});
-  }
   /// A copy of `rows` rows into a ring of its own by the threads of the role itself: as many loads as they have
   /// registers for, then a round trip until all are there.
-  int read(const char* name, const char* value, int rows) {
+  int read(const char* name, const char* ring, int rows) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
-    graph_.values.push_back({value, bytes, 1024, graph::Scope::iteration, 2, kMaxSlots});
-    graph::Node n = of_consumer(name, 0, graph::Scope::iteration);
-    n.name = name;
-    n.context = "Reader";
+    value(ring, bytes, Scope::iteration, 2, kMaxSlots);
+    Node n = single("Reader", name, arch_.warps_per_group);
     const auto trips =
         static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
-    n.cycles = n.warp_cycles = n.latency = cycles(trips * arch_.fact("copy_latency_cycles") +
-                                                  static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb"));
+    busy(n, cycles(trips * arch_.fact("copy_latency_cycles") +
+                   static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
     return add(std::move(n));
   }
 
@@ -107,32 +90,17 @@ class GemmBuilder {
     if (rung.tile_a_block) graph_.least_smem_bytes = graph_.machine.memory_bytes.at("SMEM") / 2 + 1024;
   }
 
-  graph::Node of_consumer(const char* body, int c, graph::Scope scope) const {
-    graph::Node n;
-    n.name = support::cat(body, ".", c);
-    n.body = body;
-    n.context = "Consumer";
-    n.copy = c;
-    n.scope = scope;
-    n.warps = arch_.warps_per_group;
-    return n;
-  }
   /// Stores what a consumer has of d, and returns the node that does it in the consumer's role: `store` itself, or of
   /// 16-bit outputs one that leaves the consumer's rows in shared memory, from where a role of its own brings them to d
   /// under the next tile's loop.
-  int end_of_tile(graph::Node store, int rows) {
+  int end_of_tile(Node store, int rows) {
     if (store_ == gemm::kDirect) return add(std::move(store));
-    const int value = static_cast<int>(graph_.values.size()), c = store.copy;
-    graph_.values.push_back({support::cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), 1024,
-                             graph::Scope::tile_end, 1, 1});
+    const int c = store.copy;
+    const int rows_of_d =
+        value(support::cat("d", c), std::int64_t{rows} * tile_.block_n * size_of(kernel_.out), Scope::tile_end, 1, 1);
     store.body = "stage_rows";
     store.name = support::cat(store.body, ".", c);
-    graph::Node put;
-    put.body = store_ == gemm::kCopied ? "put_box" : "put_rows";
-    put.name = support::cat(put.body, ".", c);
-    put.context = "Writer";
-    put.copy = c;
-    put.scope = graph::Scope::tile_end;
+    Node put = numbered("Writer", store_ == gemm::kCopied ? "put_box" : "put_rows", c, Scope::tile_end);
     put.warps = 1;
     put.registers = kWriterRegisters;
     if (store_ == gemm::kCopied)
@@ -140,17 +108,13 @@ class GemmBuilder {
     else
       put.drains = true;
     const int staged = add(std::move(store)), last = add(std::move(put));
-    edge(staged, last, 0, 0, true, value);
+    edge(staged, last, 0, 0, true, rows_of_d);
     return staged;
   }
-  graph::Reservation of(const char* unit, int cycles) const { return {graph_.machine.unit_index(unit), 0, cycles, 1}; }
-  int latency_of(int node) const { return graph_.nodes[static_cast<std::size_t>(node)].latency; }
 
   GemmKernel kernel_;
   int store_;
   GemmTile tile_;
-  const arch::Arch& arch_;
-  graph::Graph graph_;
 };
 
 }  // namespace tj::ops

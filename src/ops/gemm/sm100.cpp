@@ -22,8 +22,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
@@ -105,49 +103,41 @@ class Builder : GemmBuilder {
 
  private:
   int rows() const { return product_rows(tile_); }
-  int load(const char* name, const char* value, int rows, int shared_by, int stride) {
+  int load(const char* name, const char* ring, int rows, int shared_by, int stride) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
-    graph_.values.push_back({value, bytes, 1024, Scope::iteration, kLeastSlots, kMaxSlots});
-    graph_.values.back().shared_by = shared_by;
-    graph_.values.back().shared_stride = stride;
-    Node n;
-    n.name = n.body = name;
-    n.context = "Loader";
+    value(ring, bytes, Scope::iteration, kLeastSlots, kMaxSlots);
+    last_value().shared_by = shared_by;
+    last_value().shared_stride = stride;
+    Node n = single("Loader", name, 1);
     n.async = Async::copy;
     const double kb = static_cast<double>(bytes) / 1024;
     n.reservations = {of("TMA", cycles(kb * arch_.fact("copy_cycles_per_kb")))};
     n.cycles = 1;
     n.latency = cycles(arch_.fact("copy_latency_cycles") + kb * arch_.fact("copy_cycles_per_kb"));
     n.variable_latency = n.streaming = true;
-    n.warps = 1;
     return add(std::move(n));
   }
 
   void product(int c, int load_a, int load_b) {
-    Node n;
-    n.name = cat("mma.", c);
-    n.body = "mma";
-    n.context = "Product";
-    n.copy = c;
+    Node n = numbered("Product", "mma", c);
     n.async = Async::unit;
     n.reservations = {of("TC", matrix_)};
     n.cycles = n.warp_cycles = issue_;
     n.latency = latency_;
     n.warps = 1;
     const int mma = add(std::move(n));
-    const int sums = static_cast<int>(graph_.values.size()),
-              slots = gemm_rung(kernel_).tile_a_block ? 1 : sum_slots(tile_, arch_);
-    graph_.values.push_back(
-        {cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, 1024, Scope::tile_end, slots, slots});
-    graph_.values.back().space = graph::Space::tensor;
-    Node last = of_consumer("store", c, Scope::tile_end);
+    const int slots = gemm_rung(kernel_).tile_a_block ? 1 : sum_slots(tile_, arch_);
+    const int sums =
+        value(cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, Scope::tile_end, slots, slots);
+    last_value().space = graph::Space::tensor;
+    Node last = numbered("Consumer", "store", c, Scope::tile_end);
     last.registers = kStoreRegisters;
-    edge(load_a, mma, latency_of(load_a), 0, false, 0);
-    edge(load_b, mma, latency_of(load_b), 0, false, 1);
+    then(load_a, mma, 0, 0);
+    then(load_b, mma, 0, 1);
     edge(mma, mma, matrix_, 1, false);
     // Where it has a slot of shared memory to fill, the columns that it reads come first.
     const int store = static_cast<int>(graph_.nodes.size());
-    edge(mma, store, latency_, 0, true, sums);
+    wait(mma, store, 0, sums);
     end_of_tile(std::move(last), rows());
   }
 

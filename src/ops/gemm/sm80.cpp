@@ -21,8 +21,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 constexpr int kLeastSlots = 2;       // of a ring: one is filled while the other is read
@@ -96,11 +94,11 @@ class Builder : GemmBuilder {
               second = mma("mma_second", product_registers());
     const int last = add(of_consumer("store", Scope::tile_end));
     edge(begin, first, 0, 0, false);
-    edge(copied, first, latency_of(copied), 0, false, 0);
-    edge(copied, second, latency_of(copied), 0, false, 0);
-    edge(first, second, latency_of(first), 0, false);
-    edge(second, first, latency_of(second), 1, false);
-    edge(second, last, latency_of(second), 0, false);
+    then(copied, first, 0, 0);
+    then(copied, second, 0, 0);
+    then(first, second);
+    then(second, first, 1);
+    then(second, last);
     return std::move(graph_);
   }
 
@@ -114,19 +112,11 @@ class Builder : GemmBuilder {
   int down(std::int64_t registers) const {
     return static_cast<int>(registers / arch_.register_step * arch_.register_step);
   }
-  Node of_consumer(const char* body, Scope scope) const {
-    Node n;
-    n.name = n.body = body;
-    n.context = "Consumer";
-    n.scope = scope;
-    n.warps = warps_.count();
-    return n;
-  }
+  Node of_consumer(const char* body, Scope scope) const { return single("Consumer", body, warps_.count(), scope); }
   /// Both operands of an iteration into a slot: one product reads them, so they come and go together.
   int copy(const char* name) {
-    graph_.values.push_back({"ab", gemm_slot_bytes(tile_), 1024, Scope::iteration, kLeastSlots, kMaxSlots});
-    Node n;
-    n.name = n.body = name;
+    value("ab", gemm_slot_bytes(tile_), Scope::iteration, kLeastSlots, kMaxSlots);
+    Node n = single(engine_ ? "Loader" : "Fetcher", name, copying_);
     const GemmCopyRates rates = copy_rates(arch_);
     const double from_cache = static_cast<double>(gemm_slot_bytes(tile_)) / 1024 * rates.cycles_per_kb;
     n.latency = cycles(rates.latency_cycles + beside_ * from_cache);
@@ -139,17 +129,14 @@ class Builder : GemmBuilder {
                                iteration() / 2);
     n.variable_latency = n.streaming = true;
     if (engine_) {
-      n.context = "Loader";
       n.async = Async::copy;
       n.reservations = {of("TMA", cycles(from_cache))};
       n.cycles = n.warp_cycles = 1;  // not while the role's product holds its warps
     } else {
-      n.context = "Fetcher";
       n.async = Async::threads;
       n.cycles = n.warp_cycles =
           gemm_warp_cycles(tile_, arch_).copies;  // as fast as the path to shared memory takes them
     }
-    n.warps = copying_;
     return add(std::move(n));
   }
   int product_registers() const {
@@ -167,7 +154,7 @@ class Builder : GemmBuilder {
     Node n = of_consumer(half, Scope::iteration);
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
     n.reservations = {of("TC", up_half(each.matrix)), of("LSU", up_half(each.loads + each.copies))};
-    n.cycles = n.latency = n.warp_cycles = up_half(iteration());
+    busy(n, up_half(iteration()));
     n.registers = registers;
     return add(std::move(n));
   }

@@ -24,8 +24,6 @@ namespace {
 
 using graph::Async;
 using graph::Graph;
-using graph::Node;
-using graph::Scope;
 using support::cat;
 
 using gemm::kRowsPerConsumer;
@@ -124,15 +122,13 @@ class Builder : GemmBuilder {
   };
   /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list
   /// of values.
-  int load(const char* name, const char* value, int rows, int slot_rows, const Sharers& sharers) {
+  int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
     const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
-    graph_.values.push_back({value, slot_rows * row_bytes, 1024, Scope::iteration, 2, kMaxSlots});
-    if (rows < slot_rows) graph_.values.back().copied_bytes = bytes;
-    graph_.values.back().shared_by = sharers.count;
-    graph_.values.back().shared_stride = sharers.stride;
-    Node n;
-    n.name = n.body = name;
-    n.context = "Loader";
+    value(ring, slot_rows * row_bytes, Scope::iteration, 2, kMaxSlots);
+    if (rows < slot_rows) last_value().copied_bytes = bytes;
+    last_value().shared_by = sharers.count;
+    last_value().shared_stride = sharers.stride;
+    Node n = single("Loader", name, 1);
     n.async = Async::copy;
     const double kb = static_cast<double>(bytes) / 1024;
     // Other SMs copy at the same time.
@@ -143,13 +139,12 @@ class Builder : GemmBuilder {
     n.latency = std::max(cycles(loaded),
                          cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
     n.variable_latency = n.streaming = true;
-    n.warps = 1;
     return add(std::move(n));
   }
 
   void consumer(int c, int load_a, int load_b) {
-    const int begin = add(of_consumer("begin", c, Scope::tile_begin));
-    Node n = of_consumer("mma", c, Scope::iteration);
+    const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
+    Node n = numbered("Consumer", "mma", c);
     n.async = Async::matrix;
     n.reservations = {of("TC", matrix_)};
     n.cycles = n.warp_cycles = issue_;
@@ -158,24 +153,25 @@ class Builder : GemmBuilder {
     n.registers = sums + kContextRegisters;
     if (tile_.promotes()) n.registers = std::max(n.registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
     const int mma = add(std::move(n));
-    const int store = end_of_tile(of_consumer("store", c, Scope::tile_end), std::min(kRowsPerConsumer, tile_.block_m));
+    const int store =
+        end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), std::min(kRowsPerConsumer, tile_.block_m));
     edge(begin, mma, 0, 0, false);
-    edge(load_a, mma, latency_of(load_a), 0, false, 0);
-    edge(load_b, mma, latency_of(load_b), 0, false, 1);
+    then(load_a, mma, 0, 0);
+    then(load_b, mma, 0, 1);
     if (tile_.promotes()) return promoted(c, mma, store);
     edge(mma, mma, matrix_, 1, false);
-    edge(mma, mma, latency_, groups_under_way(), true);
-    edge(mma, store, latency_, 0, true);
+    wait(mma, mma, groups_under_way());
+    wait(mma, store);
   }
   void promoted(int c, int mma, int store) {
-    Node n = of_consumer("promote", c, Scope::iteration);
-    n.cycles = n.latency = n.warp_cycles = cycles(promote_cycles(tile_, arch_));
+    Node n = numbered("Consumer", "promote", c);
+    busy(n, cycles(promote_cycles(tile_, arch_)));
     n.reservations = {of("ALU", n.cycles)};
-    const int promote = add(n);
-    edge(mma, promote, latency_, 0, true);
-    edge(promote, mma, n.latency, 1, false);
-    edge(promote, promote, n.latency, 1, false);
-    edge(promote, store, n.latency, 0, false);
+    const int promote = add(std::move(n));
+    wait(mma, promote);
+    then(promote, mma, 1);
+    then(promote, promote, 1);
+    then(promote, store);
   }
 
   /// With two slots, the next copy goes where the group before has read: to look for its end only after the next group

@@ -9,9 +9,9 @@
 #include <new>
 
 #include "ops/common/fields.hpp"
-#include "ops/common/machine.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
+#include "ops/common/walk.hpp"
 #include "ops/sum_parts/params.cuh"
 #include "support/fail.hpp"
 #include "support/index.hpp"
@@ -61,6 +61,28 @@ std::vector<SumPartsKernel> kernels_of(const Flags& flags, const std::vector<Fla
   return kernels_of_flags<kFields, SumPartsKernel>("sum_parts", flags, choices);
 }
 
+class Builder : WalkBuilder {
+ public:
+  Builder(const SumPartsKernel& kernel, const arch::Arch& arch)
+      : WalkBuilder("sum_parts", "Adder", sum_parts::kWarps, arch) {
+    graph_.name = sum_parts_request(kernel.out).name;
+    add_constants<kFields>("sum_parts", kernel, graph_);
+  }
+
+  Candidate build() {
+    constant("kLanes", arch_.warp_size);
+    const int begin = at_end("begin", Scope::tile_begin);
+    const int parts = brings(
+        "add_parts",
+        sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead));
+    const int last = at_end("finish_columns", Scope::tile_end);
+    then(begin, parts);
+    then(parts, parts, 1);
+    then(parts, last);
+    return candidate(1);
+  }
+};
+
 class SumParts final : public Op {
  public:
   std::string_view name() const override { return "sum_parts"; }
@@ -106,10 +128,7 @@ class SumParts final : public Op {
 
   std::vector<Candidate> candidates(const Request& request, const arch::Arch& arch) const override {
     arch::require(arch, "sum_parts", kNeeds);
-    return {Candidate{graph(kernel_of_fields<kFields, SumPartsKernel>(request), arch), 1, 0, false}};
-  }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    return Geometry::of(WalkLaunch{candidate.graph.persistent});
+    return {Builder(kernel_of_fields<kFields, SumPartsKernel>(request), arch).build()};
   }
   GeometryFields geometry_fields() const override { return kWalkGeometry; }
 
@@ -157,9 +176,7 @@ class SumParts final : public Op {
     p.beta = call.beta;
     if (call.scale_a) p.scale_a = static_cast<const float*>(call.scale_a->data);
     if (call.scale_b) p.scale_b = static_cast<const float*>(call.scale_b->data);
-    const auto tiles = static_cast<unsigned>(p.tiles);
-    const bool walks = geometry.as<WalkLaunch>().walks;
-    plan.blocks = plan.sm_count == 0 || !walks ? tiles : std::min(tiles, plan.sm_count * kBlocksPerSm);
+    walk_tiles(p.tiles, kBlocksPerSm, geometry, plan);
   }
 
  private:
@@ -185,42 +202,6 @@ class SumParts final : public Op {
       use(&args);
     };
     return trial;
-  }
-
-  static graph::Graph graph(const SumPartsKernel& kernel, const arch::Arch& arch) {
-    graph::Graph graph;
-    graph.name = sum_parts_request(kernel.out).name;
-    graph.machine = machine_of(arch);
-    graph.namespace_name = "tj::ops::sum_parts";
-    graph.includes = {"ops/sum_parts/any.cuh"};
-    graph.params_type = "tj::ops::sum_parts::Params";
-    add_constants<kFields>("sum_parts", kernel, graph);
-    graph.config.emplace_back("static constexpr int kLanes", cat(arch.warp_size));
-    graph.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
-    const auto add = [&](const char* body, graph::Scope scope) {
-      graph::Node node;
-      node.name = node.body = body;
-      node.context = "Adder";
-      node.scope = scope;
-      node.warps = sum_parts::kWarps * 32 / arch.warp_size;
-      graph.nodes.push_back(std::move(node));
-      return static_cast<int>(graph.nodes.size()) - 1;
-    };
-    const int begin = add("begin", graph::Scope::tile_begin), parts = add("add_parts", graph::Scope::iteration),
-              last = add("finish_columns", graph::Scope::tile_end);
-    graph::Node& node = graph.nodes[at(parts)];
-    const double bytes =
-        sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead);
-    node.cycles = node.latency = node.warp_cycles =
-        static_cast<int>(std::ceil(bytes * std::max(1, arch.sm_count) / arch.fact("memory_bytes_per_cycle")));
-    node.reservations = {{graph.machine.unit_index("ALU"), 0, node.cycles, 1}};
-    const auto edge = [&](int from, int to, int distance) {
-      graph.edges.push_back({from, to, graph.nodes[at(from)].latency, distance, false, -1, 0, true});
-    };
-    edge(begin, parts, 0);
-    edge(parts, parts, 1);
-    edge(parts, last, 0);
-    return graph;
   }
 };
 

@@ -1,0 +1,51 @@
+// What ops share whose kernels only bring memory through registers: one text for every arch, one role, blocks that walk
+// tiles where they can.
+//
+// Decides the unit's text, the role's warps, the blocks of a launch, and what the launch must know. Which nodes there
+// are is the op's. Invariant: a kernel whose blocks walk is launched with no more blocks than asked for on each SM.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "ops/common/graph_builder.hpp"
+#include "ops/op.hpp"
+
+namespace tj::ops {
+
+class WalkBuilder : protected GraphBuilder {
+ protected:
+  /// warps: of 32 lanes; a wave of 64 is two of them.
+  WalkBuilder(std::string_view op, std::string_view context, int warps, const arch::Arch& arch)
+      : GraphBuilder(op, "any", arch), context_(context), warps_(warps * 32 / arch.warp_size) {
+    graph_.name = op;
+    graph_.persistent = arch.shared_barriers;  // without, blocks do not learn how many there are
+  }
+
+  int at_end(std::string_view body, Scope scope) { return add(single(context_, body, warps_, scope)); }
+  /// An iteration that brings so many bytes.
+  int brings(std::string_view body, double bytes) {
+    Node moved = single(context_, body, warps_);
+    hold(moved, {.alu = memory_cycles(bytes)});
+    return add(std::move(moved));
+  }
+  Candidate candidate(double typical_iterations) {
+    Candidate made{std::move(graph_), typical_iterations, 0, false};
+    made.geometry = Geometry::of(WalkLaunch{made.graph.persistent});
+    return made;
+  }
+
+ private:
+  std::string_view context_;
+  int warps_;
+};
+
+/// The blocks of a launch. At most so many are wanted on an SM: more than run at a time.
+inline void walk_tiles(int tiles, unsigned blocks_per_sm, const Geometry& geometry, LaunchPlan& plan) {
+  const auto all = static_cast<unsigned>(tiles);
+  const bool bounded = plan.sm_count > 0 && geometry.as<WalkLaunch>().walks;
+  plan.blocks = bounded ? std::min(all, plan.sm_count * blocks_per_sm) : all;
+}
+
+}  // namespace tj::ops
