@@ -7,6 +7,7 @@
 
 #include "model_reports.hpp"
 #include "support/fail.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj {
 
@@ -195,6 +196,11 @@ compile::Compiler& Backends::compiler(const arch::Target& target) {
   auto& slot = compilers_[{kind, target.model ? std::string() : arch}];
   if (!slot) slot = compile::make_compiler(kind, {hip_compiler_, arch, compile_limit_s_});
   return *slot;
+}
+
+TunedMachine tuned_machine(Backends& backends, Device device) {
+  const launch::DeviceInfo info = backends.driver(device)->device_info(device.index);
+  return {&backends.arch(device), info.name, info.sm_count};
 }
 
 }  // namespace tj

@@ -25,6 +25,8 @@
 
 namespace tj {
 
+struct TunedMachine;
+
 class Backends {
  public:
   /// log outlives this.
@@ -92,5 +94,8 @@ class Backends {
   Gpu cuda_, hip_;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<compile::Compiler>> compilers_;  ///< by kind and arch
 };
+
+/// The machine behind a device, as records of measured choices name it. Throws as driver() and arch() do.
+TunedMachine tuned_machine(Backends& backends, Device device);
 
 }  // namespace tj

@@ -16,7 +16,9 @@ CallPreparer::CallPreparer(const support::Settings& settings, support::Log log)
                                              settings_.cache_dir, settings_.cache_max_size_bytes,
                                              [this](LogLevel level, std::string_view text) { log_(level, text); })),
       maker_(settings_, log_, backends_, store_.get()),
-      tunings_(store_.get(), log_, backends_, settings_.use_tuning) {}
+      tunings_(
+          store_.get(), log_, [this](Device device) { return tuned_machine(backends_, device); },
+          settings_.use_tuning) {}
 
 const LoadedKernel& CallPreparer::kernel_of(const ops::Op& op, const ops::Request& request, Device device) {
   for (const Kept& kept : kernels_)

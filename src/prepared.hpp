@@ -20,7 +20,7 @@
 #include "maker.hpp"
 #include "ops/op.hpp"
 #include "pipeline.hpp"
-#include "tunings.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj {
 

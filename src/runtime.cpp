@@ -17,7 +17,7 @@
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 #include "support/text.hpp"
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 namespace tj {
 

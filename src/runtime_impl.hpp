@@ -1,4 +1,4 @@
-// The parts of a runtime, for the files that implement its members: runtime.cpp, which knows no op, and calls.cpp,
+// The parts of a runtime, for the files that implement its members: runtime.cpp, which knows no op, and api/calls.cpp,
 // which names them.
 //
 // Decides nothing: runtime.cpp has its functions. Invariant: nothing here knows an op by name.
@@ -15,7 +15,7 @@
 
 #include "backends.hpp"
 #include "cache/cache.hpp"
-#include "custom.hpp"
+#include "custom/custom.hpp"
 #include "kernel_table.hpp"
 #include "maker.hpp"
 #include "ops/common/needed_kernel.hpp"
@@ -24,7 +24,7 @@
 #include "support/environment.hpp"
 #include "support/fork_safe.hpp"
 #include "support/log.hpp"
-#include "tunings.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj {
 
@@ -73,7 +73,8 @@ struct Runtime::Impl {
   Backends backends;
   std::unique_ptr<cache::Store> store = open_store();  ///< absent: the disk is not wanted
   KernelMaker kernel_maker{settings, log, backends, store.get()};
-  Tunings tunings{store.get(), log, backends, settings.use_tuning};
+  Tunings tunings{store.get(), log, [this](Device device) { return tuned_machine(backends, device); },
+                  settings.use_tuning};
   KernelTable table;
   support::Mutex customs_mutex;
   std::map<std::string, std::unique_ptr<CustomMaker>>

@@ -8,9 +8,9 @@
 
 #include "ops/common/tunable.hpp"
 #include "prepared.hpp"
-#include "random_values.hpp"
 #include "support/fail.hpp"
 #include "support/hash.hpp"
+#include "tuning/random_values.hpp"
 
 namespace tj::check {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "ops/copy_rows/copy_rows.hpp"
-#include "random_values.hpp"
 #include "support/fail.hpp"
+#include "tuning/random_values.hpp"
 
 namespace tj::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include "support/fail.hpp"
 #include "support/text.hpp"
 #include "tools/warm.hpp"
-#include "tunings.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj::tools {
 namespace {

@@ -18,7 +18,7 @@
 #include "support/text.hpp"
 #include "tools/warm.hpp"
 #include "tools/warm_make.hpp"
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 namespace tj::tools {
 namespace {

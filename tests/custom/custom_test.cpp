@@ -6,7 +6,7 @@
 #include <string>
 
 #include "arch/arch.hpp"
-#include "custom.hpp"
+#include "custom/custom.hpp"
 #include "custom/sample_kernel.hpp"
 #include "runtime/runtime_fixture.hpp"
 

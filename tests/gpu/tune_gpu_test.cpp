@@ -13,7 +13,7 @@
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm_problem.hpp"
 #include "support/scratch.hpp"
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 using namespace tj;
 

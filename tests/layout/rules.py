@@ -20,9 +20,12 @@ ARROWS = {
     "launch": {"support"},
     "model": {"support", "launch", "templates"},
     "cache": {"support"},
-    "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache"},
-    "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", ""},
-    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "", "check"},
+    "custom": {"support", "graph", "ops", "codegen"},
+    "tuning": {"support", "arch", "ops", "launch", "cache"},
+    "": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "custom", "tuning"},
+    "api": {"support", "ops", ""},
+    "check": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", ""},
+    "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check"},
 }
 
 # What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
@@ -37,7 +40,7 @@ THIRD_PARTY = {
     r"nvrtc\.h": {"compile"},
     r"hip/.*": {"compile", "launch"},
     r"boost/.*": {"model"},
-    r"nlohmann/.*": {"support", "graph", "sched", "arch", "model", "check", "tools", ""},
+    r"nlohmann/.*": {"support", "graph", "sched", "arch", "model", "custom", "check", "tools", ""},
 }
 
 TOP_FOLDERS = {"include", "src", "cache", "kernel_templates", "tests", "samples"}
@@ -206,7 +209,7 @@ def check_families(root):
 
 
 def check_runtime(root):
-    """The runtime serves each op alike: what is one op's alone is in the op's folder, and calls.cpp names it."""
+    """The runtime serves each op alike: what is one op's alone is in the op's folder, and src/api/calls.cpp names it."""
     ops = "|".join(sorted(map(re.escape, codegen_words(root)[0]), key=len, reverse=True)) or "(?!)"
     for path in sorted((root / "src").glob("runtime*.?pp")):
         yield from find(root, path, path.read_text(), rf"(?<![A-Za-z0-9])((?i:{ops}))(?![a-z0-9])", "the runtime names an op: {}")

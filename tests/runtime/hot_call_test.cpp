@@ -10,7 +10,7 @@
 #include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
 #include "support/allocations.hpp"
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 namespace {
 

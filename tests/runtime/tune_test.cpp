@@ -12,7 +12,7 @@
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "runtime/runtime_fixture.hpp"
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 namespace {
 

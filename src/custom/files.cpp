@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "codegen/templates.hpp"
-#include "custom.hpp"
+#include "custom/custom.hpp"
 #include "support/fail.hpp"
 #include "support/text.hpp"
 

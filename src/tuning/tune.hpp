@@ -12,7 +12,7 @@
 
 #include "launch/driver.hpp"
 #include "ops/common/tunable.hpp"
-#include "tunings.hpp"
+#include "tuning/tunings.hpp"
 
 namespace tj {
 

@@ -1,5 +1,5 @@
 // See tunings.hpp.
-#include "tunings.hpp"
+#include "tuning/tunings.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -113,11 +113,6 @@ int Tunings::choice(const ops::Op& op, const ops::ProblemKey& key, Device device
 
 void Tunings::refresh(Device device) {
   if (used_ && served(device)) load(device);
-}
-
-TunedMachine Tunings::machine(Device device) {
-  const launch::DeviceInfo info = backends_.driver(device)->device_info(device.index);
-  return {&backends_.arch(device), info.name, info.sm_count};
 }
 
 const TunedTable& Tunings::table(Device device) {

@@ -9,14 +9,15 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/arch.hpp"
-#include "backends.hpp"
 #include "cache/cache.hpp"
 #include "ops/common/tunable.hpp"
 #include "support/fork_safe.hpp"
@@ -54,10 +55,10 @@ class TunedTable {
 
 class Tunings {
  public:
-  /// store: null keeps what is measured in memory only. All of them outlive this. used: false leaves every choice to
-  /// the op.
-  Tunings(cache::Store* store, const support::Log& log, Backends& backends, bool used)
-      : store_(store), log_(log), backends_(backends), used_(used) {}
+  /// store: null keeps what is measured in memory only; store and log outlive this. machine_of: which machine a device
+  /// is; it may throw tj::Error. used: false leaves every choice to the op.
+  Tunings(cache::Store* store, const support::Log& log, std::function<TunedMachine(Device)> machine_of, bool used)
+      : store_(store), log_(log), machine_of_(std::move(machine_of)), used_(used) {}
 
   /// kNotTuned when nothing was measured; the first look-up on a device reads its records.
   int choice(const ops::Op& op, const void* args, Device device);
@@ -65,7 +66,7 @@ class Tunings {
   /// Notices records of other runtimes and processes; other devices than GPUs have none.
   void refresh(Device device);
 
-  TunedMachine machine(Device device);
+  TunedMachine machine(Device device) const { return machine_of_(device); }
   /// From now on the problem's choice on this device. False when the record could not be written (already logged).
   bool keep(Device device, const ops::Op& op, const ops::Problem& problem, const ops::Variant& chosen,
             double measured_us);
@@ -87,7 +88,7 @@ class Tunings {
 
   cache::Store* store_;
   const support::Log& log_;
-  Backends& backends_;
+  std::function<TunedMachine(Device)> machine_of_;
   bool used_;
   support::Turn reading_;           ///< who reads records, and logs what is wrong with them
   support::Mutex mutex_;            ///< of what is below

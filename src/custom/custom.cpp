@@ -1,5 +1,5 @@
 // See custom.hpp.
-#include "custom.hpp"
+#include "custom/custom.hpp"
 
 #include <algorithm>
 #include <utility>

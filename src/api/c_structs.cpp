@@ -1,5 +1,5 @@
 // See c_structs.hpp.
-#include "c_structs.hpp"
+#include "api/c_structs.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,12 +1,12 @@
 // See tune.hpp.
-#include "tune.hpp"
+#include "tuning/tune.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "random_values.hpp"
 #include "support/fail.hpp"
+#include "tuning/random_values.hpp"
 
 namespace tj {
 namespace {

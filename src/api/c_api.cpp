@@ -18,7 +18,7 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "c_structs.hpp"
+#include "api/c_structs.hpp"
 #include "support/fail.hpp"
 #include "support/lasting.hpp"
 

@@ -1,5 +1,5 @@
 // See random_values.hpp.
-#include "random_values.hpp"
+#include "tuning/random_values.hpp"
 
 #include <bit>
 #include <cstring>
