@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "sched/conflicts.hpp"
-#include "sched/reservations.hpp"
+#include "sched/modulo/conflicts.hpp"
+#include "sched/modulo/reservations.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 

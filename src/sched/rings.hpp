@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "sched/problem.hpp"
+#include "sched/modulo/problem.hpp"
 #include "sched/schedule.hpp"
 
 namespace tj::sched {

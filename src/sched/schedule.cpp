@@ -8,10 +8,10 @@
 #include <chrono>
 #include <cstddef>
 
-#include "sched/joint.hpp"
-#include "sched/joint_tile.hpp"
-#include "sched/modulo.hpp"
-#include "sched/problem.hpp"
+#include "sched/joint/joint.hpp"
+#include "sched/joint/tile.hpp"
+#include "sched/modulo/modulo.hpp"
+#include "sched/modulo/problem.hpp"
 #include "sched/rings.hpp"
 #include "sched/roles.hpp"
 #include "support/fail.hpp"

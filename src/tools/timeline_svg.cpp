@@ -1,5 +1,5 @@
 // The picture of a timeline; see timeline.hpp. Colours, axes and labels are those of a schedule's picture
-// (sched/svg.hpp).
+// (sched/picture/svg.hpp).
 //
 // Decides which iterations are shown, and how predicted and measured are laid over each other.
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "sched/picture.hpp"
-#include "sched/svg.hpp"
+#include "sched/picture/picture.hpp"
+#include "sched/picture/svg.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 #include "tools/timeline.hpp"

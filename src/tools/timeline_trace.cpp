@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "sched/picture.hpp"
-#include "sched/trace_events.hpp"
+#include "sched/picture/picture.hpp"
+#include "sched/picture/trace_events.hpp"
 #include "support/fail.hpp"
 #include "support/index.hpp"
 #include "tools/timeline.hpp"

@@ -14,8 +14,8 @@
 #include "ops/gemm/gemm.hpp"
 #include "pipeline.hpp"
 #include "sched/attention_graph.hpp"
+#include "sched/picture/svg.hpp"
 #include "sched/schedule.hpp"
-#include "sched/svg.hpp"
 #include "support/expect.hpp"
 
 using namespace tj;

@@ -15,9 +15,9 @@
 #include "codegen/emit.hpp"
 #include "graph/json_reader.hpp"
 #include "ops/common/machine.hpp"
+#include "sched/picture/svg.hpp"
+#include "sched/picture/trace.hpp"
 #include "sched/schedule.hpp"
-#include "sched/svg.hpp"
-#include "sched/trace.hpp"
 #include "support/scratch.hpp"
 
 namespace {

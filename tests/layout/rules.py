@@ -28,6 +28,12 @@ ARROWS = {
     "tools": {"support", "arch", "graph", "ops", "sched", "codegen", "compile", "launch", "model", "cache", "tuning", "", "check"},
 }
 
+# Arrows between the parts of a folder: what else of the folder each may include. "" is the folder's own files.
+PARTS = {
+    "sched": {"modulo": {""}, "joint": {"", "modulo"}, "picture": {""}},
+    "launch": {"cuda": {""}, "hip": {""}},
+}
+
 # What host code may read of kernel_templates: launch parameters; what a unit of the model and the library agree on.
 HOST_VIEW = {"ops": ("/params.cuh", "types.cuh"), "model": ("model/abi.h",)}
 
@@ -134,6 +140,16 @@ def check_arrows(root):
                 yield f"{place}:{number}: {folder or 'runtime'} includes {name}, an arrow to {target or 'runtime'} that the design does not have"
             elif target == "templates" and not name.endswith(HOST_VIEW[folder]):
                 yield f"{place}:{number}: {name} is device code; {folder} may read {', '.join(HOST_VIEW[folder])} only"
+
+
+def check_parts(root):
+    """A folder's parts: the search for cycles knows nothing of the joint one, and neither knows how a schedule is drawn."""
+    for folder, part, allowed in ((folder, *row) for folder, rows in PARTS.items() for row in rows.items()):
+        for path in files(root, f"src/{folder}/{part}"):
+            for number, _, name in includes(path.read_text()):
+                parts = name.split("/")
+                if parts[0] == folder and "".join(parts[1:-1]) not in allowed | {part}:
+                    yield f"{path.relative_to(root)}:{number}: {folder}/{part} includes {name}, an arrow that the design does not have"
 
 
 def check_third_party(place, number, folder, kind, name):
@@ -374,7 +390,7 @@ def check_made(root):
         yield f"{path.relative_to(root)}: {path.suffix} is fetched or built; leave it in build/ or .deps/"
 
 
-CHECKS = [check_arrows, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_runtime, check_habits, check_lives, check_sizes, check_tests, check_top,
+CHECKS = [check_arrows, check_parts, check_templates, check_codegen, check_scheduler_and_cache, check_families, check_runtime, check_habits, check_lives, check_sizes, check_tests, check_top,
           check_made]
 
 

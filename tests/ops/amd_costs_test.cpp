@@ -15,8 +15,8 @@
 #include "ops/fmha/fmha.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/warps.hpp"
-#include "sched/mii.hpp"
-#include "sched/problem.hpp"
+#include "sched/modulo/mii.hpp"
+#include "sched/modulo/problem.hpp"
 
 using namespace tj;
 using graph::Graph;

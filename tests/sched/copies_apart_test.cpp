@@ -8,7 +8,7 @@
 
 #include <tilejit/error.hpp>
 
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
 

@@ -9,7 +9,7 @@
 #include "graph/graph.hpp"
 #include "joint_check.hpp"
 #include "random_graphs.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 
 namespace {
 

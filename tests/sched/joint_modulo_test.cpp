@@ -7,7 +7,7 @@
 
 #include "graph/examples.hpp"
 #include "random_graphs.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;

@@ -11,7 +11,7 @@
 #include "graph/examples.hpp"
 #include "joint_check.hpp"
 #include "random_graphs.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include "attention_graph.hpp"
 #include "graph/examples.hpp"
 #include "random_graphs.hpp"
-#include "sched/modulo.hpp"
+#include "sched/modulo/modulo.hpp"
 #include "sched/schedule.hpp"
 #include "support/expect.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "oracle_graphs.hpp"
 #include "oracle_joint_formula.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 
 namespace {
 

@@ -11,12 +11,12 @@
 
 #include "graph/examples.hpp"
 #include "sched/attention_graph.hpp"
-#include "sched/picture.hpp"
+#include "sched/picture/picture.hpp"
+#include "sched/picture/svg.hpp"
+#include "sched/picture/svg_page.hpp"
+#include "sched/picture/trace.hpp"
 #include "sched/random_graphs.hpp"
-#include "sched/svg.hpp"
 #include "sched/svg_check.hpp"
-#include "sched/svg_page.hpp"
-#include "sched/trace.hpp"
 
 namespace {
 

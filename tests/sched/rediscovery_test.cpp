@@ -12,7 +12,7 @@
 #include "graph/examples.hpp"
 #include "ops/common/machine.hpp"
 #include "ops/fmha/fmha.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 #include "support/index.hpp"
 

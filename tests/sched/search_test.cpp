@@ -11,11 +11,11 @@
 #include "graph/examples.hpp"
 #include "loop_graphs.hpp"
 #include "random_graphs.hpp"
-#include "sched/conflicts.hpp"
-#include "sched/problem.hpp"
-#include "sched/reservations.hpp"
+#include "sched/modulo/conflicts.hpp"
+#include "sched/modulo/problem.hpp"
+#include "sched/modulo/reservations.hpp"
+#include "sched/modulo/symmetry.hpp"
 #include "sched/schedule.hpp"
-#include "sched/symmetry.hpp"
 
 namespace {
 

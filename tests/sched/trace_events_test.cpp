@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "sched/trace_events.hpp"
+#include "sched/picture/trace_events.hpp"
 
 using tj::sched::TraceEvents;
 

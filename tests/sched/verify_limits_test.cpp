@@ -12,7 +12,7 @@
 
 #include "joint_check.hpp"
 #include "oracle_graphs.hpp"
-#include "sched/joint.hpp"
+#include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 #include "tilejit/error.hpp"
 
