@@ -11,7 +11,7 @@ Arch make_sm120a() {
   const char* whitepaper =
       "NVIDIA RTX Blackwell GPU Architecture whitepaper: RTX 5090, 209.5 TFLOP/s dense f16 with f32 sums, 170 SMs, "
       "2.407 GHz";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90a.cpp and sm90.cpp";
   Arch a;
   a.name = "sm_120a";
   a.vendor = "nvidia";

@@ -12,7 +12,7 @@ Arch make_sm89() {
   const char* banks =
       "CUDA C++ Programming Guide 13.0, shared memory of compute capability 5.x, to which 8.x refers: 32 banks of 32 "
       "bits a clock";
-  const char* hopper = "estimate: as measured on an H200, see sm90.cpp and sm90_base.cpp";
+  const char* hopper = "estimate: as measured on an H200, see sm90a.cpp and sm90.cpp";
   Arch a;
   a.name = "sm_89";
   a.vendor = "nvidia";
