@@ -2,7 +2,7 @@
 #
 # tests/<folder>/<name>_test.cpp -> ctest entry <folder>.<name>, a process of its own of the folder's one executable, tests.<folder>,
 #   which runs the cases of that file. The end of <name> gives the label: _gpu -> gpu, _compile -> compile, _model -> model, anything
-#   else -> unit.
+#   else -> unit. tests/<folder>/<part>/<name>_test.cpp -> <folder>.<part>_<name>, in the same executable.
 # tests/<folder>/<name>_test.py  -> the same, run by python3.
 # tests/fakes/<name>_fake.cpp    -> TJ_FAKES_DIR/<name>.so.1, a stand-in for a library that is opened at run time;
 # tests/fakes/<name>-<n>_fake.cpp -> <name>.so.<n>.
@@ -13,11 +13,11 @@ find_program(TJ_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(TJ_PYTHON python3)
 mark_as_advanced(TJ_PYTHON)
 
-file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp)
+file(GLOB test_sources CONFIGURE_DEPENDS tests/*/*_test.cpp tests/*/*/*_test.cpp)
 file(GLOB test_scripts CONFIGURE_DEPENDS tests/*/*_test.py)
 file(GLOB fake_sources CONFIGURE_DEPENDS tests/fakes/*_fake.cpp)
 file(GLOB bench_sources CONFIGURE_DEPENDS tests/*/*_bench.cpp)
-file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp)
+file(GLOB helper_sources CONFIGURE_DEPENDS tests/*/*.cpp tests/*/*/*.cpp)
 list(REMOVE_ITEM helper_sources "" ${test_sources} ${fake_sources} ${bench_sources})
 list(FILTER helper_sources EXCLUDE REGEX "/tests/package/|/tests/support/allocations.cpp$")
 
@@ -51,9 +51,11 @@ if(TJ_SANITIZE MATCHES "thread")  # whose run-time library has its own, and clan
 endif()
 
 function(tj_split_test_name file folder_out name_out label_out)
-  get_filename_component(folder "${file}" DIRECTORY)
-  get_filename_component(folder "${folder}" NAME)
-  get_filename_component(name "${file}" NAME_WE)
+  file(RELATIVE_PATH name "${CMAKE_SOURCE_DIR}/tests" "${file}")
+  string(REGEX REPLACE "^([^/]+)/(.*)\\.[a-z]+$" "\\1;\\2" name "${name}")
+  list(GET name 0 folder)
+  list(GET name 1 name)
+  string(REPLACE "/" "_" name "${name}")
   string(REGEX REPLACE "_test$" "" name "${name}")
   set(label unit)
   if(folder MATCHES "^(gpu|package)$")
@@ -144,8 +146,9 @@ foreach(source IN LISTS test_sources)
     endif()
   endif()
   list(APPEND test_folders "${folder}")
+  file(RELATIVE_PATH path "${CMAKE_SOURCE_DIR}" "${source}")
   list(APPEND runner_sources_${folder} "${source}")
-  add_test(NAME ${folder}.${name} COMMAND tests.${folder} "--source-file=*tests/${folder}/${name}_test.cpp")
+  add_test(NAME ${folder}.${name} COMMAND tests.${folder} "--source-file=*${path}")
   tj_test_properties(${folder}.${name} ${label})
 endforeach()
 list(REMOVE_DUPLICATES test_folders)

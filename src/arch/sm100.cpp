@@ -44,7 +44,7 @@ Arch make_sm100() {
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},
       {"operand_registers",
-       {72, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: in 168 registers pieces of 64 x 64 spill 16 bytes"}},
+       {72, "tests/ops/gemm/warps_compile_test.cpp, NVRTC 13.0: in 168 registers pieces of 64 x 64 spill 16 bytes"}},
   };
   a.smem_per_block_bytes = 227 * 1024;  // Blackwell Tuning Guide
   a.smem_per_sm_bytes = 228 * 1024;     // Blackwell Tuning Guide

@@ -41,7 +41,7 @@ Arch make_sm120a() {
       {"next_launch_cycles", {5400, hopper}},
       {"operand_registers",
        {72,
-        "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: in 168 registers pieces of 64 x 64 spill 4 bytes with a "
+        "tests/ops/gemm/warps_compile_test.cpp, NVRTC 13.0: in 168 registers pieces of 64 x 64 spill 4 bytes with a "
         "bias"}},
   };
   a.smem_per_block_bytes =

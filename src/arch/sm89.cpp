@@ -38,7 +38,7 @@ Arch make_sm89() {
       {"fragment_store_cycles", {21, hopper}},
       {"next_launch_cycles", {5400, hopper}},
       {"operand_registers",
-       {40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
+       {40, "tests/ops/gemm/warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"}},
   };
   a.smem_per_block_bytes =
       99 * 1024;  // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 8.9

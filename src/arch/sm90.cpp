@@ -36,7 +36,7 @@ Arch make_sm90() {
                                     "436 and 128x256x32 417 TFLOP/s, 128x128x64 409 and 128x128x32 384: "
                                     "4.6 and 6.5% more for twice as many iterations of 775 and 794 cycles"};
   a.facts["operand_registers"] = {
-      40, "tests/ops/gemm_warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"};
+      40, "tests/ops/gemm/warps_compile_test.cpp, NVRTC 13.0: pieces of 64 x 64 fit 168 registers"};
   a.max_registers_per_thread =
       255;                   // CUDA C++ Programming Guide 13.0, technical specifications, compute capability 9.0
   a.register_roles = false;  // PTX ISA, setmaxnreg: not without the suffix

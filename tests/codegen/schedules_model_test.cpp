@@ -10,7 +10,7 @@
 #include "compile/compiler.hpp"
 #include "model/model.hpp"
 #include "ops/fmha/fmha.hpp"
-#include "ops/fmha_problem.hpp"
+#include "ops/fmha/problem.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 

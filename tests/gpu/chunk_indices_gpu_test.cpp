@@ -6,7 +6,7 @@
 
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/chunk_indices_problem.hpp"
+#include "ops/chunk_indices/problem.hpp"
 
 using namespace tj;
 using test::Ints;

@@ -6,7 +6,7 @@
 
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/chunk_o_problem.hpp"
+#include "ops/chunk_o/problem.hpp"
 
 using namespace tj;
 using test::ChunkOProblem;

@@ -8,7 +8,7 @@
 
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/fmha_problem.hpp"
+#include "ops/fmha/problem.hpp"
 
 using namespace tj;
 using test::FmhaProblem;

@@ -11,8 +11,8 @@
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "ops/gemm_lists.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/gemm/lists.hpp"
+#include "ops/gemm/problem.hpp"
 
 using namespace tj;
 using test::GemmProblem;

@@ -10,7 +10,7 @@
 
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/gemm/problem.hpp"
 
 using namespace tj;
 using test::GemmProblem;

@@ -14,8 +14,8 @@
 #include "common/half.hpp"
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/fmha_problem.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/fmha/problem.hpp"
+#include "ops/gemm/problem.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

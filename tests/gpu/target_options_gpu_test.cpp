@@ -11,7 +11,7 @@
 #include "arch/arch.hpp"
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/gemm/problem.hpp"
 
 using namespace tj;
 

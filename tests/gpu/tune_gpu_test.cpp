@@ -11,7 +11,7 @@
 #include "common/random.hpp"
 #include "gpu/gpu_device.hpp"
 #include "ops/gemm/gemm.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/gemm/problem.hpp"
 #include "support/scratch.hpp"
 #include "tuning/tune.hpp"
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "layout"))
 import rules  # noqa: E402
 
 USUAL_COST_S = {"unit": 0.5, "model": 4.0, "compile": 15.0}
-OWN_TESTS = {"": ("runtime", "c_api", "custom")}   # of src/*.cpp
+OWN_TESTS = {"": ("runtime", "c_api", "custom"), "api": ("c_api", "runtime"), "tuning": ("runtime",)}   # "": of src/*.cpp
 CROSS = {"sched": ("ops", "custom", "samples"), "codegen": ("ops", "custom"), "graph": ("custom",), "launch": ("ops",), "tools": ("check",)}
 NEAR = {"": ("check.program_model",), "codegen": ("tools.units",), "ops": ("tools.units",)}  # tests elsewhere that are as near as a folder's own
 SAME_WORD, SAME_FOLDER = 4.0, 3.0  # how much more a test with a word of the source's name, or of its folder, may cost for its turn
@@ -117,7 +117,7 @@ def chosen(path, listed, cost, limit_s):
     """
     own, others = folders_for(folder_of(path))
     near = NEAR.get(folder_of(path), ())
-    stem = words_of(Path(path).stem) - words_of(own[0])
+    stem = set().union(*(words_of(part) for part in Path(path).with_suffix("").parts[1:])) - words_of(own[0])
     ranked = []
     for test in listed:
         folder, _, name = test.name.partition(".")

@@ -15,9 +15,9 @@
 #include <tilejit/tilejit.hpp>
 
 #include "common/half.hpp"
-#include "ops/chunk_o_problem.hpp"
-#include "ops/fmha_problem.hpp"
-#include "ops/gemm_problem.hpp"
+#include "ops/chunk_o/problem.hpp"
+#include "ops/fmha/problem.hpp"
+#include "ops/gemm/problem.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

@@ -4,9 +4,9 @@
 
 #include <tilejit/tilejit.hpp>
 
-#include "ops/chunk_o_problem.hpp"
-#include "ops/fmha_checks.hpp"
-#include "ops/gemm_checks.hpp"
+#include "ops/chunk_o/problem.hpp"
+#include "ops/fmha/checks.hpp"
+#include "ops/gemm/checks.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

@@ -23,7 +23,7 @@ def build(target):
         recipe.compile("src/ops/affine/kernel.cpp")
         recipe.compile(REGISTRY)
         recipe.embed_templates()
-        recipe.compile_test("tests/ops/affine_test.cpp", TJ_RECIPE_TARGET=target)
+        recipe.compile_test("tests/ops/affine/run_test.cpp", TJ_RECIPE_TARGET=target)
         return recipe, recipe.link()
     except BaseException:
         recipe.close()

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tilejit/tilejit.hpp>
 
-#include "ops/gemm_parts.hpp"
+#include "ops/gemm/parts.hpp"
 #include "support/model_runtime.hpp"
 
 using namespace tj;

@@ -25,7 +25,7 @@ constexpr int kPieceBytes = 16;  // what a thread loads at once
 
 // What the bodies need beside queries, scores, output and what is on its way: addresses, fragments, a reference and
 // sums; and for each row block beyond the first. Found by what compiles without a spill
-// (tests/ops/fmha_amd_compile_test.cpp).
+// (tests/ops/fmha/amd_compile_test.cpp).
 constexpr int kContextRegisters = 64, kRowBlockRegisters = 24;
 
 /// A weight is 2^(x + bias), x the distance of its score from the query's reference in powers of two, which grows to

@@ -47,7 +47,7 @@ constexpr std::uint64_t kSecondSearchNodes = 200'000;
 // counters and temporaries.
 constexpr int kSoftmaxRegisters = 56;
 constexpr int kProductRegisters =
-    28;  // descriptors and places of a sub-tile's operands (tests/ops/fmha_tensor_compile_test.cpp: no spill)
+    28;  // descriptors and places of a sub-tile's operands (tests/ops/fmha/tensor_compile_test.cpp: no spill)
 constexpr int kCorrectionRegisters =
     32;  // the output passes through a part of its columns at a time; what other roles leave comes on top
 

@@ -23,7 +23,7 @@ using support::cat;
 
 // What the bodies need beside scores, weights and output: addresses, counters, fragments on their way, maxima and sums.
 // With 128 words of output and 48 of scores and weights, 128 x 48 at head dim 128 compiles into 255 without a spill
-// (tests/ops/fmha_warps_compile_test.cpp).
+// (tests/ops/fmha/warps_compile_test.cpp).
 constexpr int kContextRegisters = 24;
 
 class Builder : private FmhaBuilder {

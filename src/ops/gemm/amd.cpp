@@ -23,7 +23,7 @@ using support::cat;
 
 constexpr int kPieceElements = 8, kMatrix = 16;
 // What bodies need beside sums, what is on its way and operands: addresses, and the next operands
-// (tests/ops/gemm_amd_compile_test.cpp).
+// (tests/ops/gemm/amd_compile_test.cpp).
 constexpr int kContextRegisters = 40;
 constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or stores its tile
 

@@ -1,0 +1,32 @@
+// Protects attention on the matrix instructions of AMD's waves: chosen odd shapes and random ones on the CPU model,
+// against f64, with operands held twice (gfx1100) and once (gfx1201), and with waves of 64 lanes (gfx90a).
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "ops/fmha/checks.hpp"
+
+using namespace tj;
+
+namespace {
+const std::vector<const char*> kTargets = {"model:gfx1100", "model:gfx1201", "model:gfx90a"};
+}  // namespace
+
+TEST_CASE("shapes at the edges of tiles, rows without keys, single rows and keys, grouped heads, every kind of wave") {
+  for (const char* target : kTargets) {
+    test::check_fmha_edges(target, {{1, 1, 1, 257, 256, 64, DType::f16, true, false, true}});
+    test::check_fmha_scales(target, {1.0f, -0.125f, 0.0f, 4.0f});
+  }
+}
+
+TEST_CASE(
+    "a NaN or an infinity in a query makes its row NaN and no other, also where weights are rounded without a look at "
+    "NaN") {
+  for (const char* target : kTargets) {
+    test::check_fmha_rows_without_number(target, 64, true, {}, DType::bf16);
+    test::check_fmha_rows_without_number(target, 128, false, -0.125f, DType::bf16);
+    test::check_fmha_rows_without_number(target, 64, true);
+  }
+}
+
+TEST_CASE("random shapes: both types, head dims, masks and layouts") { test::check_random_fmha(kTargets, 18); }

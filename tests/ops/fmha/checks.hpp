@@ -1,0 +1,42 @@
+// What attention must bring on every arch that it runs on, on the CPU model, against f64, with poisoned outputs inside
+// guard bands.
+//
+// Decides no arch: tests name the targets, and the shapes at which these alone have an edge. Invariant: else the same
+// shapes for all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/fmha/problem.hpp"
+
+namespace tj::test {
+
+/// Through the runtime: "", or what is wrong with the result.
+std::string run_fmha(const std::string& target, const FmhaShape& shape, std::uint64_t seed,
+                     std::optional<float> scale = {});
+
+/// Edges of tiles, rows without keys, single rows and keys, grouped heads; and `more`.
+void check_fmha_edges(const std::string& target, const std::vector<FmhaShape>& more = {});
+
+/// Negative, zero, tiny, large: each of them finite.
+void check_fmha_scales(const std::string& target, const std::vector<float>& scales);
+
+/// The largest score is picked, and results stay finite.
+void check_fmha_huge_scales(const std::string& target);
+
+/// A NaN or an infinity in a query makes its row NaN, output and lse, and no other.
+void check_fmha_rows_without_number(const std::string& target, int head_dim, bool causal,
+                                    std::optional<float> scale = {}, DType dtype = DType::f16);
+
+/// How large random problems are.
+struct FmhaLimits {
+  int group = 3;  ///< query heads of one of keys
+  int seq_q = 140, seq_k = 300;
+};
+/// Both types, head dims, masks and layouts, by a seed that is printed; targets take turns.
+void check_random_fmha(const std::vector<const char*>& targets, int count, const FmhaLimits& limits = {});
+
+}  // namespace tj::test

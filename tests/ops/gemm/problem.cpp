@@ -1,0 +1,268 @@
+// See gemm_problem.hpp.
+#include "ops/gemm/problem.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "common/half.hpp"
+#include "common/random.hpp"
+#include "support/fail.hpp"
+#include "support/index.hpp"
+
+namespace tj::test {
+namespace {
+
+using tj::support::at;
+
+constexpr std::size_t kGuardBytes = 512;  // before and behind
+constexpr unsigned char kPoison = 0xff;   // a NaN in every type
+const Device kCpu{DeviceKind::cpu, 0};
+
+/// By the format's definition; 0x7f and 0xff are its NaNs.
+double from_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nan("");
+  const double size = exponent == 0 ? mantissa * 0x1p-9 : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
+  return bits & 0x80 ? -size : size;
+}
+/// To nearest, ties to even; |value| <= 448.
+std::uint8_t to_e4m3(double value) {
+  const double size = std::fabs(value);
+  const int exponent = std::max(-6, size > 0 ? std::ilogb(size) : -6);
+  const int eighths =
+      static_cast<int>(std::nearbyint(std::ldexp(size, 3 - exponent)));  // 8 to 16, below 8 at the lowest exponent
+  return static_cast<std::uint8_t>((std::signbit(value) ? 0x80 : 0) | (eighths + (exponent + 6) * 8));
+}
+
+double element(const Tensor& t, std::int64_t index) {
+  const auto i = static_cast<std::size_t>(index);
+  if (t.dtype == DType::e4m3) return from_e4m3(static_cast<const std::uint8_t*>(t.data)[i]);
+  if (t.dtype == DType::f32) return static_cast<double>(static_cast<const float*>(t.data)[i]);
+  return static_cast<double>(samples::to_float(static_cast<const std::uint16_t*>(t.data)[i], t.dtype));
+}
+
+/// Offset of (batch, row, column); a tensor without batch serves all.
+std::int64_t offset(const Tensor& t, std::int64_t batch, std::int64_t row, std::int64_t column) {
+  std::int64_t result = row * t.strides[at(t.rank - 2)] + column * t.strides[at(t.rank - 1)];
+  if (t.rank == 3) result += batch * t.strides[0];
+  return result;
+}
+
+double activated(double x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return x < 0 ? 0 : x;
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+/// ||d - reference|| / ||reference|| that a result of these types may have. Of e4m3 the matrix unit returns sums of 128
+/// products with 13 bits of fraction, each product cut at the largest one's 13th: 1.3e-4 of normal data, however many
+/// are added in f32.
+double limit(DType in, DType out) {
+  if (out == DType::f32) return in == DType::e4m3 ? 3e-4 : 1e-5;
+  return out == DType::f16 ? 5e-4 : 4e-3;
+}
+
+}  // namespace
+
+GemmShape gemm_shape(int m, int n, int k, DType dtype, DType out) {
+  GemmShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.dtype = dtype;
+  shape.out = out;
+  return shape;
+}
+
+std::string GemmShape::text() const {
+  return support::cat("M ", m, " N ", n, " K ", k, " B ", batch, " ", to_string(dtype), "->", to_string(out),
+                      a_transposed ? " a^T" : "", b_transposed ? " b^T" : "", " alpha ", alpha, " beta ", beta,
+                      bias ? " bias" : "", in_place ? " in place" : "", b_shared ? " one b" : "", " activation ",
+                      static_cast<int>(activation), scales ? " scales" : "", " padding ", padding,
+                      any_stride ? " any stride" : "", shift > 0 ? support::cat(" shift ", shift) : std::string());
+}
+
+Tensor GemmProblem::place(Memory& memory, DType dtype, std::vector<std::int64_t> shape, bool transposed,
+                          int padding) const {
+  const std::size_t rank = shape.size(), size = static_cast<std::size_t>(size_of(dtype));
+  Tensor& t = memory.tensor;
+  t.device = kCpu;
+  t.dtype = dtype;
+  t.rank = static_cast<int>(rank);
+  std::int64_t step = 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    // From the innermost in memory to the outermost; the innermost alone is padded.
+    std::size_t axis = rank - 1 - i;
+    if (transposed && axis + 2 >= rank) axis = axis == rank - 1 ? rank - 2 : rank - 1;
+    t.shape[axis] = shape[axis];
+    t.strides[axis] = step;
+    step *= shape[axis] + (i == 0 && rank > 1 ? padding : 0);
+  }
+  memory.bytes.assign(
+      (static_cast<std::size_t>(step) + static_cast<std::size_t>(shape_.shift)) * size + 2 * kGuardBytes + 16, kPoison);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.bytes.data() + kGuardBytes);
+  t.data = reinterpret_cast<void*>((begin + 15) / 16 * 16 + static_cast<std::size_t>(shape_.shift) * size);
+  return t;
+}
+
+void GemmProblem::fill(Memory& memory, std::uint64_t seed) {
+  const Tensor& t = memory.tensor;
+  std::size_t count = 1;
+  for (int i = 0; i < t.rank; ++i) count *= static_cast<std::size_t>(t.shape[at(i)]);
+  const auto values = samples::random_normal(count, t.dtype == DType::bf16 ? DType::bf16 : DType::f16, seed);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t place = 0;
+    std::size_t rest = i;
+    for (int axis = t.rank - 1; axis >= 0; --axis) {
+      const auto size = static_cast<std::size_t>(t.shape[at(axis)]);
+      place += static_cast<std::int64_t>(rest % size) * t.strides[at(axis)];
+      rest /= size;
+    }
+    if (t.dtype == DType::f32)
+      static_cast<float*>(t.data)[place] = samples::to_float(values[i], DType::f16) / 3.0f;
+    else if (t.dtype == DType::e4m3)
+      static_cast<std::uint8_t*>(t.data)[place] =
+          to_e4m3(static_cast<double>(samples::to_float(values[i], DType::f16)));
+    else
+      static_cast<std::uint16_t*>(t.data)[place] = values[i];
+  }
+}
+
+GemmProblem::GemmProblem(const GemmShape& shape, std::uint64_t seed) : shape_(shape) {
+  const auto sizes = [&](bool batched, std::vector<std::int64_t> inner) {
+    if (batched) inner.insert(inner.begin(), shape.batch);
+    return inner;
+  };
+  const int wide = 16 / size_of(shape.dtype);  // rows of a and b begin at multiples of 16 bytes
+  const auto to_wide = [&](int size) {
+    return shape.any_stride ? shape.padding : (wide - size % wide) % wide + wide * shape.padding;
+  };
+  const bool batched = shape.batch > 0;
+  args.a = place(a_, shape.dtype, sizes(batched, {shape.m, shape.k}), shape.a_transposed,
+                 to_wide(shape.a_transposed ? shape.m : shape.k));
+  args.b = place(b_, shape.dtype, sizes(batched && !shape.b_shared, {shape.n, shape.k}), shape.b_transposed,
+                 to_wide(shape.b_transposed ? shape.n : shape.k));
+  args.d = place(d_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+  fill(a_, seed);
+  fill(b_, seed + 1);
+  args.alpha = shape.alpha;
+  args.beta = shape.beta;
+  args.activation = shape.activation;
+  if (shape.bias) {
+    args.bias = place(bias_, shape.out, {shape.n}, false, 0);
+    fill(bias_, seed + 2);
+  }
+  if (shape.scales) {
+    const auto scale = [&](Memory& memory, float value) {
+      const Tensor tensor = place(memory, DType::f32, {1}, false, 0);
+      *static_cast<float*>(tensor.data) = value;
+      return tensor;
+    };
+    args.scale_a = scale(scale_a_, 0.3f);
+    args.scale_b = scale(scale_b_, -1.7f);
+  }
+  if (shape.in_place) {
+    fill(d_, seed + 3);
+    args.c = args.d;
+  } else {
+    args.c = place(c_, shape.out, sizes(batched, {shape.m, shape.n}), false, shape.padding);
+    if (shape.beta != 0) fill(c_, seed + 3);  // else NaN: it must not be read
+  }
+  c_values_.clear();
+  for (std::int64_t z = 0; z < std::max(1, shape.batch); ++z)
+    for (std::int64_t i = 0; i < shape.m; ++i)
+      for (std::int64_t j = 0; j < shape.n; ++j)
+        c_values_.push_back(shape.beta != 0 ? element(*args.c, offset(*args.c, z, i, j)) : 0.0);
+}
+
+void GemmProblem::run(Runtime& runtime, Device device) {
+  if (device.kind == DeviceKind::cpu) return runtime.run_op("gemm", &args);
+  GemmArgs there = args;
+  std::vector<std::pair<std::shared_ptr<void>, char*>> kept;
+  const auto stage = [&](Tensor& tensor, Memory& memory) {
+    auto allocation = runtime.allocate(device, memory.bytes.size() + 16);
+    // The same distance from a 16-byte boundary as on the host, so that the tensor is as aligned as there.
+    char* target = static_cast<char*>(allocation.get()) + reinterpret_cast<std::uintptr_t>(memory.bytes.data()) % 16;
+    runtime.copy(target, device, memory.bytes.data(), kCpu, memory.bytes.size());
+    tensor.data = target + (static_cast<unsigned char*>(memory.tensor.data) - memory.bytes.data());
+    tensor.device = device;
+    kept.emplace_back(std::move(allocation), target);
+  };
+  stage(there.d, d_);
+  stage(there.a, a_);
+  stage(there.b, b_);
+  if (there.bias) stage(*there.bias, bias_);
+  if (there.scale_a) stage(*there.scale_a, scale_a_);
+  if (there.scale_b) stage(*there.scale_b, scale_b_);
+  if (shape_.in_place)
+    there.c = there.d;
+  else
+    stage(*there.c, c_);
+  runtime.run_op("gemm", &there);
+  runtime.synchronize(device);
+  runtime.copy(d_.bytes.data(), kCpu, kept.front().second, device, d_.bytes.size());
+}
+
+std::vector<double> GemmProblem::reference() const {
+  std::vector<double> result;
+  double factor = static_cast<double>(shape_.alpha);
+  for (const auto& scale : {args.scale_a, args.scale_b})
+    if (scale) factor *= element(*scale, 0);
+  for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z) {
+    std::vector<double> b(static_cast<std::size_t>(shape_.n) * static_cast<std::size_t>(shape_.k));
+    for (std::int64_t j = 0; j < shape_.n; ++j)
+      for (std::int64_t k = 0; k < shape_.k; ++k)
+        b[static_cast<std::size_t>(j * shape_.k + k)] = element(args.b, offset(args.b, z, j, k));
+    std::vector<double> row(static_cast<std::size_t>(shape_.k));
+    for (std::int64_t i = 0; i < shape_.m; ++i) {
+      for (std::int64_t k = 0; k < shape_.k; ++k)
+        row[static_cast<std::size_t>(k)] = element(args.a, offset(args.a, z, i, k));
+      for (std::int64_t j = 0; j < shape_.n; ++j) {
+        double sum = 0;
+        if (shape_.alpha != 0)
+          for (std::size_t k = 0; k < row.size(); ++k) sum += row[k] * b[static_cast<std::size_t>(j) * row.size() + k];
+        double value = factor * sum + static_cast<double>(shape_.beta) * c_values_[result.size()];
+        if (args.bias) value += element(*args.bias, j);
+        result.push_back(activated(value, shape_.activation));
+      }
+    }
+  }
+  return result;
+}
+
+std::string GemmProblem::problem() const {
+  const std::vector<double> wanted = reference();
+  std::vector<unsigned char> rest = d_.bytes;
+  const std::size_t size = static_cast<std::size_t>(size_of(shape_.out));
+  const std::size_t begin = static_cast<std::size_t>(static_cast<unsigned char*>(args.d.data) - d_.bytes.data());
+  double difference = 0, norm = 0;
+  std::size_t index = 0;
+  for (std::int64_t z = 0; z < std::max(1, shape_.batch); ++z)
+    for (std::int64_t i = 0; i < shape_.m; ++i)
+      for (std::int64_t j = 0; j < shape_.n; ++j, ++index) {
+        const std::int64_t place = offset(args.d, z, i, j);
+        const double got = element(args.d, place);
+        if (std::isnan(got))
+          return support::cat("d[", z, ", ", i, ", ", j, "] was not written, or is NaN; ", wanted[index],
+                              " was wanted");
+        difference += (got - wanted[index]) * (got - wanted[index]);
+        norm += wanted[index] * wanted[index];
+        std::memset(rest.data() + begin + static_cast<std::size_t>(place) * size, kPoison, size);
+      }
+  for (const unsigned char byte : rest)
+    if (byte != kPoison) return "memory beside d was written";
+  const double error = norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
+  const double allowed = limit(shape_.dtype, shape_.out);
+  return error <= allowed ? std::string() : support::cat("relative error ", error, ", allowed ", allowed);
+}
+
+}  // namespace tj::test

@@ -1,0 +1,129 @@
+// Protects the ladder of matrix products: every rung computes what the op computes, odd sizes and orders included; each
+// leaves the scheduler what it says, and no more; sizes that a rung does not serve are refused by name.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <tilejit/tilejit.hpp>
+
+#include "arch/arch.hpp"
+#include "ops/gemm/gemm.hpp"
+#include "ops/gemm/lists.hpp"
+#include "ops/gemm/problem.hpp"
+#include "pipeline.hpp"
+#include "sched/schedule.hpp"
+#include "support/model_runtime.hpp"
+
+using namespace tj;
+using test::GemmProblem;
+using test::GemmShape;
+
+namespace {
+
+std::string run(const GemmShape& shape, int rung, std::uint64_t seed) {
+  GemmProblem problem(shape, seed);
+  problem.args.rung = rung;
+  try {
+    problem.run(testing::model_runtime(), {DeviceKind::cpu, 0});
+  } catch (const Error& e) {
+    return e.message + e.log;
+  }
+  return problem.problem();
+}
+
+Choice choice_of(int rung) {
+  const auto requests =
+      ops::gemm_op().requests({{"rung", {ops::gemm_rungs()[static_cast<std::size_t>(rung)].name}}, {"dtype", {"f16"}}});
+  REQUIRE(requests.size() == 1);
+  return choose(ops::gemm_op(), requests.front(), *arch::find("sm_90a"));
+}
+
+int stages(const Choice& choice) {
+  int most = 0;
+  for (std::size_t i = 0; i < choice.schedule.cycle.size(); ++i)
+    most = std::max(most, choice.schedule.stage(static_cast<int>(i)) + 1);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("every rung is right: odd sizes, orders, a batch, what is added, no iteration") {
+  test::check_gemm_rungs("sm_90a");
+}
+
+TEST_CASE("a rung constrains the schedule as it says, and each gives at least the freedom of the one before") {
+  int before = 1 << 30;
+  std::vector<std::string> names;
+  for (int rung = 1; rung <= 9; ++rung) {
+    CAPTURE(rung);
+    const ops::GemmRung& limits = ops::gemm_rungs()[static_cast<std::size_t>(rung)];
+    const Choice choice = choice_of(rung);
+    CHECK(sched::verify(choice.candidate.graph, choice.schedule).empty());
+    CHECK((choice.schedule.roles.size() == 1) == limits.one_role);
+    for (const sched::Ring& ring : choice.schedule.rings)
+      if (choice.candidate.graph.values[static_cast<std::size_t>(ring.value)].scope == graph::Scope::iteration &&
+          limits.max_slots > 0)
+        CHECK(ring.slots == limits.max_slots);
+    CHECK((limits.max_stages == 0 || stages(choice) <= limits.max_stages));
+    const bool engine = std::any_of(choice.candidate.graph.nodes.begin(), choice.candidate.graph.nodes.end(),
+                                    [](const graph::Node& n) { return n.async == graph::Async::copy; });
+    CHECK(engine != limits.thread_copies);
+    CHECK(choice.candidate.graph.cluster == limits.cluster);
+    CHECK(choice.schedule.proven_ii);
+    const double slower =
+        limits.cluster > 1 ? arch::find("sm_90a")->fact("multicast_copy_factor") : 1;  // of what blocks share
+    CHECK(choice.schedule.ii <= before * slower);
+    before = choice.schedule.ii;
+    CHECK(std::find(names.begin(), names.end(), choice.candidate.graph.name) == names.end());
+    names.push_back(choice.candidate.graph.name);
+  }
+}
+
+TEST_CASE("the last rung is the op's own kernel, of the same key") {
+  const arch::Arch& arch = *arch::find("sm_90a");
+  GemmConfig config;
+  const ops::Request own = ops::gemm_request(ops::gemm_kernel(config, arch));
+  config.rung = 10;
+  const ops::Request last = ops::gemm_request(ops::gemm_kernel(config, arch));
+  CHECK(own.name == last.name);
+  CHECK(own.fields == last.fields);
+  CHECK(ops::gemm_op().requests({{"rung", {"v10"}}, {"dtype", {"f16"}}}).front().fields == own.fields);
+  config.rung = 4;
+  const ops::Request fourth = ops::gemm_request(ops::gemm_kernel(config, arch));
+  CHECK(fourth.fields != own.fields);
+  CHECK(ops::gemm_request(ops::gemm_kernel(fourth)).fields == fourth.fields);
+  CHECK(ops::gemm_small_key(ops::gemm_kernel(fourth)) != ops::gemm_small_key(ops::gemm_kernel(own)));
+}
+
+TEST_CASE("what a rung does not serve is refused by name") {
+  const auto refused = [](int rung, const GemmShape& shape, std::vector<const char*> parts) {
+    const std::string message = run(shape, rung, 1);
+    CAPTURE(message);
+    for (const char* part : parts) CHECK(message.find(part) != std::string::npos);
+  };
+  refused(1, {65, 256, 64}, {"v1", "M is 65", "at most 64"});
+  refused(1, {64, 257, 64}, {"v1", "N is 257", "at most 256"});
+  refused(1, {64, 256, 65}, {"v1", "K is 65", "at most 64"});
+  refused(2, {64, 300, 4096}, {"v2", "N is 300"});
+  refused(2, {64, 20, 64, 2}, {"v2", "batch is 2", "at most 1"});
+  refused(-1, {64, 20, 64}, {"rung is -1", "1 (v1) to 10 (v10)"});
+  refused(11, {64, 20, 64}, {"rung is 11", "1 (v1) to 10 (v10)"});
+  GemmConfig config;
+  config.rung = 1;
+  CHECK_THROWS_AS(ops::validate(config), Error);
+  config.rung = 3;
+  CHECK_NOTHROW(ops::validate(config));
+  const auto asked = [](const std::map<std::string, std::vector<std::string>>& flags) {
+    try {
+      ops::gemm_op().requests(flags);
+    } catch (const Error& e) {
+      return e.message;
+    }
+    return std::string("accepted");
+  };
+  CHECK(asked({{"rung", {"v11"}}}).find("allowed are none, v1, v2") != std::string::npos);
+  CHECK(asked({{"rung", {"v3"}}, {"tile", {"128x256x64"}}}).find("--tile is given with --rung") != std::string::npos);
+  CHECK(ops::gemm_op().requests({{"rung", {"v1", "v4"}}}).size() == 4);  // two types of elements each
+}
