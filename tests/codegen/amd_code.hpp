@@ -1,18 +1,15 @@
-// What tests read of a code object for AMD beside its metadata: the matrix instructions in it. And a compiler, or a
-// skipped test.
+// What tests read of a code object for AMD beside its metadata: the matrix instructions in it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "compile/compiler.hpp"
+#include "compile/hip_here.hpp"
 #include "support/code_object.hpp"
-#include "support/skip.hpp"
 
 namespace tj::testing {
 
@@ -58,12 +55,6 @@ inline int matrix_instructions(std::string_view object, bool mfma) {
   const std::vector<std::uint32_t> words = code_words(object);
   return static_cast<int>(std::count_if(words.begin(), words.end(),
                                         [&](std::uint32_t word) { return detail::is_matrix_instruction(word, mfma); }));
-}
-
-/// The compiler that makes code for the arch here; null where there is none.
-inline std::unique_ptr<compile::Compiler> hip_compiler(const std::string& arch, const std::string& which = "auto") {
-  auto compiler = compile::make_compiler("hiprtc", {which, arch});
-  return compiler->identity().present() ? std::move(compiler) : nullptr;
 }
 
 }  // namespace tj::testing

@@ -12,6 +12,7 @@
 
 #include "compile/backends.hpp"
 #include "compile/clang_search.hpp"
+#include "compile/hip_here.hpp"
 #include "compile/hip_options.hpp"
 #include "compile/hip_version.hpp"
 #include "compile/library_search.hpp"
@@ -221,6 +222,18 @@ TEST_CASE("without a compiler the error says what was searched and what to insta
   CHECK(clang.code == Code::not_found);
   for (const char* words : {"gfx1201", "clang-19 has no ld.lld of its version", "lld-19"})
     CHECK_MESSAGE(has(clang.message, words), clang.message);
+}
+
+TEST_CASE("a machine whose hiprtc is too old for an arch lacks a compiler for it, as tests see it") {
+  if (kRocmHere) return;
+  const Place place;
+  fs::create_directories(place.scratch / "rocm/lib");
+  fs::create_symlink(TJ_FAKES_DIR "/libhiprtc.so.6", place.scratch / "rocm/lib/libhiprtc.so.6");  // of 6.4
+  CHECK(tj::testing::hip_compiler("gfx950") == nullptr);
+  const auto hiprtc = tj::compile::make_compiler("hiprtc", {"auto", "gfx950"});
+  CHECK(hiprtc->identity().kind == "hiprtc");
+  const std::string lack = tj::testing::lack_of(*hiprtc, "gfx950");
+  CHECK_MESSAGE(has(lack, "\"gfx950\" needs hiprtc 7.0"), lack);
 }
 
 TEST_CASE("a clang that crashes is reported") {

@@ -10,12 +10,12 @@
 
 #include "compile/backends.hpp"
 #include "compile/clang_search.hpp"
+#include "compile/hip_here.hpp"
 #include "compile/hip_kernel.hpp"
 #include "compile/hip_version.hpp"
 #include "support/code_object.hpp"
 #include "support/expect.hpp"
 #include "support/scratch.hpp"
-#include "support/skip.hpp"
 
 namespace {
 
@@ -52,10 +52,7 @@ void check_doubled(const Binary& binary, const std::string& arch) {
 }
 
 // First, so that a failure is never hidden by it.
-TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!tj::compile::make_hip({"auto", "gfx90a"})->identity().present())
-    tj::testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
-}
+TEST_CASE("a machine without a compiler of HIP is skipped") { tj::testing::need_hip_compiler({"gfx90a", "gfx1100"}); }
 
 TEST_CASE("clang makes code objects of one compute unit for every arch that it knows, and leaves nothing behind") {
   const tj::testing::Scratch scratch;
@@ -131,8 +128,8 @@ TEST_CASE("threads may ask at once, also through compilers of their own") {
 TEST_CASE("left open, an old hiprtc compiles what it knows and clang the rest; both have the same options in the key") {
   for (const char* arch : {"gfx90a", "gfx1151"}) {
     CAPTURE(arch);
-    const auto chosen = tj::compile::make_hip({"auto", arch});
-    if (!chosen->identity().present()) continue;
+    const auto chosen = tj::testing::hip_compiler(arch);
+    if (!chosen) continue;
     check_doubled(chosen->compile(hip_job(arch)), arch);
     CHECK(chosen->base_options(arch) == tj::compile::make_clang({"clang", arch})->base_options(arch));
   }

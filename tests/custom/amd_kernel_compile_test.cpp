@@ -8,9 +8,9 @@
 #include <tilejit/runtime.hpp>
 
 #include "compile/backends.hpp"
+#include "compile/hip_here.hpp"
 #include "custom/amd_kernel.hpp"
 #include "support/expect.hpp"
-#include "support/skip.hpp"
 
 namespace {
 
@@ -37,10 +37,7 @@ bool present(const std::string& compiler, const std::string& arch) {
 }
 
 // First, so that a failure is never hidden by it.
-TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!present("auto", "gfx90a"))
-    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
-}
+TEST_CASE("a machine without a compiler of HIP is skipped") { testing::need_hip_compiler({"gfx90a", "gfx1100"}); }
 
 TEST_CASE("for every arch, without a GPU") {
   Place place;

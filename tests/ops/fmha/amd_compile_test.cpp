@@ -34,8 +34,7 @@ void check(const char* arch, std::map<std::string, std::vector<std::string>> fla
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!testing::hip_compiler("gfx90a"))
-    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  testing::need_hip_compiler({"gfx90a", "gfx1100", "gfx1201"});
 }
 
 TEST_CASE("gfx1100: each type, head dim and mask, and any scale") {

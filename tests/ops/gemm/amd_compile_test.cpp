@@ -49,8 +49,7 @@ ops::GemmKernel kind(DType dtype, DType out, bool left_mn, bool right_mn, bool e
 
 // First, so that a failure is never hidden by it.
 TEST_CASE("a machine without a compiler of HIP is skipped") {
-  if (!testing::hip_compiler("gfx90a"))
-    testing::skip("no HIP compiler on this machine; install clang-19 and lld-19, or ROCm");
+  testing::need_hip_compiler({"gfx90a", "gfx1100", "gfx1201"});
 }
 
 TEST_CASE("every tile, with operands of every order and epilogues") {
