@@ -10,8 +10,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +25,24 @@ namespace {
 constexpr int kSmemPerBlockBytes = 232448;
 
 bool says_no(const char* text) { return text != nullptr && std::strcmp(text, "0") == 0; }
+
+/// Tests count what a call takes from new, and whether a library that is opened at run time shares the test's new is up
+/// to the system's linker and loader. These books take their memory from malloc(), so that the counts are the
+/// product's.
+template <class T>
+struct Uncounted {
+  using value_type = T;
+  Uncounted() = default;
+  template <class Other>
+  Uncounted(const Uncounted<Other>&) {}
+  T* allocate(std::size_t count) {
+    if (void* memory = std::malloc(count * sizeof(T))) return static_cast<T*>(memory);
+    throw std::bad_alloc();
+  }
+  void deallocate(T* memory, std::size_t) { std::free(memory); }
+  friend bool operator==(const Uncounted&, const Uncounted&) { return true; }
+};
+using Live = std::set<void*, std::less<void*>, Uncounted<void*>>;
 
 struct State {
   std::mutex mutex;
@@ -40,7 +60,7 @@ struct State {
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<int, int> retains;
-  std::set<void*> modules, memory, events, streams, graphs, executables, pools;
+  Live modules, memory, events, streams, graphs, executables, pools;
 };
 State& state() {
   static auto* const instance = new State;  // outlives every static destructor of the tests
@@ -63,14 +83,14 @@ CUresult enter(const char* symbol, const std::string& detail = {}) {
   return static_cast<CUresult>(chosen->second[nth]);
 }
 
-CUresult make(std::set<void*>& live, void** handle) {
+CUresult make(Live& live, void** handle) {
   const std::lock_guard lock(state().mutex);
   *handle = std::malloc(16);
   live.insert(*handle);
   return CUDA_SUCCESS;
 }
 
-CUresult destroy(std::set<void*>& live, void* handle, CUresult result) {
+CUresult destroy(Live& live, void* handle, CUresult result) {
   const std::lock_guard lock(state().mutex);
   if (live.erase(handle) == 0) return CUDA_ERROR_INVALID_HANDLE;
   std::free(handle);
@@ -103,7 +123,7 @@ double take_worked_ms(void* handle) {
   return ms;
 }
 
-bool is_live(const std::set<void*>& live, void* handle) {
+bool is_live(const Live& live, void* handle) {
   const std::lock_guard lock(state().mutex);
   return live.count(handle) > 0;
 }
