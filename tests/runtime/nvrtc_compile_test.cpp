@@ -14,6 +14,8 @@
 #include "compile/backends.hpp"
 #include "ops/fmha/params.cuh"
 #include "runtime/runtime_fixture.hpp"
+#include "support/environment.hpp"
+#include "support/process.hpp"
 #include "support/skip.hpp"
 
 namespace {
@@ -85,9 +87,10 @@ void expect(bool holds, const char* what) {
 
 bool mapped(const std::string& words) { return has(read_bytes("/proc/self/maps"), words); }
 
-TEST_CASE("a process compiles and launches; another hits the disk and never opens NVRTC") {
+#define TJ_PROCESS_OF_ITS_OWN "in a process that has opened no library yet"
+
+TEST_CASE(TJ_PROCESS_OF_ITS_OWN* doctest::skip()) {
   const std::string found = tj::compile::make_nvrtc()->identity().path;
-  if (found.empty()) tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
   const OwnNvrtc nvrtc(found);
   const Scratch scratch;
   CHECK(in_child(scratch, [&](FakeCuda& cuda, const tj::Options& options) {
@@ -116,6 +119,18 @@ TEST_CASE("a process compiles and launches; another hits the disk and never open
   const std::string said =
       in_child(scratch, [&](FakeCuda&, const tj::Options& options) { Runtime(options).prepare(config_of(false)); });
   CHECK_MESSAGE(has(said, nvrtc.path() + " but does not open"), said);
+}
+
+// Another test of this executable may have opened NVRTC before, and its forks would all have it.
+TEST_CASE("a process compiles and launches; another hits the disk and never opens NVRTC") {
+  if (!tj::compile::make_nvrtc()->identity().present())
+    tj::testing::skip("no NVRTC on this machine; install the CUDA toolkit or its wheel");
+  pid_t child = 0;
+  REQUIRE(tj::support::start_process(
+              {fs::read_symlink("/proc/self/exe"), "--no-skip", "--source-file=*runtime/nvrtc_compile_test.cpp",
+               "--test-case=" TJ_PROCESS_OF_ITS_OWN},
+              tj::support::environment_with({}), STDOUT_FILENO, child) == 0);
+  CHECK(tj::support::wait_for_process(child) == 0);
 }
 
 }  // namespace
