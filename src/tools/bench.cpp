@@ -102,9 +102,9 @@ void add_options(CLI::App& app, BenchArguments& arguments, std::array<bool, std:
   app.add_option("--driver", arguments.driver, "a libcuda.so.1, or the folder that has it, in place of the system's")
       ->check(no_flag);
   app.add_option("--json", arguments.json, "also write one JSON document to this file")->check(no_flag);
-  app.add_option("--rounds", arguments.rounds, "how often each thing is timed")->check(CLI::Range(1, 100000));
-  app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62));
+  bounded(app.add_option("--rounds", arguments.rounds, "how often each thing is timed"), 1, 100000);
+  bounded(app.add_option("--seed", arguments.seed, "of the random values that operands hold (default: 1)"), 0,
+          std::uint64_t{1} << 62);
   CLI::Option* before = nullptr;
   for (std::size_t i = 0; i < std::size(kModes); ++i) {
     CLI::Option* flag = app.add_flag(kModes[i].flag, modes[i], kModes[i].help);

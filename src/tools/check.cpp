@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -50,14 +49,7 @@ constexpr const char* kFooter =
     "Exit codes: 0 clean (--mutate: every mutant caught or equivalent), 1 findings (survivors) or a kernel that cannot "
     "be made, 2 bad use or an output\nthat cannot be written.";
 
-/// CLI takes what unsigned numbers make of a sign and of too many digits.
-std::string seed_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value >= 0
-             ? ""
-             : cat("'", text, "'; allowed: 0 to ", std::numeric_limits<std::int64_t>::max());
-}
+constexpr std::uint64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
 void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string>& off,
                  std::vector<std::string>& weak) {
@@ -69,12 +61,13 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
                  "TJ_TARGET, else the first known one)")
       ->check(no_flag)
       ->excludes(all);
-  app.add_option("--seeds", settings.seeds.count,
-                 "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)")
-      ->check(CLI::Range(std::uint64_t{1}, kMostSeeds));
-  app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)")->check(seed_number);
-  app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)")
-      ->check(seed_number);
+  bounded(app.add_option(
+              "--seeds", settings.seeds.count,
+              "orders of events that are tried (default: 20; with --mutate at most 200, until a mutant is caught)"),
+          1, kMostSeeds);
+  bounded(app.add_option("--seed", settings.seeds.first, "the first of them (default: 1)"), 0, kMostSeed);
+  bounded(app.add_option("--data-seed", settings.seeds.data, "of the values that tensors hold (default: 1)"), 0,
+          kMostSeed);
   app.add_option(
          "--disable-site", off,
          "a site that does nothing: NUMBER, or KERNEL:NUMBER where a call launches several kernels; may be given again")
@@ -90,7 +83,7 @@ void add_options(CLI::App& app, CheckSettings& settings, std::vector<std::string
   app.add_flag("--mutate", settings.mutate,
                "switch off or weaken each site in turn, change ring depths, and expect each to be found")
       ->excludes(list);
-  app.add_option("--jobs", settings.seeds.threads, "runs at a time (default: one a core)")->check(CLI::Range(1, 256));
+  bounded(app.add_option("--jobs", settings.seeds.threads, "runs at a time (default: one a core)"), 1, 256);
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   app.allow_extras();

@@ -2,6 +2,7 @@
 #include "tools/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 #include <tilejit/runtime.hpp>
 
@@ -26,6 +27,19 @@ std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& wo
     return app.exit(error, out, err) == 0 ? kExitOk : kExitBadUse;
   }
   return std::nullopt;
+}
+
+CLI::Option* bounded(CLI::Option* option, std::uint64_t low, std::uint64_t high) {
+  const std::string allowed = low == high ? cat(low) : cat(low, " to ", high);
+  return option->check(
+      [=](const std::string& text) {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool number = error == std::errc() && end == text.data() + text.size();
+        return number && value >= low && value <= high ? std::string()
+                                                       : cat("is '", support::shown(text), "'; allowed: ", allowed);
+      },
+      allowed);
 }
 
 std::vector<std::string> own_flags(const CLI::App& app) {

@@ -3,6 +3,7 @@
 // Decides which words stand in these messages. Does not decide which options a tool has.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace tj::tools {
 
@@ -18,6 +20,10 @@ namespace tj::tools {
 /// left to do: help, version, or a mistake, which is said on `err`, each on one line.
 std::optional<int> parse_words(CLI::App& app, const std::vector<std::string>& words, std::ostream& out,
                                std::ostream& err);
+
+/// Refuses what is no whole number from `low` to `high`, in words of ours: CLI11's own differ from release to
+/// release. Help shows the range. Returns the option.
+CLI::Option* bounded(CLI::Option* option, std::uint64_t low, std::uint64_t high);
 
 /// The long names of app's own options: "op", "target", ...
 std::vector<std::string> own_flags(const CLI::App& app);

@@ -84,24 +84,25 @@ void add_options(CLI::App& app, Settings& settings) {
   app.add_option("--graph", settings.graph_file,
                  "instead of an op: a JSON file with a machine, instructions and edges (src/graph/README.md)")
       ->check(no_flag);
-  app.add_option("--max-stages", settings.options.max_stages,
-                 "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)")
-      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
-  app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles")
-      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
-  app.add_option("--max-slots", settings.options.max_slots,
-                 "most slots of a ring; 0: what the op and memory allow (default)")
-      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+  bounded(app.add_option("--max-stages", settings.options.max_stages,
+                         "most stages of an iteration in flight; 1: iterations do not overlap; 0: any (default)"),
+          0, std::numeric_limits<int>::max());
+  bounded(app.add_option("--min-ii", settings.options.min_ii, "try no smaller initiation interval, in cycles"), 0,
+          std::numeric_limits<int>::max());
+  bounded(app.add_option("--max-slots", settings.options.max_slots,
+                         "most slots of a ring; 0: what the op and memory allow (default)"),
+          0, std::numeric_limits<int>::max());
   app.add_option("--roles", settings.roles,
                  "joint: roles and cycles in one search (default); split: what completes by itself apart, a role for "
                  "each copy of the rest")
       ->check(CLI::IsMember({"joint", "split"}));
-  app.add_option("--budget", settings.options.node_budget,
-                 "nodes that the exact search may visit before it settles for less, unproven (default: by the size of "
-                 "the graph)")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0")
-      ->check(CLI::Range(0, 0));
+  bounded(app.add_option(
+              "--budget", settings.options.node_budget,
+              "nodes that the exact search may visit before it settles for less, unproven (default: by the size of "
+              "the graph)"),
+          0, std::uint64_t{1} << 40);
+  bounded(app.add_option("--streaming-latency", settings.streaming_latency, "0: streaming loads count with latency 0"),
+          0, 0);
   app.add_option("--svg", settings.svg,
                  "also write a picture to this file: units in the steady state, roles over the first iterations")
       ->check(no_flag);

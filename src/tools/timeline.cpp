@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "support/fail.hpp"
+#include "tools/command_line.hpp"
 #include "tools/options.hpp"
 #include "tools/output_file.hpp"
 
@@ -43,18 +44,19 @@ std::optional<int> parse(const std::vector<std::string>& words, TimelineSettings
                  "write a picture to this file: some iterations of the first block, of each role what was predicted "
                  "and below it what was measured")
       ->check(no_flag);
-  app.add_option("--iterations", settings.iterations, "in that picture (default 3)")->check(CLI::Range(1, 64));
-  app.add_option("--first-block", problem.first_block, "of those that record (default 0)")
-      ->check(CLI::Range(0u, 1u << 30));
-  app.add_option("--blocks", problem.blocks, "how many record (default 4)")->check(CLI::Range(1u, 1024u));
-  app.add_option("--records", problem.warp_records,
-                 "most records of a role of a block, a power of two (default 8192): what comes later is not recorded")
-      ->check(CLI::Range(64u, 1u << 20))
+  bounded(app.add_option("--iterations", settings.iterations, "in that picture (default 3)"), 1, 64);
+  bounded(app.add_option("--first-block", problem.first_block, "of those that record (default 0)"), 0, 1 << 30);
+  bounded(app.add_option("--blocks", problem.blocks, "how many record (default 4)"), 1, 1024);
+  bounded(app.add_option(
+              "--records", problem.warp_records,
+              "most records of a role of a block, a power of two (default 8192): what comes later is not recorded"),
+          64, 1 << 20)
       ->check([](const std::string& text) {
         return (std::stoul(text) & (std::stoul(text) - 1)) == 0 ? std::string() : text + " is no power of two";
       });
-  app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)")
-      ->check(CLI::Range(1, 100000));
+  bounded(
+      app.add_option("--launches", problem.launches, "timed with and without marks before, on a device (default 10)"),
+      1, 100000);
   app.add_option("--seed", problem.seed, "of the tensors' values, and of the model's order (default 1)");
   app.allow_extras();
   std::vector<std::string> reversed(words.rbegin(), words.rend());

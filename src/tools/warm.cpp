@@ -90,7 +90,7 @@ void add_options(CLI::App& app, Settings& settings) {
       ->check(no_flag);
   app.add_option("--op", settings.op_names, "fmha, gemm, ... (default: every op)")->delimiter(',')->check(no_flag);
   app.add_option("--cache-dir", settings.cache_dir, "in place of TJ_CACHE_DIR")->check(no_flag);
-  app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)")->check(CLI::Range(1, 256));
+  bounded(app.add_option("--jobs", settings.jobs, "kernels made at a time (default: one a core)"), 1, 256);
   app.add_flag("--json", settings.json, "print one JSON document and nothing else");
   auto* list =
       app.add_flag("--list", settings.list, "list the cache; exit 1 when an entry is damaged or it cannot be used");
@@ -106,12 +106,11 @@ void add_options(CLI::App& app, Settings& settings) {
       ->delimiter(',')
       ->check(no_flag)
       ->needs(tune);
-  app.add_option("--tune-limit", settings.tune_limit,
-                 "kernels timed for a problem, best predicted first (default: all)")
-      ->check(CLI::Range(1, 1000))
+  bounded(app.add_option("--tune-limit", settings.tune_limit,
+                         "kernels timed for a problem, best predicted first (default: all)"),
+          1, 1000)
       ->needs(tune);
-  app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)")
-      ->check(CLI::Range(1, 10000))
+  bounded(app.add_option("--tune-rounds", settings.tune_rounds, "rounds of timing (default: 10)"), 1, 10000)
       ->needs(tune);
 }
 
