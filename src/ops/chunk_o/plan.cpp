@@ -5,60 +5,29 @@
 
 #include "ops/chunk_o/chunk_o.hpp"
 #include "ops/chunk_o/params.cuh"
-#include "support/index.hpp"
+#include "ops/common/tensor_args.hpp"
 
 namespace tj::ops {
 namespace {
 
-using support::at;
-
-constexpr std::uint64_t kCopyAlignment = 16;
 // Of a device that does not say how many it can run at a time: a few, which do item after item as on one that does.
 constexpr unsigned kUnknownBlocks = 4;
 
-std::uint64_t bytes(long long elements) { return static_cast<std::uint64_t>(elements) * 2; }
-/// A dimension of size 1 may have any stride; give it a legal one.
-std::uint64_t stride_bytes(const Tensor& tensor, int dimension) {
-  return tensor.shape[at(dimension)] == 1 ? kCopyAlignment : bytes(tensor.strides[at(dimension)]);
-}
-std::uint64_t size(const Tensor& tensor, int dimension) {
-  return static_cast<std::uint64_t>(tensor.shape[at(dimension)]);
-}
-
-support::TensorMapDesc map(const Tensor& tensor) {
-  support::TensorMapDesc desc;
-  desc.base = tensor.data;
-  desc.dtype = tensor.dtype;
-  desc.rank = 4;
-  desc.stride_bytes = {2, kCopyAlignment, kCopyAlignment, kCopyAlignment, 0};
-  desc.box = {chunk_o::kSwizzleColumns, chunk_o::kChunk, 1, 1, 0};
-  return desc;
-}
 /// Column, token, head.
 support::TensorMapDesc token_map(const Tensor& tensor) {
-  support::TensorMapDesc desc = map(tensor);
-  desc.dims = {chunk_o::kWidth, size(tensor, 0), size(tensor, 1), 1, 0};
-  desc.stride_bytes[1] = stride_bytes(tensor, 0);
-  desc.stride_bytes[2] = stride_bytes(tensor, 1);
-  return desc;
+  return tensor_map(tensor, {2, 0, 1, kNoDimension}, {chunk_o::kSwizzleColumns, chunk_o::kChunk});
 }
 /// Column, row of the chunk, head, chunk: what lies outside a chunk's rows is zero.
-support::TensorMapDesc value_map(const Tensor& tensor, int rows) {
-  support::TensorMapDesc desc = map(tensor);
-  desc.dims = {chunk_o::kWidth, chunk_o::kChunk, size(tensor, 1), size(tensor, 0) / chunk_o::kChunk, 0};
-  desc.stride_bytes[1] = stride_bytes(tensor, 0);
-  desc.stride_bytes[2] = stride_bytes(tensor, 1);
+support::TensorMapDesc value_map(const Tensor& tensor, std::uint32_t rows) {
+  support::TensorMapDesc desc = tensor_map(tensor, {2, 0, 1, kNoDimension}, {chunk_o::kSwizzleColumns, rows});
+  desc.dims[3] = desc.dims[1] / chunk_o::kChunk;
+  desc.dims[1] = chunk_o::kChunk;
   desc.stride_bytes[3] = desc.stride_bytes[1] * chunk_o::kChunk;
-  desc.box[1] = static_cast<std::uint32_t>(rows);
   return desc;
 }
 /// The contiguous dimension, the other one, head, chunk.
 support::TensorMapDesc state_map(const Tensor& tensor) {
-  support::TensorMapDesc desc = map(tensor);
-  desc.dims = {chunk_o::kWidth, chunk_o::kWidth, size(tensor, 1), size(tensor, 0), 0};
-  desc.stride_bytes = {2, stride_bytes(tensor, 2), stride_bytes(tensor, 1), stride_bytes(tensor, 0), 0};
-  desc.box[1] = chunk_o::kWidth;
-  return desc;
+  return tensor_map(tensor, {3, 2, 1, 0}, {chunk_o::kSwizzleColumns, chunk_o::kWidth});
 }
 
 const int* list(const std::optional<Tensor>& tensor) {

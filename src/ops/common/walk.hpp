@@ -24,10 +24,11 @@ class WalkBuilder : protected GraphBuilder {
   }
 
   int at_end(std::string_view body, Scope scope) { return add(single(context_, body, warps_, scope)); }
-  /// An iteration that brings so many bytes.
+  /// An iteration that brings so many bytes. One that begins while another runs is the op's to rule out.
   int brings(std::string_view body, double bytes) {
     Node moved = single(context_, body, warps_);
     hold(moved, {.alu = memory_cycles(bytes)});
+    moved.warp_cycles = 0;
     return add(std::move(moved));
   }
   Candidate candidate(double typical_iterations) {

@@ -6,44 +6,21 @@
 #include <new>
 
 #include "ops/common/element.hpp"
+#include "ops/common/tensor_args.hpp"
 #include "ops/fmha/fmha.hpp"
 #include "ops/fmha/params.cuh"
 
 namespace tj::ops {
 namespace {
 
-constexpr std::uint64_t kElementBytes = 2;  // fmha_plan refuses types of another size
-
-// [B, H, S, D] as the copy engine counts: D, S, H, B. A dimension of size 1 may have any stride; give it a legal one.
+/// [B, H, S, D] as the copy engine counts: D, S, H, B.
 support::TensorMapDesc box_map(const Tensor& tensor, int rows) {
-  support::TensorMapDesc desc;
-  desc.base = tensor.data;
-  desc.dtype = tensor.dtype;
-  desc.rank = 4;
-  std::uint64_t legal = static_cast<std::uint64_t>(tensor.shape[3]) * kElementBytes;
-  for (int i = 0; i < 4; ++i) {
-    const auto from = static_cast<std::size_t>(3 - i), to = static_cast<std::size_t>(i);
-    desc.dims[to] = static_cast<std::uint64_t>(tensor.shape[from]);
-    desc.stride_bytes[to] =
-        tensor.shape[from] == 1 ? legal : static_cast<std::uint64_t>(tensor.strides[from]) * kElementBytes;
-  }
-  desc.stride_bytes[0] = kElementBytes;
-  desc.box = {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows), 1, 1, 0};
-  return desc;
-}
-
-long long stride(const Tensor& tensor, std::size_t dimension) {
-  return tensor.shape[dimension] == 1 ? 0 : tensor.strides[dimension];
+  return tensor_map(tensor, {3, 2, 1, 0},
+                    {static_cast<std::uint32_t>(fmha::kSwizzleColumns), static_cast<std::uint32_t>(rows)});
 }
 
 fmha::Source source(const Tensor& tensor) {
   return {tensor.data, stride(tensor, 0), stride(tensor, 1), stride(tensor, 2)};
-}
-
-bool wide_stores(const Tensor& o) {
-  constexpr long long kElements = 8;  // 16 bytes
-  return reinterpret_cast<std::uintptr_t>(o.data) % 16 == 0 && stride(o, 0) % kElements == 0 &&
-         stride(o, 1) % kElements == 0 && stride(o, 2) % kElements == 0;
 }
 
 }  // namespace
@@ -81,7 +58,7 @@ void fmha_plan(const FmhaArgs& args, const FmhaLaunch& kernel, LaunchPlan& plan)
   p.keys = static_cast<int>(args.k.shape[2]);
   p.row_blocks = (p.queries + kernel.rows_per_block - 1) / kernel.rows_per_block;
   p.tiles = p.row_blocks * p.heads * p.batches;
-  p.wide_stores = wide_stores(args.o);
+  p.wide_stores = wide(args.o, 16);
   const float scale = fmha_scale(args);
   // A scale of 0 weighs all keys alike; the smallest normal keeps masked scores at -inf where 0 would make them NaN.
   p.scale = std::fmax(std::fabs(scale), std::numeric_limits<float>::min());

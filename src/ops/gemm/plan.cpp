@@ -3,6 +3,7 @@
 #include <cmath>
 #include <new>
 
+#include "ops/common/tensor_args.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "ops/gemm/params.cuh"
 #include "support/index.hpp"
@@ -12,62 +13,41 @@ namespace {
 
 using support::at;
 
-constexpr std::uint64_t kCopyAlignment = 16;
-
-long long stride(const Tensor& tensor, int dimension) {
-  return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
-}
-/// Of a tensor that serves a whole batch: 0.
-long long batch_stride(const Tensor& tensor, int batched_rank) {
-  return tensor.rank == batched_rank ? stride(tensor, 0) : 0;
-}
-
-// Contiguous dimension, the other one, batch, 1. Blocks that share a copy cut it along the other dimension. A dimension
-// of size 1 may have any stride; give it a legal one.
-support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k, int parts) {
+struct Order {
+  int across, down;  ///< the contiguous dimension and the other one
+};
+Order order_of(const Tensor& tensor, bool mn_major) {
   const int rows = tensor.rank - 2, depth = tensor.rank - 1;
-  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
-  support::TensorMapDesc desc;
-  desc.base = tensor.data;
-  desc.dtype = tensor.dtype;
-  desc.rank = 4;
-  desc.dims = {static_cast<std::uint64_t>(tensor.shape[at(across)]), static_cast<std::uint64_t>(tensor.shape[at(down)]),
-               tensor.rank == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1, 1, 0};
-  const auto element = static_cast<std::uint64_t>(size_of(tensor.dtype));
-  const auto bytes = [&](long long elements) {
-    return elements == 0 ? kCopyAlignment : static_cast<std::uint64_t>(elements) * element;
-  };
-  desc.stride_bytes = {element, bytes(stride(tensor, down)), bytes(batch_stride(tensor, 3)), kCopyAlignment, 0};
+  return mn_major ? Order{rows, depth} : Order{depth, rows};
+}
+
+/// Contiguous dimension, the other one, batch, 1. Blocks that share a copy cut it along the other dimension.
+support::TensorMapDesc operand_map(const Tensor& tensor, bool mn_major, int block_rows, int block_k, int parts) {
+  const auto [across, down] = order_of(tensor, mn_major);
+  const int element = size_of(tensor.dtype);
   // An operand whose rows are K's has no more than an iteration's of it in a row.
-  const std::uint64_t row_bytes =
-      mn_major ? gemm::kSwizzleBytes
-               : std::min<std::uint64_t>(gemm::kSwizzleBytes, static_cast<std::uint64_t>(block_k) * element);
-  desc.swizzle_bytes = static_cast<int>(row_bytes);
-  desc.box = {static_cast<std::uint32_t>(row_bytes / element),
-              static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts), 1, 1, 0};
+  const int row_bytes = mn_major ? gemm::kSwizzleBytes : std::min(gemm::kSwizzleBytes, block_k * element);
+  support::TensorMapDesc desc = tensor_map(tensor, {across, down, tensor.rank == 3 ? 0 : kNoDimension, kNoDimension},
+                                           {static_cast<std::uint32_t>(row_bytes / element),
+                                            static_cast<std::uint32_t>((mn_major ? block_k : block_rows) / parts)});
+  desc.swizzle_bytes = row_bytes;
   return desc;
 }
 
 /// Of an operand that is not read: a map that the copy engine takes, whatever the operand's address and strides.
 void make_legal(support::TensorMapDesc& desc) {
-  desc.base = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(desc.base) / kCopyAlignment * kCopyAlignment);
+  desc.base = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(desc.base) / kMapAlignment * kMapAlignment);
   for (std::size_t i = 1; i < 4; ++i)
-    desc.stride_bytes[i] = (desc.stride_bytes[i] + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+    desc.stride_bytes[i] = (desc.stride_bytes[i] + kMapAlignment - 1) / kMapAlignment * kMapAlignment;
 }
 
-/// Can all rows be accessed 16 bytes (f32: 8) at a time?
-bool wide(const Tensor& tensor) {
-  const int bytes = tensor.dtype == DType::f32 ? 8 : 16;
-  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0;
-  for (int i = 0; i + 1 < tensor.rank; ++i) aligned = aligned && stride(tensor, i) * size_of(tensor.dtype) % bytes == 0;
-  return aligned;
-}
+/// By stores of two or eight elements a thread.
+bool wide(const Tensor& tensor) { return ops::wide(tensor, tensor.dtype == DType::f32 ? 8 : 16); }
 
 gemm::Operand operand(const Tensor& tensor, bool mn_major) {
-  const int rows = tensor.rank - 2, depth = tensor.rank - 1;
-  const int across = mn_major ? rows : depth, down = mn_major ? depth : rows;
+  const auto [across, down] = order_of(tensor, mn_major);
   const auto aligned = [&](long long elements) {
-    return elements * size_of(tensor.dtype) % static_cast<long long>(kCopyAlignment) == 0;
+    return elements * size_of(tensor.dtype) % static_cast<long long>(kMapAlignment) == 0;
   };
   const long long batch = batch_stride(tensor, 3), row = stride(tensor, down);
   return {tensor.data,
@@ -75,7 +55,7 @@ gemm::Operand operand(const Tensor& tensor, bool mn_major) {
           row,
           static_cast<int>(tensor.shape[at(across)]),
           static_cast<int>(tensor.shape[at(down)]),
-          reinterpret_cast<std::uintptr_t>(tensor.data) % kCopyAlignment == 0 && aligned(batch) && aligned(row)};
+          reinterpret_cast<std::uintptr_t>(tensor.data) % kMapAlignment == 0 && aligned(batch) && aligned(row)};
 }
 
 // Clusters that run together should cover about as many rows as columns of d, and groups should be alike.

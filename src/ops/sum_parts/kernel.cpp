@@ -9,6 +9,7 @@
 #include <new>
 
 #include "ops/common/fields.hpp"
+#include "ops/common/tensor_args.hpp"
 #include "ops/common/touched.hpp"
 #include "ops/common/trial.hpp"
 #include "ops/common/walk.hpp"
@@ -29,17 +30,8 @@ constexpr unsigned kBlocksPerSm = 16;  // more than run at a time
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>({{"ALU"}, {"memory_bytes_per_cycle"}});
 
-long long stride(const Tensor& tensor, int dimension) {
-  return tensor.shape[at(dimension)] == 1 ? 0 : tensor.strides[at(dimension)];
-}
-
-/// Can all rows be accessed kColumns elements at a time?
-bool wide(const Tensor& tensor) {
-  const int bytes = sum_parts::kColumns * size_of(tensor.dtype);
-  bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % static_cast<std::uintptr_t>(bytes) == 0;
-  for (int i = 0; i + 1 < tensor.rank; ++i) aligned = aligned && stride(tensor, i) * size_of(tensor.dtype) % bytes == 0;
-  return aligned;
-}
+/// kColumns elements at a time.
+bool wide(const Tensor& tensor) { return ops::wide(tensor, sum_parts::kColumns * size_of(tensor.dtype)); }
 
 struct SumPartsKernel {
   DType out = DType::f16;
@@ -76,6 +68,7 @@ class Builder : WalkBuilder {
         "add_parts",
         sizeof(float) * static_cast<double>(sum_parts::kWarps * sum_parts::kUnitColumns * sum_parts::kPartsAhead));
     const int last = at_end("finish_columns", Scope::tile_end);
+    node(parts).warp_cycles = node(parts).cycles;
     then(begin, parts);
     then(parts, parts, 1);
     then(parts, last);
@@ -143,9 +136,6 @@ class SumParts final : public Op {
     const auto& [call, sums, parts] = get(args);
     auto& p = *new (plan.params.data()) sum_parts::Params{};
     plan.params_bytes = sizeof(sum_parts::Params);
-    const auto batch_stride = [](const Tensor& tensor, int batched) {
-      return tensor.rank == batched ? stride(tensor, 0) : 0;
-    };
     const std::int64_t batch = call.d.rank == 3 ? call.d.shape[0] : 1;
     p.sums = static_cast<const float*>(sums.data);
     p.row_pitch = sums.strides[1];
