@@ -9,7 +9,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/emit.hpp"
-#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/sm90.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "sched/schedule.hpp"
 
@@ -17,7 +17,9 @@ using namespace tj;
 
 namespace {
 
-graph::Graph attention() { return ops::fmha_graph({DType::f16, 128, false, false}, {2, 128}, *arch::find("sm_90a")); }
+graph::Graph attention() {
+  return ops::fmha_group_graph({DType::f16, 128, false, false}, {2, 128}, *arch::find("sm_90a"));
+}
 
 std::string text_of(const graph::Graph& graph, const sched::Schedule& schedule) {
   return codegen::emit(graph, schedule, "sm90").text;

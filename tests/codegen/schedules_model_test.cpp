@@ -9,8 +9,8 @@
 #include "codegen/emit.hpp"
 #include "compile/compiler.hpp"
 #include "model/model.hpp"
-#include "ops/fmha/fmha.hpp"
 #include "ops/fmha/problem.hpp"
+#include "ops/fmha/sm90.hpp"
 #include "pipeline.hpp"
 #include "sched/schedule.hpp"
 
@@ -19,11 +19,11 @@ using namespace tj;
 namespace {
 
 constexpr FmhaConfig kConfig{DType::f16, 64, true, false};
-constexpr ops::FmhaTile kTile{2, 128, true};
+constexpr ops::FmhaGroupTile kTile{2, 128, true};
 
 /// Whose blocks walk several tiles, so that rings go on from one to the next.
 graph::Graph attention() {
-  graph::Graph graph = ops::fmha_graph(kConfig, kTile, *arch::find("sm_90a"));
+  graph::Graph graph = ops::fmha_group_graph(kConfig, kTile, *arch::find("sm_90a"));
   graph.persistent = true;
   return graph;
 }

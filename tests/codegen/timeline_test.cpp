@@ -10,7 +10,7 @@
 
 #include "arch/arch.hpp"
 #include "codegen/rolled.hpp"
-#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/sm90.hpp"
 #include "ops/gemm/gemm.hpp"
 #include "sched/schedule.hpp"
 
@@ -29,12 +29,13 @@ struct Scheduled {
 std::vector<Scheduled> cases() {
   std::vector<Scheduled> list;
   const arch::Arch& arch = *arch::find("sm_90a");
-  for (const ops::FmhaTile tile : {ops::FmhaTile{2, 128}, ops::FmhaTile{3, 128}, ops::FmhaTile{2, 176}}) {
+  for (const ops::FmhaGroupTile tile :
+       {ops::FmhaGroupTile{2, 128}, ops::FmhaGroupTile{3, 128}, ops::FmhaGroupTile{2, 176}}) {
     const FmhaConfig config{DType::f16, tile.consumers == 3 ? 64 : 128, true, false};
     for (const int max_stages : {0, 1, 2}) {
       sched::Options options;
       options.max_stages = max_stages;
-      auto graph = ops::fmha_graph(config, tile, arch);
+      auto graph = ops::fmha_group_graph(config, tile, arch);
       auto schedule = sched::schedule(graph, options);
       list.push_back({std::move(graph), std::move(schedule)});
     }

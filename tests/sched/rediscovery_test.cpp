@@ -11,7 +11,7 @@
 #include "arch/arch.hpp"
 #include "graph/examples.hpp"
 #include "ops/common/machine.hpp"
-#include "ops/fmha/fmha.hpp"
+#include "ops/fmha/sm90.hpp"
 #include "sched/joint/joint.hpp"
 #include "sched/schedule.hpp"
 #include "support/index.hpp"
@@ -25,7 +25,7 @@ using namespace tj;
 int up(double cycles) { return static_cast<int>(std::lround(std::ceil(cycles))); }
 
 graph::Graph hopper(int head_dim, int block_n) {
-  return ops::fmha_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
+  return ops::fmha_group_graph({DType::f16, head_dim, false, false}, {2, block_n}, *arch::find("sm_90a"));
 }
 
 /// Two sub-tiles of 128 rows, blocks of 128 keys, 16-bit inputs, every cost from the facts of sm_100a.

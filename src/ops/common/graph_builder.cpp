@@ -9,8 +9,6 @@ namespace tj::ops {
 
 using support::cat;
 
-double Work::longest() const { return std::max({matrix, shared, exp, alu}); }
-
 GraphBuilder::GraphBuilder(std::string_view op, std::string_view text, const arch::Arch& arch, int blocks_per_sm)
     : arch_(arch) {
   graph_.machine = machine_of(arch_, blocks_per_sm);

@@ -21,15 +21,11 @@
 #include <vector>
 
 #include "graph/graph.hpp"
+#include "ops/common/copier.hpp"
 #include "ops/common/machine.hpp"
+#include "ops/common/multiplier.hpp"
 
 namespace tj::ops {
-
-/// Cycles of a node on each unit, alone on its SM.
-struct Work {
-  double matrix = 0, shared = 0, exp = 0, alu = 0;
-  double longest() const;
-};
 
 class GraphBuilder {
  protected:
@@ -69,6 +65,12 @@ class GraphBuilder {
   /// The same for as long as the unit that has most to do, with what it takes of each.
   void hold(Node& node, const Work& work) const;
 
+  /// A product that hardware does by itself, with its time on the unit.
+  void multiply(Node& node, const Multiplier& by, const Product& product) const {
+    by.issue(node, product);
+    node.reservations = {of("TC", product.held)};
+  }
+
   int add(Node added);
   Node& node(int index) { return graph_.nodes[static_cast<std::size_t>(index)]; }
   const Node& node(int index) const { return graph_.nodes[static_cast<std::size_t>(index)]; }
@@ -83,6 +85,11 @@ class GraphBuilder {
   /// The same where dst itself waits for the end of what src has begun.
   void wait(int src, int dst, int distance = 0, int value = -1) {
     edge(src, dst, node(src).latency, distance, true, value);
+  }
+  /// What is copied through registers: they are free for the next load when they are put.
+  void through_registers(int load, int put) {
+    then(load, put);
+    then(put, load, 1);
   }
   /// dst comes later, in whatever role it is; nothing is handed on.
   void order(int src, int dst, int delay, int distance = 0);

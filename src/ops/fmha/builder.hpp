@@ -4,6 +4,7 @@
 // Decides names and sizes. Does not decide nodes of a consumer nor costs (sm90.cpp, sm80.cpp).
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/common/element.hpp"
@@ -15,25 +16,24 @@
 
 namespace tj::ops {
 
-/// Rows of queries that one matrix instruction of a warp or a wave takes.
-inline constexpr int kFmhaMatrixRows = 16;
-/// Queries of a block where products are a warp's or a wave's.
-inline int fmha_rows_of_warps(const FmhaTile& tile) { return tile.warps * tile.row_blocks * kFmhaMatrixRows; }
-
 inline constexpr int kFmhaElementBytes = 2;  ///< the constructor below refuses types of another size
 
 class FmhaBuilder : protected GraphBuilder {
  protected:
-  FmhaBuilder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch, int rows_per_block)
-      : GraphBuilder("fmha", arch.family, arch, tile.blocks_per_sm),
-        config_(config),
-        tile_(tile),
-        rows_(rows_per_block) {
+  FmhaBuilder(const FmhaConfig& config, const arch::Arch& arch, int rows_per_block, int block_n, int blocks_per_sm = 1)
+      : GraphBuilder("fmha", arch.family, arch, blocks_per_sm), config_(config), rows_(rows_per_block), keys_(block_n) {
     require_two_bytes("fmha", config_.dtype);
     add_constants<kFmhaFields>("fmha", config_, graph_, {"dtype", "head-dim"});
-    constant("kBlockN", tile_.block_n);
-    constant("kRowsPerBlock", rows_);
+    known("kBlockN", launch_.block_n, keys_);
+    known("kRowsPerBlock", launch_.rows_per_block, rows_);
     add_constants<kFmhaFields>("fmha", config_, graph_, {"causal", "general-scale"});
+    graph_.flops_per_iteration = 4.0 * rows_ * keys_ * config_.head_dim;
+  }
+  Candidate made(bool turns = false) {
+    launch_.bulk_copies = std::any_of(graph_.nodes.begin(), graph_.nodes.end(),
+                                      [](const Node& n) { return n.async == graph::Async::copy; });
+    launch_.persistent = graph_.persistent;
+    return fmha_candidate(std::move(graph_), config_, launch_, turns);
   }
 
   void set_name(const std::string& shape) {
@@ -42,26 +42,21 @@ class FmhaBuilder : protected GraphBuilder {
   }
 
   std::int64_t row_bytes() const { return std::int64_t{config_.head_dim} * kFmhaElementBytes; }
+  std::int64_t block_bytes() const { return keys_ * row_bytes(); }  ///< of keys, or of values
   /// Queries once a tile, a block of keys and one of values an iteration: values 0, 1 and 2.
   void values(int min_slots) {
     value("q", rows_ * row_bytes(), Scope::tile_begin, 1, 1);
-    value("k", tile_.block_n * row_bytes(), Scope::iteration, min_slots, 4);
-    value("v", tile_.block_n * row_bytes(), Scope::iteration, min_slots, 4);
+    value("k", block_bytes(), Scope::iteration, min_slots, 4);
+    value("v", block_bytes(), Scope::iteration, min_slots, 4);
   }
 
-  Node of_loader(const char* name, Scope scope, int warps) const {
-    Node n = single("Loader", name, warps, scope);
-    n.cycles = 1;
-    n.variable_latency = n.streaming = true;
-    return n;
-  }
   /// A block of keys or of values by the copy engine: how long the engine works on it, and until it is there.
   struct Copy {
     int run = 0, latency = 0;
   };
   Copy engine_copy() const {
-    const int run = cycles(static_cast<double>(tile_.block_n * row_bytes()) / 1024 * arch_.fact("copy_cycles_per_kb"));
-    return {run, run + cycles(arch_.fact("copy_latency_cycles"))};
+    const int run = cycles(engine_.run_cycles(static_cast<double>(block_bytes())));
+    return {run, run + cycles(engine_.latency_cycles())};
   }
   /// The nodes that copy queries, keys and values with the engine; a warp asks for each.
   struct Loads {
@@ -69,8 +64,8 @@ class FmhaBuilder : protected GraphBuilder {
   };
   Loads engine_loads(const Copy& copy) {
     const auto load = [&](const char* name, Scope scope) {
-      Node n = of_loader(name, scope, 1);
-      n.async = graph::Async::copy;
+      Node n = single("Loader", name, 1, scope);
+      engine_.issue(n, 1);
       n.reservations = {of("TMA", copy.run)};
       n.latency = copy.latency;
       return add(std::move(n));
@@ -78,11 +73,13 @@ class FmhaBuilder : protected GraphBuilder {
     return {load("load_q", Scope::tile_begin), load("load_k", Scope::iteration), load("load_v", Scope::iteration)};
   }
   /// Without the diagonal only the last, partial block of keys needs masking; with it, what a tile's rows span.
-  int max_fast_begin() const { return config_.causal ? (rows_ + tile_.block_n - 1) / tile_.block_n + 1 : 1; }
+  int max_fast_begin() const { return config_.causal ? (rows_ + keys_ - 1) / keys_ + 1 : 1; }
 
   FmhaConfig config_;
-  FmhaTile tile_;
   int rows_ = 0;  ///< queries of a block
+  int keys_ = 0;  ///< of an iteration
+  FmhaLaunch launch_;
+  const Copier engine_{Copier::Way::engine, arch_};
 };
 
 }  // namespace tj::ops

@@ -29,29 +29,6 @@ constexpr double kTypicalLength = 4096;  // what tile shapes are rated at
 constexpr const FmhaFamily& (*kFamilies[])() = {TJ_FMHA_FAMILIES(TJ_LIST)};
 #undef TJ_LIST
 
-const FmhaFamily& family_of(const arch::Arch& arch) {
-  if (const FmhaFamily* family = find_fmha_family(arch)) return *family;
-  support::fail(Stage::target, Code::unsupported,
-                support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));
-}
-
-/// Rated over the tiles of a square problem of a typical length: iterations, and the flops that the user asked for.
-Candidate rated(graph::Graph graph, const FmhaConfig& config, const FmhaTile& tile, int rows_per_block) {
-  Candidate candidate{std::move(graph), 0, 0, tile.turns};
-  candidate.geometry = Geometry::of(FmhaLaunch{rows_per_block, tile.block_n});
-  const double rows = rows_per_block;
-  const double blocks = std::ceil(kTypicalLength / rows);
-  double iterations = 0, keys = 0;
-  for (double block = 0; block < blocks; ++block) {
-    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
-    iterations += std::ceil(last / tile.block_n);
-    keys += config.causal ? last - rows / 2 : last;
-  }
-  candidate.typical_iterations = iterations / blocks;
-  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
-  return candidate;
-}
-
 }  // namespace
 
 const FmhaFamily* find_fmha_family(const arch::Arch& arch) {
@@ -60,8 +37,21 @@ const FmhaFamily* find_fmha_family(const arch::Arch& arch) {
   return nullptr;
 }
 
-graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  return family_of(arch).graph(config, tile, arch);
+/// Iterations, and the flops that the user asked for.
+Candidate fmha_candidate(graph::Graph graph, const FmhaConfig& config, const FmhaLaunch& launch, bool turns) {
+  Candidate candidate{std::move(graph), 0, 0, turns};
+  candidate.geometry = Geometry::of(launch);
+  const double rows = launch.rows_per_block;
+  const double blocks = std::ceil(kTypicalLength / rows);
+  double iterations = 0, keys = 0;
+  for (double block = 0; block < blocks; ++block) {
+    const double last = config.causal ? std::min(kTypicalLength, (block + 1) * rows) : kTypicalLength;
+    iterations += std::ceil(last / launch.block_n);
+    keys += config.causal ? last - rows / 2 : last;
+  }
+  candidate.typical_iterations = iterations / blocks;
+  candidate.useful_flops = 4.0 * rows * config.head_dim * keys / blocks;
+  return candidate;
 }
 
 const std::vector<arch::Needs>& fmha_needs() {
@@ -75,13 +65,9 @@ const std::vector<arch::Needs>& fmha_needs() {
 
 std::vector<Candidate> fmha_candidates(const FmhaConfig& config, const arch::Arch& arch) {
   arch::require(arch, "fmha", fmha_needs());
-  const FmhaFamily& family = family_of(arch);
-  std::vector<Candidate> list;
-  for (const FmhaTile& tile : family.tiles(config, arch)) {
-    list.push_back(rated(family.graph(config, tile, arch), config, tile, family.rows(tile)));
-    if (family.hold != nullptr) family.hold(config, tile, list.back());
-  }
-  return list;
+  if (const FmhaFamily* family = find_fmha_family(arch)) return family->candidates(config, arch);
+  support::fail(Stage::target, Code::unsupported,
+                support::cat("fmha has no node bodies for family '", arch.family, "' of '", arch.name, "'"));
 }
 
 }  // namespace tj::ops

@@ -1,8 +1,9 @@
 // Attention forward as an op: requests, graph, launch.
 //
 // kernel.cpp decides requests by the table of fields.hpp, steps.cpp the ladder, plan.cpp launch parameters,
-// validate.cpp what is legal. family.cpp says which family serves an arch; nodes, costs and tiles are those of sm90.cpp
-// (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's) and sm100.cpp (tensor memory).
+// validate.cpp what is legal. family.cpp says which family serves an arch. Tiles, nodes and costs are those of sm90.cpp
+// (products of warpgroups), sm80.cpp (a warp's instructions), amd.cpp (a wave's; warps_builder.hpp is of both) and
+// sm100.cpp (tensor memory).
 #pragma once
 
 #include <array>
@@ -27,23 +28,6 @@ float fmha_scale(const FmhaArgs& args);
 /// Which kernel form a scale needs: the fast one, for 1e-6 <= scale <= 1, folds it into one multiply-add.
 bool fmha_needs_general_scale(float scale);
 
-/// One tile shape.
-struct FmhaTile {
-  int consumers = 2;  ///< roles of 64 query rows each; on matrix instructions of a warp there is one role
-  int block_n = 128;  ///< keys an iteration
-  bool turns = true;  ///< order barriers between the consumers
-  // Of matrix instructions of a warp.
-  int warps = 4, row_blocks = 2;  ///< the role's warps, and how many times sixteen rows each of them has
-  int blocks_per_sm = 1;
-  bool queries_in_registers =
-      false;  ///< for the whole tile; else they are loaded from shared memory in every iteration
-  std::array<int, 4> weight_parts =
-      {};  ///< over tensor memory: keys of each part of a block, whose weights go to the second product together
-  int fewer_polynomials = 0;  ///< of exponentials, than units in balance ask for
-};
-
-/// The graph with costs of one tile shape; see src/ops/README.md for the picture.
-graph::Graph fmha_graph(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch);
 /// What each kind of its node bodies asks of an arch.
 const std::vector<arch::Needs>& fmha_needs();
 /// All tile shapes that fit the arch.

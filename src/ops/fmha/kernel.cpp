@@ -119,14 +119,6 @@ class Fmha final : public Op {
     require_fmha_steps(config.step, arch);
     return fmha_candidates(config, arch);
   }
-  Geometry geometry(const Request&, const Candidate& candidate) const override {
-    const graph::Graph& graph = candidate.graph;
-    auto launch = candidate.geometry.as<FmhaLaunch>();
-    launch.bulk_copies = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                     [](const graph::Node& node) { return node.async == graph::Async::copy; });
-    launch.persistent = graph.persistent;
-    return Geometry::of(launch);
-  }
   GeometryFields geometry_fields() const override { return kFmhaGeometry; }
   void touches(const void* args, Touched& memory) const override {
     const FmhaArgs& of = get(args);

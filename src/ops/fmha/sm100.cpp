@@ -21,15 +21,13 @@
 namespace tj::ops {
 namespace {
 
-using graph::Async;
-using graph::Graph;
 using graph::Reservation;
 using graph::Space;
 using support::cat;
 
 constexpr int kRows = fmha::kRowsPerTensorTile, kTiles = 2;
-constexpr int kKeysOfInstruction = 16;  // depth of one matrix instruction
-constexpr int kColumnsOfLoad = 16;      // of scores, that a thread asks for at once while it works on those before
+constexpr int kKeys = 128;          // of an iteration
+constexpr int kColumnsOfLoad = 16;  // of scores, that a thread asks for at once while it works on those before
 
 const arch::Needs& kNeeds = support::lasting<arch::Needs>(
     {{"TC", "EXP", "ALU", "TMA", "TMEM"},
@@ -57,6 +55,10 @@ constexpr double kCorrections = 2;
 
 using Parts = std::array<int, fmha::kMaxWeightParts>;
 
+struct Tile {
+  Parts parts;                ///< keys of each part of a block, whose weights go to the second product together
+  int fewer_polynomials = 0;  ///< of exponentials, than units in balance ask for
+};
 struct Form {
   Parts parts;
   bool weights_over_scores;
@@ -149,16 +151,23 @@ int polynomials_for(const FmhaConfig& config, const arch::Arch& arch, const Form
   return interval(0) > kWorthIt * interval(best) ? best : 0;
 }
 
+// Scores, output and weights of two sub-tiles fit beside each other where the head dim is small; else the weights take
+// the place of their scores.
+Form form_of(const FmhaConfig& config, const Tile& tile, const arch::Arch& arch) {
+  const std::int64_t columns = arch.memory_bytes.at("TMEM") / graph::kTensorColumnBytes;
+  return {tile.parts, kTiles * (kKeys + kKeys / 2 + config.head_dim) > columns};
+}
+
 class Builder : private FmhaBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaTile& tile, const Form& form, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, kTiles * kRows),
-        form_(form),
-        polynomials_(std::max(0, polynomials_for(config, arch, form, tile.block_n) - tile.fewer_polynomials)),
-        costs_(costs_of(config, arch, polynomials_, tile.block_n)) {}
+  Builder(const FmhaConfig& config, const Tile& tile, const arch::Arch& arch)
+      : FmhaBuilder(config, arch, kTiles * kRows, kKeys),
+        form_(form_of(config, tile, arch)),
+        polynomials_(std::max(0, polynomials_for(config, arch, form_, kKeys) - tile.fewer_polynomials)),
+        costs_(costs_of(config, arch, polynomials_, kKeys)) {}
 
-  Graph build() {
-    set_name(cat(kTiles, "x", kRows, "x", tile_.block_n));
+  Candidate build() {
+    set_name(cat(kTiles, "x", kRows, "x", kKeys));
     graph_.persistent = !config_.causal;  // as on sm_90a
     constant("kPolynomials", polynomials_);
     for (int j = 0, end = 0; j < fmha::kMaxWeightParts; ++j)
@@ -167,9 +176,11 @@ class Builder : private FmhaBuilder {
     tensor_values();
     loads_ = engine_loads(copy_);
     for (int c = 0; c < kTiles; ++c) sub_tile(c);
-    graph_.flops_per_iteration = 4.0 * kTiles * kRows * tile_.block_n * config_.head_dim;
     graph_.overhead_cycles = 2.0 * copy_.latency + kTiles * (kCorrections * costs_.correction);
-    return std::move(graph_);
+    Candidate candidate = made();
+    candidate.copies_apart = true;
+    candidate.node_budget = kSecondSearchNodes;
+    return candidate;
   }
 
  private:
@@ -189,7 +200,7 @@ class Builder : private FmhaBuilder {
     return first;
   }
   void tensor_values() {
-    scores_ = pair("scores", std::int64_t{4} * kRows * tile_.block_n, Scope::iteration, Space::tensor);
+    scores_ = pair("scores", std::int64_t{4} * kRows * kKeys, Scope::iteration, Space::tensor);
     output_ = pair("output", std::int64_t{4} * kRows * config_.head_dim, Scope::iteration, Space::tensor);
     for (int j = 0; j < parts(); ++j)
       weights_[static_cast<std::size_t>(j)] =
@@ -200,11 +211,7 @@ class Builder : private FmhaBuilder {
 
   int product(const std::string& body, int c, int run, int instructions) {
     Node n = numbered("Products", body, c);
-    n.async = Async::unit;
-    n.warps = 1;
-    n.reservations = {of("TC", run)};
-    n.cycles = n.warp_cycles = cycles(costs_.issue * instructions);
-    n.latency = run + costs_.drain;
+    multiply(n, unit_, {cycles(costs_.issue * instructions), run, run + costs_.drain});
     return add(std::move(n));
   }
   int work(Node n, int run, std::vector<Reservation> uses) {
@@ -214,10 +221,10 @@ class Builder : private FmhaBuilder {
   }
   /// Chunk after chunk of a row's scores into registers, the maxima of one while the next is on its way.
   int maximum(int c) {
-    const int chunks = tile_.block_n / kColumnsOfLoad;
+    const int chunks = kKeys / kColumnsOfLoad;
     const int room = room_of(costs_, form_), load = costs_.load_chunk;
     std::vector<Reservation> uses = {of("TMEM", load), of("TMEM", load * (chunks - 1), load + room)};
-    const int run = maximum_run(costs_, form_, tile_.block_n), maxima = costs_.maximum_chunk * chunks;
+    const int run = maximum_run(costs_, form_, kKeys), maxima = costs_.maximum_chunk * chunks;
     uses.push_back(of("ALU", maxima, run - maxima));  // as late as that: each chunk is there when its turn comes
     return work(numbered("Softmax", "maximum", c), run, std::move(uses));
   }
@@ -240,12 +247,13 @@ class Builder : private FmhaBuilder {
   void sub_tile(int c) {
     const int begin = add(numbered("Softmax", "begin", c, Scope::tile_begin));
     SubTile t;
-    t.qk = product("qk", c, costs_.product, config_.head_dim / kKeysOfInstruction);
+    t.qk = product("qk", c, costs_.product, config_.head_dim / Multiplier::kInstructionDepth);
     t.maximum = maximum(c);
     for (int j = 0; j < parts(); ++j) t.weights.push_back(weights(c, j));
     t.correct = correct(c);
     for (int j = 0; j < parts(); ++j)
-      t.pv.push_back(product(cat("pv_", j), c, part_of(costs_, keys(j)).product, keys(j) / kKeysOfInstruction));
+      t.pv.push_back(
+          product(cat("pv_", j), c, part_of(costs_, keys(j)).product, keys(j) / Multiplier::kInstructionDepth));
     const int sums = add(numbered("Softmax", "hand_sums", c, Scope::tile_end));
     t.store = add(numbered("Output", "store", c, Scope::tile_end));
     edge(begin, t.maximum, 0, 0, false);
@@ -293,17 +301,17 @@ class Builder : private FmhaBuilder {
   }
   void memory_and_registers(const SubTile& t) {
     // Scores and output have their columns throughout, and so have weights that do not lie over their scores.
-    const std::int64_t weights =
-        form_.weights_over_scores ? 0 : std::int64_t{kFmhaElementBytes} * kRows * tile_.block_n;
-    node(t.qk).memory_bytes["TMEM"] = std::int64_t{4} * kRows * (tile_.block_n + config_.head_dim) + weights;
+    const std::int64_t weights = form_.weights_over_scores ? 0 : std::int64_t{kFmhaElementBytes} * kRows * kKeys;
+    node(t.qk).memory_bytes["TMEM"] = std::int64_t{4} * kRows * (kKeys + config_.head_dim) + weights;
     order(t.qk, t.qk, 0, 1);
     node(t.qk).registers = kProductRegisters;
-    node(t.maximum).registers = tile_.block_n;  // a row a thread
+    node(t.maximum).registers = kKeys;  // a row a thread
     node(t.weights.back()).registers = kSoftmaxRegisters;
     node(t.store).registers = kCorrectionRegisters;
   }
 
   const Form form_;
+  const Multiplier unit_{Multiplier::Way::tensor_memory, arch_};
   const int polynomials_;
   const Costs costs_;
   int scores_ = 0, output_ = 0, factors_ = 0, sums_ = 0;
@@ -312,41 +320,21 @@ class Builder : private FmhaBuilder {
   Loads loads_;
 };
 
-// Scores, output and weights of two sub-tiles fit beside each other where the head dim is small; else the weights take
-// the place of their scores.
-Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  const std::int64_t columns = arch.memory_bytes.at("TMEM") / graph::kTensorColumnBytes;
-  const bool beside = kTiles * (tile.block_n + tile.block_n / 2 + config.head_dim) <= columns;
-  return Builder(config, tile, {tile.weight_parts, !beside}, arch).build();
-}
-
 // Each part of the weights goes to the second product as soon as it is there. Where scores wait for that product's end,
 // a large first and a small last part let it end shortly after the last exponential; else two halves do. Where two
 // units are in balance no schedule may be that tight: one that arithmetic binds less may be found instead.
-std::vector<FmhaTile> tiles(const FmhaConfig&, const arch::Arch&) {
-  std::vector<FmhaTile> list;
-  const auto add = [&](std::array<int, fmha::kMaxWeightParts> parts, int fewer) {
-    FmhaTile tile{kTiles, 128, false};
-    tile.weight_parts = parts;
-    tile.fewer_polynomials = fewer;
-    list.push_back(tile);
-  };
-  add({64, 32, 16, 16}, 0);
-  for (const int fewer : {0, 1, 2}) add({64, 64, 0, 0}, fewer);
-  return list;
-}
+constexpr Tile kTriedTiles[] = {{{64, 32, 16, 16}, 0}, {{64, 64, 0, 0}, 0}, {{64, 64, 0, 0}, 1}, {{64, 64, 0, 0}, 2}};
 
-void hold(const FmhaConfig&, const FmhaTile&, Candidate& candidate) {
-  candidate.copies_apart = true;
-  candidate.node_budget = kSecondSearchNodes;
+std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+  std::vector<Candidate> list;
+  for (const Tile& tile : kTriedTiles) list.push_back(Builder(config, tile, arch).build());
+  return list;
 }
 
 }  // namespace
 
 const FmhaFamily& fmha_sm100() {
-  static constexpr FmhaFamily family{"sm100",  []() -> const arch::Needs& { return kNeeds; },
-                                     tiles,    [](const FmhaTile&) { return kTiles * kRows; },
-                                     graph_of, hold};
+  static constexpr FmhaFamily family{"sm100", []() -> const arch::Needs& { return kNeeds; }, candidates};
   return family;
 }
 

@@ -5,6 +5,8 @@
 //   load_k -> qk.c -> softmax.c -> rescale.c -> pv.c <- load_v     for each consumer c
 //   pv.c (i-1) -> rescale.c (i)   the output must be complete before it is corrected, the weights before they are
 //   replaced rescale.c (i) -> qk.c (i+1)   one register copy of the scores store.c                      tile end
+#include "ops/fmha/sm90.hpp"
+
 #include <algorithm>
 
 #include "ops/fmha/builder.hpp"
@@ -14,7 +16,6 @@
 namespace tj::ops {
 namespace {
 
-using graph::Async;
 using graph::Graph;
 using support::cat;
 
@@ -35,22 +36,19 @@ constexpr int kContextRegisters = 32;
 
 // Cycles of one consumer's nodes, from the arch's rates and the element counts of the bodies.
 struct Costs {
-  int matrix = 0;  ///< one 64 x N x D product on the matrix unit
-  int matrix_latency = 0;
+  Product product;  ///< one of 64 x N x D
   int exp = 0;      ///< special-function cycles of softmax
   int alu = 0;      ///< arithmetic cycles of softmax
   int softmax = 0;  ///< softmax as the warpgroup sees it, alone
   int rescale = 0;
-  int issue = 0;  ///< cycles that issuing a group holds the warps
 };
 
-Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
+Costs costs_of(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
   Costs c;
   const double scores = static_cast<double>(kRowsPerConsumer) * tile.block_n;
   const double outputs = static_cast<double>(kRowsPerConsumer) * config.head_dim;
-  c.issue = cycles(arch.fact("matrix_group_cycles"));
-  c.matrix = cycles(2.0 * scores * config.head_dim / arch.fact("matrix_flops_per_cycle")) + c.issue;
-  c.matrix_latency = c.matrix + cycles(arch.fact("matrix_drain_cycles"));
+  c.product = Multiplier(Multiplier::Way::warpgroup, arch).product(2.0 * scores * config.head_dim, config.head_dim);
+  c.product.held += c.product.issue;  // one at a time: the unit is idle while a group is issued
   c.exp = cycles(scores / arch.fact("exp2_per_cycle"));
   // A score costs one maximum, one multiply-add and one addition before it is rounded.
   c.alu = cycles(scores * (1.0 / arch.fact("minmax_per_cycle") + 2.0 / arch.fact("f32_per_cycle")));
@@ -63,14 +61,23 @@ Costs costs_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch&
   return c;
 }
 
-int rows_of(const FmhaTile& tile) { return kRowsPerConsumer * tile.consumers; }
-
 class Builder : private FmhaBuilder {
  public:
-  Builder(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch)
-      : FmhaBuilder(config, tile, arch, rows_of(tile)), costs_(costs_of(config, tile, arch)) {}
+  Builder(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch)
+      : FmhaBuilder(config, arch, kRowsPerConsumer * tile.consumers, tile.block_n),
+        tile_(tile),
+        costs_(costs_of(config, tile, arch)) {
+    build();
+  }
+  Graph graph() { return std::move(graph_); }
+  Candidate candidate() {
+    Candidate candidate = made(tile_.turns);
+    candidate.definitions = matrix_widths({tile_.block_n, config_.head_dim});
+    return candidate;
+  }
 
-  Graph build() {
+ private:
+  void build() {
     set_name(cat(tile_.consumers, "x64x", tile_.block_n));
     // Equal tiles: one block an SM walks them, loading the next tile while it stores this one. Causal tiles differ, so
     // each is a block of its own and the hardware hands out the longest first.
@@ -78,19 +85,13 @@ class Builder : private FmhaBuilder {
     values(2);
     loads_ = engine_loads(copy_);
     for (int c = 0; c < tile_.consumers; ++c) consumer(c);
-    graph_.flops_per_iteration = 4.0 * kRowsPerConsumer * tile_.consumers * tile_.block_n * config_.head_dim;
     // Before the loop the queries and the first keys arrive, one copy behind the other; after it the output leaves.
     graph_.overhead_cycles = 2.0 * copy_.latency + 4.0 * costs_.rescale;
-    return std::move(graph_);
   }
 
- private:
   int matrix(const char* body, int c) {
     Node n = numbered("Consumer", body, c);
-    n.async = Async::matrix;
-    n.reservations = {of("TC", costs_.matrix)};
-    n.cycles = n.warp_cycles = costs_.issue;
-    n.latency = costs_.matrix_latency;
+    multiply(n, groups_, costs_.product);
     return add(std::move(n));
   }
   int arithmetic(const char* body, int c, int run_cycles) {
@@ -132,16 +133,18 @@ class Builder : private FmhaBuilder {
     then(rescale, qk, 1);
     then(rescale, pv);
     then(loads_.v, pv, 0, 2);
-    edge(pv, pv, costs_.matrix, 1, false);
+    edge(pv, pv, costs_.product.held, 1, false);
     wait(pv, store);
   }
 
-  Costs costs_;
+  const FmhaGroupTile tile_;
+  const Costs costs_;
+  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   const Copy copy_ = engine_copy();
   Loads loads_;
 };
 
-std::vector<FmhaTile> tiles(const FmhaConfig& config, const arch::Arch&) {
+std::vector<FmhaGroupTile> tiles(const FmhaConfig& config) {
   // Widths whose scores, weights and output fit the registers of a consumer: 3/4 N + D/2 words and kContextRegisters.
   // Turns pay for narrow blocks; wide ones alternate by themselves: N 160 full at S 4096 and 16384 ran at 615 and 642
   // TFLOP/s without turns, 600 and 630 with (H200, 2026-11-20). To repeat it: change the flag here, then
@@ -150,19 +153,20 @@ std::vector<FmhaTile> tiles(const FmhaConfig& config, const arch::Arch&) {
   return {{3, 128, true}, {2, 176, true}, {2, 128, true}};
 }
 
-Graph graph_of(const FmhaConfig& config, const FmhaTile& tile, const arch::Arch& arch) {
-  return Builder(config, tile, arch).build();
-}
-
-void hold(const FmhaConfig& config, const FmhaTile& tile, Candidate& candidate) {
-  candidate.definitions = matrix_widths({tile.block_n, config.head_dim});
+std::vector<Candidate> candidates(const FmhaConfig& config, const arch::Arch& arch) {
+  std::vector<Candidate> list;
+  for (const FmhaGroupTile& tile : tiles(config)) list.push_back(Builder(config, tile, arch).candidate());
+  return list;
 }
 
 }  // namespace
 
+graph::Graph fmha_group_graph(const FmhaConfig& config, const FmhaGroupTile& tile, const arch::Arch& arch) {
+  return Builder(config, tile, arch).graph();
+}
+
 const FmhaFamily& fmha_sm90() {
-  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, tiles, rows_of, graph_of,
-                                     hold};
+  static constexpr FmhaFamily family{"sm90", []() -> const arch::Needs& { return kNeeds; }, candidates};
   return family;
 }
 
