@@ -48,19 +48,15 @@ class ChunkOBuilder : protected GraphBuilder {
   }
   /// The copy engine is held for as long as the SM's share of memory's rate takes: it is what the loop waits for.
   int copy_cycles(std::int64_t bytes) const {
-    return cycles(std::max(memory_cycles(static_cast<double>(bytes)),
-                           static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
+    return cycles(std::max(memory_cycles(static_cast<double>(bytes)), engine_.run_cycles(static_cast<double>(bytes))));
   }
 
   int load(const char* body, const char* context, int c, int ring) {
     Node n = ring == 0 ? single(context, body, 1) : numbered(context, body, c);
-    n.async = graph::Async::copy;
+    engine_.issue(n, 1);
     const int held = copy_cycles(graph_.values[static_cast<std::size_t>(ring)].slot_bytes);
     n.reservations = {of("TMA", held)};
-    n.cycles = 1;
-    n.latency = held + cycles(arch_.fact("copy_latency_cycles"));
-    n.variable_latency = n.streaming = true;
-    n.warps = 1;
+    n.latency = held + cycles(engine_.latency_cycles());
     n.registers = kLoadRegisters;
     return add(std::move(n));
   }
@@ -70,14 +66,14 @@ class ChunkOBuilder : protected GraphBuilder {
     n.warps = 1;
     n.reservations = {of("TMA", copy_cycles(kTokenBytes))};
     // Its thread waits until the slot is read.
-    busy(n, cycles(arch_.fact("copy_latency_cycles") +
-                   static_cast<double>(kTokenBytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
+    busy(n, cycles(engine_.arrival_cycles(static_cast<double>(kTokenBytes))));
     n.registers = kLoadRegisters;
     return add(std::move(n));
   }
 
   ChunkOKernel kernel_;
   int heads_ = 1;
+  const Copier engine_{Copier::Way::engine, arch_};
 };
 
 }  // namespace tj::ops

@@ -20,13 +20,11 @@
 namespace tj::ops {
 namespace {
 
-using graph::Async;
 using graph::Graph;
 
 using chunk_o::kChunk;
 using chunk_o::kWidth;
 
-constexpr int kMatrixDepth = 16;                // of K, of one instruction
 constexpr int kRowsHeld = graph::kTensorLanes;  // for so many a product of kChunk rows holds the unit
 constexpr int kMostHeads = 2;                   // halves of a warp's lanes
 constexpr int kParts = 2;                       // in which a row of o is finished
@@ -72,13 +70,7 @@ class Builder : ChunkOBuilder {
   /// Of kChunk rows for each of so many heads.
   int product(const char* body, int count, int width, int depth) {
     Node n = single("Product", body, 1);
-    n.async = Async::unit;
-    const int issued = cycles(arch_.fact("matrix_issue_cycles") * count * depth / kMatrixDepth);
-    const int held =
-        std::max(issued, cycles(2.0 * count * kRowsHeld * width * depth / arch_.fact("matrix_flops_per_cycle")));
-    n.reservations = {of("TC", held)};
-    n.cycles = n.warp_cycles = issued;
-    n.latency = held + cycles(arch_.fact("matrix_drain_cycles"));
+    multiply(n, unit_, unit_.product(2.0 * count * kRowsHeld * width * depth, count * depth));
     return add(std::move(n));
   }
   // Who weighs and who finishes count as copies of one thing, which the scheduler keeps apart
@@ -168,6 +160,7 @@ class Builder : ChunkOBuilder {
     then(reader, fetched, 1);
   }
 
+  const Multiplier unit_{Multiplier::Way::tensor_memory, arch_};
   int h_ = 0, v_ = 0, o_ = 0, scores_ = 0, weights_ = 0, states_ = 0, sums_ = 0;  ///< values; of each head's the first
   int load_qk_ = 0, qk_ = 0, qh_ = 0, fetch_ = 0, weigh_ = 0, pv_ = 0, fetch_rows_ = 0, stage_ = 0;
   std::vector<int> load_h_, load_v_, put_;  ///< of each head

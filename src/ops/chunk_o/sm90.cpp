@@ -13,7 +13,6 @@
 namespace tj::ops {
 namespace {
 
-using graph::Async;
 using graph::Graph;
 
 using chunk_o::kChunk;
@@ -59,13 +58,10 @@ class Builder : ChunkOBuilder {
     o_ = of_heads("o", kTokenBytes, 1, 2);
   }
 
-  int matrix(const char* body, int c, double flops, int registers) {
+  /// Of the chunk's rows.
+  int matrix(const char* body, int c, int width, int depth, int registers) {
     Node n = numbered("Consumer", body, c);
-    n.async = Async::matrix;
-    const int held = cycles(flops / arch_.fact("matrix_flops_per_cycle"));
-    n.reservations = {of("TC", held)};
-    n.cycles = n.warp_cycles = cycles(arch_.fact("matrix_group_cycles"));
-    n.latency = n.cycles + held + cycles(arch_.fact("matrix_drain_cycles"));
+    multiply(n, groups_, groups_.product(2.0 * kChunk * width * depth, depth));
     n.registers = registers;
     return add(std::move(n));
   }
@@ -98,11 +94,11 @@ class Builder : ChunkOBuilder {
     const double f32 = arch_.fact("f32_per_cycle"), convert = arch_.fact("convert_per_cycle");
     const int threads = arch_.warps_per_group * arch_.warp_size;
     const int fetched = fetch(c);
-    const int qk = matrix("qk", c, 2.0 * kChunk * kChunk * kWidth, kChunk * kChunk / threads);
-    const int qh = matrix("qh", c, 2.0 * kChunk * kWidth * kWidth, kChunk * kWidth / threads);
+    const int qk = matrix("qk", c, kChunk, kWidth, kChunk * kChunk / threads);
+    const int qh = matrix("qh", c, kWidth, kWidth, kChunk * kWidth / threads);
     const int weighed = weigh(c);
     const int faded = kernel_.gated ? arithmetic("fade", c, kOutputs / f32) : -1;
-    const int pv = matrix("pv", c, 2.0 * kChunk * kChunk * kWidth, 0);
+    const int pv = matrix("pv", c, kWidth, kChunk, 0);
     const int stage =
         arithmetic("stage_rows", c,
                    kOutputs * (1.0 / f32 + 0.5 / convert) + static_cast<double>(kTokenBytes) / kSharedBytesPerCycle);
@@ -135,6 +131,7 @@ class Builder : ChunkOBuilder {
     wait(pv, weighed, 1);
   }
 
+  const Multiplier groups_{Multiplier::Way::warpgroup, arch_};
   int h_ = 0, v_ = 0, o_ = 0;  ///< the first of their values
 };
 

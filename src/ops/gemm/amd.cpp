@@ -8,8 +8,7 @@
 // that it serves has a layout of warps.hpp.
 #include <algorithm>
 
-#include "ops/gemm/builder.hpp"
-#include "ops/gemm/warps.hpp"
+#include "ops/gemm/warps_builder.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -17,9 +16,6 @@ namespace tj::ops {
 const GemmFamily& gemm_amd();
 
 namespace {
-
-using graph::Graph;
-using support::cat;
 
 constexpr int kPieceElements = 8, kMatrix = 16;
 // What bodies need beside sums, what is on its way and operands: addresses, and the next operands
@@ -32,13 +28,9 @@ const arch::Needs& kNeeds =
     support::lasting(gemm_warp_needs("amd", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
 
 int threads_of(const GemmTile& tile, const arch::Arch& arch) { return gemm_warps(tile).count() * arch.warp_size; }
-/// Registers of an operand.
-int operand_words(const arch::Arch& arch) {
-  return static_cast<int>(kMatrix * kMatrix * arch.fact("operand_copies")) / 2 / arch.warp_size;
-}
-int row_padding(const arch::Arch& arch) { return std::min(16, operand_words(arch) * 4); }
+Multiplier waves(const arch::Arch& arch) { return {Multiplier::Way::wave, arch}; }
 std::int64_t slot_bytes(const GemmTile& tile, const arch::Arch& arch) {
-  return std::int64_t{tile.block_m + tile.block_n} * (tile.block_k * tile.element_bytes + row_padding(arch));
+  return std::int64_t{tile.block_m + tile.block_n} * (tile.block_k * tile.element_bytes + waves(arch).row_padding());
 }
 int words_on_their_way(const GemmTile& tile, const arch::Arch& arch) {
   return (tile.block_m + tile.block_n) * tile.block_k / 2 / threads_of(tile, arch);
@@ -49,7 +41,7 @@ int sums_of(const GemmTile& tile, const arch::Arch& arch) {
 /// Of a thread: sums and what is beside them all the time.
 int lasting_registers(const GemmTile& tile, const arch::Arch& arch) {
   const int rows = tile.block_m / gemm_warps(tile).m / kMatrix;
-  return sums_of(tile, arch) + (rows + 2) * operand_words(arch) + kContextRegisters;
+  return sums_of(tile, arch) + (rows + 2) * waves(arch).operand_words() + kContextRegisters;
 }
 
 int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
@@ -71,67 +63,45 @@ int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   return 0;
 }
 
-class Builder : GemmBuilder {
+class Builder : GemmWarpsBuilder {
  public:
-  Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm::kDirect, gemm_amd(), arch), warps_(gemm_warps(tile_)) {}
+  Builder(const GemmKernel& kernel, const arch::Arch& arch) : GemmWarpsBuilder(kernel, gemm_amd(), arch) {}
 
-  Graph build() {
-    unit_text(tile_.block_m, tile_.block_n);
+  Candidate build(double iterations) {
     graph_.persistent = false;
-    constant("kWarpsM", warps_.m);
-    constant("kWarpsN", warps_.n);
-    constant("kRowPadding", row_padding(arch_));
+    constant("kRowPadding", waves(arch_).row_padding());
     const std::int64_t bytes = slot_bytes(tile_, arch_);
     const int slots = 2 * bytes <= graph_.machine.memory_bytes.at("SMEM") ? 2 : 1;
     value("ab", bytes, Scope::iteration, slots, slots, 16);
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
-    const int products = std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies"))),
-              copies = each.copies;
-    const int interval =
-        std::max(2 * copies + products,
-                 graph_.blocks_per_sm *
-                     std::max(each.matrix, static_cast<int>(each.loads * arch_.fact("operand_copies")) + copies));
+    const int loads = static_cast<int>(each.loads * waves(arch_).operand_copies());
+    const int products = std::max(each.matrix, loads), copies = each.copies;
+    const int interval = std::max(2 * copies + products, graph_.blocks_per_sm * std::max(each.matrix, loads + copies));
 
-    const int read = node_of("read_ab", "Reader", Scope::iteration, copies),
-              put = node_of("put_ab", "Reader", Scope::iteration, copies);
-    const int begin = node_of("begin", "Consumer", Scope::tile_begin, 0),
-              mma = node_of("mma", "Consumer", Scope::iteration, products),
-              store = node_of("store", "Consumer", Scope::tile_end, 0);
-    const double on_their_way = arch_.fact("thread_copy_latency_cycles") +
-                                static_cast<double>(bytes) / 1024 * arch_.fact("thread_copy_cycles_per_kb");
-    node(read).latency = std::max(cycles(on_their_way), interval - copies);
-    node(read).registers = words_on_their_way(tile_, arch_);
-    node(read).has_fast_variant = true;
-    node(put).reservations = {of("LSU", copies)};
-    node(mma).reservations = {of("TC", each.matrix),
-                              of("LSU", static_cast<int>(each.loads * arch_.fact("operand_copies")))};
-    node(mma).registers = lasting_registers(tile_, arch_);
-    edge(begin, mma, 0, 0, false);
-    then(read, put);
-    then(put, read, 1);
-    then(put, mma, 0, 0);
-    then(mma, mma, 1);
-    then(mma, store);
-    return std::move(graph_);
+    Node read = single("Reader", "read_ab", warps_.count()), put = single("Reader", "put_ab", warps_.count());
+    copier_.issue(read, warps_.count(), copies);
+    read.latency = std::max(cycles(copier_.arrival_cycles(static_cast<double>(bytes))), interval - copies);
+    read.registers = words_on_their_way(tile_, arch_);
+    read.has_fast_variant = true;
+    busy(put, copies);
+    put.reservations = {of("LSU", copies)};
+    const int load = add(std::move(read)), handed = add(std::move(put));
+    through_registers(load, handed);
+
+    Node mma = single("Consumer", "mma", warps_.count());
+    busy(mma, products);
+    mma.reservations = {of("TC", each.matrix), of("LSU", loads)};
+    mma.registers = lasting_registers(tile_, arch_);
+    multiply_and_store(handed, {std::move(mma)});
+    return candidate(iterations);
   }
 
  private:
-  int node_of(const char* body, const char* context, Scope scope, int cycles) {
-    Node n = single(context, body, warps_.count(), scope);
-    if (cycles > 0) busy(n, cycles);
-    return add(std::move(n));
-  }
-  GemmWarps warps_;
+  const Copier copier_{Copier::Way::registers, arch_};
 };
 
-GemmCopyRates copy_rates(const arch::Arch& arch) {
-  const double each = arch.fact("thread_copy_cycles_per_kb");
-  return {arch.fact("thread_copy_latency_cycles"), each, each};
-}
-
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
-  return {gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations)};
+  return {Builder(kernel, arch).build(iterations)};
 }
 
 }  // namespace
@@ -142,7 +112,7 @@ const GemmFamily& gemm_amd() {
       .needs = [](const arch::Arch&, int element_bytes) { return element_bytes == 2 ? &kNeeds : nullptr; },
       .fits = gemm_warps_fit,
       .blocks_per_sm = blocks_per_sm,
-      .copy_rates = copy_rates,
+      .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::registers, arch}); },
       .iteration_cycles =
           [](const GemmTile& tile, const arch::Arch& arch) {
             return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch));

@@ -14,19 +14,9 @@
 
 namespace tj::ops {
 
-/// With what the kernel's rung leaves to the scheduler.
-inline Candidate gemm_candidate_of(graph::Graph graph, const GemmKernel& kernel, double iterations) {
-  Candidate candidate{std::move(graph), iterations, 0, false};  // turns would only hold back who could go on
-  candidate.useful_flops = candidate.graph.flops_per_iteration * iterations;
-  const GemmRung& rung = gemm_rung(kernel);
-  candidate.max_slots = rung.max_slots;
-  candidate.max_stages = rung.max_stages;
-  candidate.one_role = rung.one_role;
-  return candidate;
-}
-
 class GemmBuilder : protected GraphBuilder {
  protected:
+  static constexpr int kLeastSlots = 2;  // of a ring: one is filled while the other is read
   static constexpr int kMaxSlots = 10;
   static constexpr int kReadBytes = 16;  // of one load of a thread
   // Of a role that brings d out of shared memory: with 24 nvcc 13.0 spills, with 40 it still does in clusters (4
@@ -43,6 +33,17 @@ class GemmBuilder : protected GraphBuilder {
     graph_.flops_per_iteration = 2.0 * tile_.block_m * tile_.block_n * tile_.block_k;
     // Later tiles are loaded while the one before is stored.
     graph_.overhead_cycles = static_cast<double>(gemm_tile_cycles(tile_, size_of(kernel_.out), family, arch_).end);
+  }
+
+  /// With what the kernel's rung leaves to the scheduler.
+  Candidate candidate(double iterations) {
+    Candidate made{std::move(graph_), iterations, 0, false};  // turns would only hold back who could go on
+    made.useful_flops = made.graph.flops_per_iteration * iterations;
+    const GemmRung& rung = gemm_rung(kernel_);
+    made.max_slots = rung.max_slots;
+    made.max_stages = rung.max_stages;
+    made.one_role = rung.one_role;
+    return made;
   }
 
   static const GemmTile& tile_of(const GemmKernel& kernel) {
@@ -68,12 +69,12 @@ class GemmBuilder : protected GraphBuilder {
   /// registers for, then a round trip until all are there.
   int read(const char* name, const char* ring, int rows) {
     const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes, loads = bytes / kReadBytes;
-    value(ring, bytes, Scope::iteration, 2, kMaxSlots);
+    value(ring, bytes, Scope::iteration, kLeastSlots, kMaxSlots);
     Node n = single("Reader", name, arch_.warps_per_group);
     const auto trips =
         static_cast<double>((loads + gemm::kReaders * gemm::kReadsAhead - 1) / (gemm::kReaders * gemm::kReadsAhead));
-    busy(n, cycles(trips * arch_.fact("copy_latency_cycles") +
-                   static_cast<double>(bytes) / 1024 * arch_.fact("copy_cycles_per_kb")));
+    const Copier engine(Copier::Way::engine, arch_);  // threads have its way to L2
+    busy(n, cycles(trips * engine.latency_cycles() + engine.run_cycles(static_cast<double>(bytes))));
     return add(std::move(n));
   }
 

@@ -11,10 +11,6 @@ std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(c
 
 }  // namespace
 
-double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch) {
-  return arch.fact(element_bytes == 1 ? "matrix_flops_per_cycle_8bit" : "matrix_flops_per_cycle");
-}
-
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const GemmFamily& family, const arch::Arch& arch) {
   GemmTileCycles result;
   const GemmCopyRates copies = family.copy_rates(arch);

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/common/copier.hpp"
 #include "ops/gemm/gemm.hpp"
 
 namespace tj::ops {
@@ -68,8 +69,10 @@ bool gemm_tile_fits(const GemmTile& tile, const GemmKernel& kernel, const GemmFa
 bool gemm_pairs(const GemmKernel& kernel, const GemmFamily& family);
 
 // ---- what families have in common; none of it asks the list ----
-/// The matrix unit's rate. The arch has what the family needs.
-double gemm_flops_per_cycle(int element_bytes, const arch::Arch& arch);
+/// Rates that are the same whoever else copies.
+inline GemmCopyRates gemm_copy_rates(const Copier& copier) {
+  return {copier.latency_cycles(), copier.cycles_per_kb(), copier.cycles_per_kb()};
+}
 /// Cycles of all of a tile but its iterations.
 GemmTileCycles gemm_tile_cycles(const GemmTile& tile, int out_bytes, const GemmFamily& family, const arch::Arch& arch);
 

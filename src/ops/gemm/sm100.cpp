@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/gemm/builder.hpp"
+#include "ops/gemm/rings_builder.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -20,13 +20,9 @@ const GemmFamily& gemm_sm100();
 
 namespace {
 
-using graph::Async;
-using graph::Graph;
 using support::cat;
 
 constexpr int kMostRows = graph::kTensorLanes, kLeastRows = 64;  // of one product; either takes the unit as long
-constexpr int kMatrixDepth = 16;                                 // of K, of one instruction
-constexpr int kLeastSlots = 2;
 // What a role that stores needs: 32 sums of a part, as many of c, of bias and on their way, addresses.
 constexpr int kStoreRegisters = 120;
 
@@ -52,7 +48,7 @@ int sum_slots(const GemmTile& tile, const arch::Arch& arch) {
 bool in_pairs(const GemmKernel& kernel) {
   const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
   return tile.cluster_m == 2 && tile.cluster_n == 1 && tile.block_m % kMostRows == 0 &&
-         tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : kMatrixDepth) == 0;
+         tile.block_n / 2 % (kernel.right_mn ? gemm::kSwizzleColumns : Multiplier::kInstructionDepth) == 0;
 }
 
 bool fits(const GemmTile& tile) {
@@ -69,89 +65,49 @@ bool stores_beside(const GemmTile& tile, const arch::Arch& arch) { return sum_sl
 /// Of an iteration, on the unit.
 double iteration(const GemmTile& tile, const arch::Arch& arch) {
   return 2.0 * std::max(tile.block_m, kMostRows) * tile.block_n * tile.block_k /
-         gemm_flops_per_cycle(tile.element_bytes, arch);
+         Multiplier(Multiplier::Way::tensor_memory, arch).flops_per_cycle(tile.element_bytes);
 }
 
-GemmCopyRates copy_rates(const arch::Arch& arch) {
-  const double each = arch.fact("copy_cycles_per_kb");
-  return {arch.fact("copy_latency_cycles"), each, each};
-}
-
-class Builder : GemmBuilder {
+class Builder : GemmRingsBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm_store(kernel, in_pairs(kernel)), gemm_sm100(), arch) {
-    const double rate = gemm_flops_per_cycle(tile_.element_bytes, arch);
-    issue_ = cycles(arch.fact("matrix_issue_cycles") * tile_.block_k / kMatrixDepth);
-    matrix_ = std::max(issue_, cycles(2.0 * kMostRows * tile_.block_n * tile_.block_k / rate));
-    latency_ = matrix_ + cycles(arch.fact("matrix_drain_cycles"));
+      : GemmRingsBuilder(kernel, gemm_store(kernel, in_pairs(kernel)), gemm_sm100(), Multiplier::Way::tensor_memory,
+                         kMostRows, arch) {
+    graph_.pairs = in_pairs(kernel_);
   }
 
-  Graph build() {
-    graph_.pairs = in_pairs(kernel_);
-    const int columns = graph_.pairs ? tile_.block_n / 2 : tile_.block_n;  // of b, that a block brings
-    unit_text(tile_.block_m, columns);
-    const bool threads = gemm_rung(kernel_).thread_copies;
-    const int a = threads ? read("read_a", "a", tile_.block_m) : load("load_a", "a", tile_.block_m, tile_.cluster_n, 1);
-    const int b = threads ? read("read_b", "b", tile_.block_n)
-                          : load("load_b", "b", columns, graph_.pairs ? 1 : tile_.cluster_m,
-                                 !graph_.pairs && tile_.cluster_m > 1 ? tile_.cluster_n : 1);
-    for (int c = 0; c < tile_.block_m / rows(); ++c) product(c, a, b);
+  Candidate build(double iterations) {
+    const Operands ab = operands(tile_.block_m);
+    for (int c = 0; c < tile_.block_m / rows(); ++c) sums_of(c, ab);
     constrain();
-    return std::move(graph_);
+    Candidate made = candidate(iterations);
+    made.copies_apart = !made.one_role;  // one's rows leave while the other's do
+    if (stores_beside(tile_, arch_) && made.copies_apart)
+      made.graph.overhead_cycles = std::max(0.0, made.graph.overhead_cycles - iterations * iteration(tile_, arch_));
+    return made;
   }
 
  private:
   int rows() const { return product_rows(tile_); }
-  int load(const char* name, const char* ring, int rows, int shared_by, int stride) {
-    const std::int64_t bytes = std::int64_t{rows} * tile_.block_k * tile_.element_bytes;
-    value(ring, bytes, Scope::iteration, kLeastSlots, kMaxSlots);
-    last_value().shared_by = shared_by;
-    last_value().shared_stride = stride;
-    Node n = single("Loader", name, 1);
-    n.async = Async::copy;
-    const double kb = static_cast<double>(bytes) / 1024;
-    n.reservations = {of("TMA", cycles(kb * arch_.fact("copy_cycles_per_kb")))};
-    n.cycles = 1;
-    n.latency = cycles(arch_.fact("copy_latency_cycles") + kb * arch_.fact("copy_cycles_per_kb"));
-    n.variable_latency = n.streaming = true;
-    return add(std::move(n));
-  }
-
-  void product(int c, int load_a, int load_b) {
-    Node n = numbered("Product", "mma", c);
-    n.async = Async::unit;
-    n.reservations = {of("TC", matrix_)};
-    n.cycles = n.warp_cycles = issue_;
-    n.latency = latency_;
-    n.warps = 1;
-    const int mma = add(std::move(n));
+  void sums_of(int c, const Operands& ab) {
+    const int mma = product("Product", c);
     const int slots = gemm_rung(kernel_).tile_a_block ? 1 : sum_slots(tile_, arch_);
     const int sums =
         value(cat("sums", c), std::int64_t{tile_.block_n} * graph::kTensorColumnBytes, Scope::tile_end, slots, slots);
     last_value().space = graph::Space::tensor;
     Node last = numbered("Consumer", "store", c, Scope::tile_end);
     last.registers = kStoreRegisters;
-    then(load_a, mma, 0, 0);
-    then(load_b, mma, 0, 1);
-    edge(mma, mma, matrix_, 1, false);
+    reads(mma, ab);
+    follows(mma);
     // Where it has a slot of shared memory to fill, the columns that it reads come first.
     const int store = static_cast<int>(graph_.nodes.size());
     wait(mma, store, 0, sums);
     end_of_tile(std::move(last), rows());
   }
-
-  int issue_ = 0, matrix_ = 0, latency_ = 0;
 };
 
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
-  const GemmTile& tile = gemm_tiles()[static_cast<std::size_t>(kernel.tile)];
-  Candidate candidate = gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations);
-  candidate.copies_apart = !candidate.one_role;  // one's rows leave while the other's do
-  if (stores_beside(tile, arch) && candidate.copies_apart)
-    candidate.graph.overhead_cycles =
-        std::max(0.0, candidate.graph.overhead_cycles - iterations * iteration(tile, arch));
-  return {candidate};
+  return {Builder(kernel, arch).build(iterations)};
 }
 
 }  // namespace
@@ -163,7 +119,7 @@ const GemmFamily& gemm_sm100() {
       .fits = [](const GemmTile& tile, const GemmKernel&) { return fits(tile); },
       .blocks_per_sm = [](const GemmTile& tile,
                           const arch::Arch& arch) { return fits(tile) && sum_slots(tile, arch) > 0 ? 1 : 0; },
-      .copy_rates = copy_rates,
+      .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates({Copier::Way::engine, arch}); },
       .iteration_cycles =
           [](const GemmTile& tile, const arch::Arch& arch) {
             return static_cast<std::int64_t>(std::ceil(iteration(tile, arch)));

@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/gemm/builder.hpp"
-#include "ops/gemm/warps.hpp"
+#include "ops/gemm/warps_builder.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -19,11 +18,7 @@ const GemmFamily& gemm_sm80();
 
 namespace {
 
-using graph::Async;
-using graph::Graph;
-using support::cat;
-
-constexpr int kLeastSlots = 2;       // of a ring: one is filled while the other is read
+constexpr int kLeastRing = 2;        // slots: one is filled while the other is read
 constexpr int kMostAhead = 3;        // iterations that a copy goes out before its use
 constexpr int kMostBlocksPerSm = 2;  // one multiplies while the other waits, or stores its tile
 // Warps that only copy, where threads copy: one alone would take as long for its instructions as the others for a
@@ -42,37 +37,29 @@ const arch::Needs& kByEngine = support::lasting(gemm_warp_needs("sm80", {"copy_l
 const arch::Needs& kByThreads =
     support::lasting(gemm_warp_needs("sm80", {"thread_copy_latency_cycles", "thread_copy_cycles_per_kb"}));
 
-bool by_engine(const arch::Arch& arch) { return arch.has_unit("TMA"); }
-
-GemmCopyRates copy_rates(const arch::Arch& arch) {
-  const bool engine = by_engine(arch);
-  const double each = arch.fact(engine ? "copy_cycles_per_kb" : "thread_copy_cycles_per_kb");
-  return {arch.fact(engine ? "copy_latency_cycles" : "thread_copy_latency_cycles"), each, each};
-}
-
 int blocks_per_sm(const GemmTile& tile, const arch::Arch& arch) {
   const int warps = gemm_warps(tile).count();
-  if (warps == 0 || (gemm_large_pieces(tile) && !by_engine(arch))) return 0;
+  if (warps == 0 || (gemm_large_pieces(tile) && !Copier::into_rings(arch).by_engine())) return 0;
   for (int blocks = kMostBlocksPerSm; blocks > 0; --blocks) {
     const graph::Machine share = machine_of(arch, blocks);
-    if (kLeastSlots * gemm_slot_bytes(tile) + kGemmBarrierBytes <= share.memory_bytes.at("SMEM") &&
+    if (kLeastRing * gemm_slot_bytes(tile) + kGemmBarrierBytes <= share.memory_bytes.at("SMEM") &&
         std::int64_t{warps} * arch.warp_size * (arch.max_registers_per_thread + 1) <= share.registers)
       return blocks;
   }
   return 0;
 }
 
-class Builder : GemmBuilder {
+class Builder : GemmWarpsBuilder {
  public:
   /// apart: warps of their own copy.
   Builder(const GemmKernel& kernel, const arch::Arch& arch, bool apart)
-      : GemmBuilder(kernel, gemm::kDirect, gemm_sm80(), arch),
-        warps_(gemm_warps(tile_)),
+      : GemmWarpsBuilder(kernel, gemm_sm80(), arch),
+        copier_(Copier::into_rings(arch)),
         beside_(graph_.blocks_per_sm),
-        engine_(by_engine(arch)),
-        copying_(engine_ ? 1
-                 : apart ? kFetchingWarps
-                         : warps_.count()) {
+        copying_(copier_.by_engine() ? 1
+                 : apart             ? kFetchingWarps
+                                     : warps_.count()),
+        apart_(apart) {
     // One warp more for the copies takes fewer registers than a whole group whose registers move.
     graph_.machine.register_roles = false;
     graph_.machine.warps_per_group = 1;
@@ -80,26 +67,16 @@ class Builder : GemmBuilder {
     most_registers_ = down(std::min<std::int64_t>(arch.max_registers_per_thread,
                                                   arch.registers_per_sm / kSmParts / (part_warps * arch.warp_size)));
     if (apart) graph_.machine.max_registers_per_thread = most_registers_;
-    apart_ = apart;
   }
 
-  Graph build() {
-    unit_text(tile_.block_m, tile_.block_n);
-    graph_.includes.emplace_back(engine_ ? "ops/gemm/load.cuh" : "ops/gemm/fetch.cuh");
-    constant("kWarpsM", warps_.m);
-    constant("kWarpsN", warps_.n);
+  Candidate build(double iterations) {
+    graph_.includes.emplace_back(copier_.by_engine() ? "ops/gemm/load.cuh" : "ops/gemm/fetch.cuh");
     constant("kFetchingWarps", copying_);
-    const int copied = copy(engine_ ? "load_ab" : "fetch_ab");
-    const int begin = add(of_consumer("begin", Scope::tile_begin)), first = mma("mma_first", 0),
-              second = mma("mma_second", product_registers());
-    const int last = add(of_consumer("store", Scope::tile_end));
-    edge(begin, first, 0, 0, false);
-    then(copied, first, 0, 0);
-    then(copied, second, 0, 0);
-    then(first, second);
-    then(second, first, 1);
-    then(second, last);
-    return std::move(graph_);
+    const int copied = copy();
+    multiply_and_store(copied, {half("mma_first", 0), half("mma_second", product_registers())});
+    Candidate made = candidate(iterations);
+    made.one_role = !apart_;
+    return made;
   }
 
  private:
@@ -112,14 +89,15 @@ class Builder : GemmBuilder {
   int down(std::int64_t registers) const {
     return static_cast<int>(registers / arch_.register_step * arch_.register_step);
   }
-  Node of_consumer(const char* body, Scope scope) const { return single("Consumer", body, warps_.count(), scope); }
-  /// Both operands of an iteration into a slot: one product reads them, so they come and go together.
-  int copy(const char* name) {
+  /// Both operands of an iteration into a slot.
+  int copy() {
+    const bool engine = copier_.by_engine();
     value("ab", gemm_slot_bytes(tile_), Scope::iteration, kLeastSlots, kMaxSlots);
-    Node n = single(engine_ ? "Loader" : "Fetcher", name, copying_);
-    const GemmCopyRates rates = copy_rates(arch_);
-    const double from_cache = static_cast<double>(gemm_slot_bytes(tile_)) / 1024 * rates.cycles_per_kb;
-    n.latency = cycles(rates.latency_cycles + beside_ * from_cache);
+    Node n = single(engine ? "Loader" : "Fetcher", engine ? "load_ab" : "fetch_ab", copying_);
+    // Threads copy as fast as the path to shared memory takes it.
+    copier_.issue(n, copying_, gemm_warp_cycles(tile_, arch_).copies);
+    const double from_cache = copier_.run_cycles(static_cast<double>(gemm_slot_bytes(tile_)));
+    n.latency = cycles(copier_.latency_cycles() + beside_ * from_cache);
     // In the role of the product they go out as far ahead of their use as there are slots, but in the middle of an
     // iteration: where a slot is filled as soon as it is free, whoever fills it waits for the slowest warp, and all
     // others then wait for it.
@@ -127,21 +105,15 @@ class Builder : GemmBuilder {
       n.latency = std::max(n.latency,
                            std::max(1, std::min(kMostAhead, gemm_warp_slots(tile_, arch_, beside_) - 1)) * iteration() -
                                iteration() / 2);
-    n.variable_latency = n.streaming = true;
-    if (engine_) {
-      n.async = Async::copy;
+    if (engine) {
       n.reservations = {of("TMA", cycles(from_cache))};
-      n.cycles = n.warp_cycles = 1;  // not while the role's product holds its warps
-    } else {
-      n.async = Async::threads;
-      n.cycles = n.warp_cycles =
-          gemm_warp_cycles(tile_, arch_).copies;  // as fast as the path to shared memory takes them
+      n.warp_cycles = 1;  // not while the role's product holds its warps
     }
     return add(std::move(n));
   }
   int product_registers() const {
     const int threads = warps_.count() * arch_.warp_size;
-    const bool mn = engine_ ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
+    const bool mn = copier_.by_engine() ? kernel_.left_mn && kernel_.right_mn : kernel_.left_mn || kernel_.right_mn;
     const bool more = tile_.block_n / warps_.n > kSquareColumns || kernel_.add_c || mn;
     const int registers = tile_.block_m * tile_.block_n / threads + static_cast<int>(arch_.fact("operand_registers")) +
                           (more ? kMoreRegisters : 0);
@@ -150,30 +122,26 @@ class Builder : GemmBuilder {
   /// The unit is an SM's, the warps are a block's: beside another block's their products last longer. What copies bring
   /// takes the path to shared memory, too. registers: the first half adds to the sums that the second one leaves, in
   /// their place.
-  int mma(const char* half, int registers) {
-    Node n = of_consumer(half, Scope::iteration);
+  Node half(const char* body, int registers) const {
+    Node n = single("Consumer", body, warps_.count());
     const GemmWarpCycles each = gemm_warp_cycles(tile_, arch_);
     n.reservations = {of("TC", up_half(each.matrix)), of("LSU", up_half(each.loads + each.copies))};
     busy(n, up_half(iteration()));
     n.registers = registers;
-    return add(std::move(n));
+    return n;
   }
 
-  GemmWarps warps_;
-  int beside_;
-  bool engine_;
-  int copying_;  ///< warps
-  bool apart_ = false;
+  const Copier copier_;
+  const int beside_;
+  const int copying_;  ///< warps
+  const bool apart_;
   int most_registers_ = 0;
 };
 
 /// With a role that copies, which has the fewest cycles; and with one role for all, which has its registers to itself.
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
   std::vector<Candidate> list;
-  for (const bool apart : {true, false}) {
-    list.push_back(gemm_candidate_of(Builder(kernel, arch, apart).build(), kernel, iterations));
-    list.back().one_role = !apart;
-  }
+  for (const bool apart : {true, false}) list.push_back(Builder(kernel, arch, apart).build(iterations));
   return list;
 }
 
@@ -184,11 +152,11 @@ const GemmFamily& gemm_sm80() {
       .arch_family = "sm80",
       .needs =
           [](const arch::Arch& arch, int element_bytes) {
-            return element_bytes != 2 ? nullptr : by_engine(arch) ? &kByEngine : &kByThreads;
+            return element_bytes != 2 ? nullptr : Copier::into_rings(arch).by_engine() ? &kByEngine : &kByThreads;
           },
       .fits = gemm_warps_fit,
       .blocks_per_sm = blocks_per_sm,
-      .copy_rates = copy_rates,
+      .copy_rates = [](const arch::Arch& arch) { return gemm_copy_rates(Copier::into_rings(arch)); },
       .iteration_cycles =
           [](const GemmTile& tile, const arch::Arch& arch) {
             return gemm_warp_iteration(tile, arch, blocks_per_sm(tile, arch));

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/gemm/builder.hpp"
+#include "ops/gemm/rings_builder.hpp"
 #include "support/lasting.hpp"
 
 namespace tj::ops {
@@ -21,10 +21,6 @@ namespace tj::ops {
 const GemmFamily& gemm_sm90();
 
 namespace {
-
-using graph::Async;
-using graph::Graph;
-using support::cat;
 
 using gemm::kRowsPerConsumer;
 
@@ -72,7 +68,8 @@ double promote_cycles(const GemmTile& tile, const arch::Arch& arch) {
 /// group waits for it: the others' products may fill that time.
 std::int64_t iteration_cycles(const GemmTile& tile, const arch::Arch& arch) {
   const double step_k = static_cast<double>(kStepBytes) / tile.element_bytes;
-  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k / gemm_flops_per_cycle(tile.element_bytes, arch);
+  const double step = 2.0 * kRowsPerConsumer * tile.block_n * step_k /
+                      Multiplier(Multiplier::Way::warpgroup, arch).flops_per_cycle(tile.element_bytes);
   const double own = tile.block_k / step_k * std::max(step, arch.fact("matrix_least_cycles")),
                group = arch.fact("matrix_group_cycles");
   const double chain =
@@ -90,76 +87,33 @@ GemmCopyRates copy_rates(const arch::Arch& arch) {
           arch.fact("copy_outside_row_cycles"),   arch.fact("cache_bytes_per_cycle")};
 }
 
-class Builder : GemmBuilder {
+class Builder : GemmRingsBuilder {
  public:
   Builder(const GemmKernel& kernel, const arch::Arch& arch)
-      : GemmBuilder(kernel, gemm_store(kernel), gemm_sm90(), arch) {
-    const double rows = kRowsPerConsumer;
-    issue_ = cycles(arch.fact("matrix_group_cycles"));
-    // Groups follow each other without a gap: the unit is busy for the flops alone.
-    matrix_ = cycles(2.0 * rows * tile_.block_n * tile_.block_k / gemm_flops_per_cycle(tile_.element_bytes, arch));
-    latency_ = issue_ + matrix_ + cycles(arch.fact("matrix_drain_cycles"));
-  }
+      : GemmRingsBuilder(kernel, gemm_store(kernel), gemm_sm90(), Multiplier::Way::warpgroup, kRowsPerConsumer, arch) {}
 
-  Graph build() {
-    unit_text(tile_.consumers() * kRowsPerConsumer, tile_.block_n);
-    const bool threads = gemm_rung(kernel_).thread_copies;
-    const int a = threads
-                      ? read("read_a", "a", tile_.block_m)
-                      : load("load_a", "a", tile_.block_m, tile_.consumers() * kRowsPerConsumer, {tile_.cluster_n, 1});
-    const int b = threads ? read("read_b", "b", tile_.block_n)
-                          : load("load_b", "b", tile_.block_n, tile_.block_n,
-                                 {tile_.cluster_m, tile_.cluster_m > 1 ? tile_.cluster_n : 1});
-    for (int c = 0; c < tile_.consumers(); ++c) consumer(c, a, b);
+  Candidate build(double iterations) {
+    const Operands ab = operands(tile_.consumers() * kRowsPerConsumer);
+    for (int c = 0; c < tile_.consumers(); ++c) consumer(c, ab);
     constrain();
-    return std::move(graph_);
+    Candidate made = candidate(iterations);
+    made.definitions = matrix_widths({tile_.block_n});
+    return made;
   }
 
  private:
-  /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
-  struct Sharers {
-    int count, stride;
-  };
-  /// A copy of `rows` rows into a ring of its own with room for `slot_rows`; the ring has the node's place in the list
-  /// of values.
-  int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
-    const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
-    value(ring, slot_rows * row_bytes, Scope::iteration, 2, kMaxSlots);
-    if (rows < slot_rows) last_value().copied_bytes = bytes;
-    last_value().shared_by = sharers.count;
-    last_value().shared_stride = sharers.stride;
-    Node n = single("Loader", name, 1);
-    n.async = Async::copy;
-    const double kb = static_cast<double>(bytes) / 1024;
-    // Other SMs copy at the same time.
-    const double loaded =
-        kb * arch_.fact("loaded_copy_cycles_per_kb") * (sharers.count > 1 ? arch_.fact("multicast_copy_factor") : 1);
-    n.reservations = {of("TMA", cycles(loaded))};
-    n.cycles = 1;
-    n.latency = std::max(cycles(loaded),
-                         cycles(kb * arch_.fact("copy_cycles_per_kb")) + cycles(arch_.fact("copy_latency_cycles")));
-    n.variable_latency = n.streaming = true;
-    return add(std::move(n));
-  }
-
-  void consumer(int c, int load_a, int load_b) {
+  void consumer(int c, const Operands& ab) {
     const int begin = add(numbered("Consumer", "begin", c, Scope::tile_begin));
-    Node n = numbered("Consumer", "mma", c);
-    n.async = Async::matrix;
-    n.reservations = {of("TC", matrix_)};
-    n.cycles = n.warp_cycles = issue_;
-    n.latency = latency_;
     const int sums = kRowsPerConsumer * tile_.block_n / (arch_.warps_per_group * arch_.warp_size);
-    n.registers = sums + kContextRegisters;
-    if (tile_.promotes()) n.registers = std::max(n.registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
-    const int mma = add(std::move(n));
+    int registers = sums + kContextRegisters;
+    if (tile_.promotes()) registers = std::max(registers, sums * (1 + tile_.partial_sums()) + kLoopRegisters);
+    const int mma = product("Consumer", c, registers);
     const int store =
         end_of_tile(numbered("Consumer", "store", c, Scope::tile_end), std::min(kRowsPerConsumer, tile_.block_m));
     edge(begin, mma, 0, 0, false);
-    then(load_a, mma, 0, 0);
-    then(load_b, mma, 0, 1);
+    reads(mma, ab);
     if (tile_.promotes()) return promoted(c, mma, store);
-    edge(mma, mma, matrix_, 1, false);
+    follows(mma);
     wait(mma, mma, groups_under_way());
     wait(mma, store);
   }
@@ -180,14 +134,10 @@ class Builder : GemmBuilder {
     const int slots = gemm_rung(kernel_).max_slots;
     return slots == 1 || slots == 2 ? 1 : 2;
   }
-
-  int issue_ = 0, matrix_ = 0, latency_ = 0;
 };
 
 std::vector<Candidate> candidates(const GemmKernel& kernel, const arch::Arch& arch, double iterations) {
-  Candidate candidate = gemm_candidate_of(Builder(kernel, arch).build(), kernel, iterations);
-  candidate.definitions = matrix_widths({gemm_tiles()[static_cast<std::size_t>(kernel.tile)].block_n});
-  return {candidate};
+  return {Builder(kernel, arch).build(iterations)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/common/machine.hpp"
+#include "ops/common/multiplier.hpp"
 #include "ops/gemm/family.hpp"
 
 namespace tj::ops {
@@ -61,8 +62,8 @@ GemmWarpCycles gemm_warp_cycles(const GemmTile& tile, const arch::Arch& arch) {
       static_cast<double>(tile.block_m) / warps.m + static_cast<double>(tile.block_n) / warps.n;  // that a warp loads
   const double bytes = rows * tile.block_k * tile.element_bytes * warps.count();
   const double flops = 2.0 * tile.block_m * tile.block_n * tile.block_k;
-  return {cycles(flops / gemm_flops_per_cycle(tile.element_bytes, arch)),
-          cycles(bytes / arch.fact("shared_bytes_per_cycle")),
+  const Work work = Multiplier(Multiplier::Way::warp, arch).work(flops, bytes);
+  return {cycles(work.matrix), cycles(work.shared),
           cycles(static_cast<double>(gemm_slot_bytes(tile)) / arch.fact("shared_bytes_per_cycle"))};
 }
 

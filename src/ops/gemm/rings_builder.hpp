@@ -1,0 +1,87 @@
+// The graph of products whose operands come into a ring each, for multipliers that read shared memory by themselves:
+// one for warpgroups and for tensor memory.
+//
+//   load_a, load_b -> mma.c            for each product c of a tile
+//   mma.c (i) -> mma.c (i+1)           into the same sums, in the order of the unit
+//
+// Decides copies, products and what binds them. Where sums are, how they are read and how a tile ends is each family's
+// (sm90.cpp, sm100.cpp). Invariant: a's ring is the first value, b's the second.
+#pragma once
+
+#include <algorithm>
+
+#include "ops/gemm/builder.hpp"
+
+namespace tj::ops {
+
+class GemmRingsBuilder : protected GemmBuilder {
+ protected:
+  /// product_rows: for which a product holds the unit.
+  GemmRingsBuilder(const GemmKernel& kernel, int store, const GemmFamily& family, Multiplier::Way way, int product_rows,
+                   const arch::Arch& arch)
+      : GemmBuilder(kernel, store, family, arch),
+        multiplier_(way, arch),
+        product_(multiplier_.product(2.0 * product_rows * tile_.block_n * tile_.block_k, tile_.block_k,
+                                     tile_.element_bytes)),
+        rates_(family.copy_rates(arch)) {}
+
+  struct Operands {
+    int a, b;
+  };
+  /// slot_rows: that a slot of a has room for; of a pair of blocks, each brings half of b's columns.
+  Operands operands(int slot_rows) {
+    const int columns = graph_.pairs ? tile_.block_n / 2 : tile_.block_n;
+    unit_text(slot_rows, columns);
+    if (gemm_rung(kernel_).thread_copies)
+      return {read("read_a", "a", tile_.block_m), read("read_b", "b", tile_.block_n)};
+    const int sharers = graph_.pairs ? 1 : tile_.cluster_m;
+    return {load("load_a", "a", tile_.block_m, slot_rows, {tile_.cluster_n, 1}),
+            load("load_b", "b", columns, columns, {sharers, sharers > 1 ? tile_.cluster_n : 1})};
+  }
+  int product(const char* context, int c, int registers = 0) {
+    Node n = numbered(context, "mma", c);
+    multiply(n, multiplier_, product_);
+    n.registers = registers;
+    return add(std::move(n));
+  }
+  void reads(int mma, const Operands& operands) {
+    then(operands.a, mma, 0, kRingA);
+    then(operands.b, mma, 0, kRingB);
+  }
+  /// The next one may be asked for as soon as the unit is free.
+  void follows(int mma) { edge(mma, mma, product_.held, 1, false); }
+
+ private:
+  static constexpr int kRingA = 0, kRingB = 1;
+
+  /// Blocks of a cluster that bring a part each, and how far their ranks are apart.
+  struct Sharers {
+    int count, stride;
+  };
+  /// A copy of `rows` rows into a ring of its own with room for `slot_rows`.
+  int load(const char* name, const char* ring, int rows, int slot_rows, const Sharers& sharers) {
+    const std::int64_t row_bytes = std::int64_t{tile_.block_k} * tile_.element_bytes, bytes = rows * row_bytes;
+    value(ring, slot_rows * row_bytes, Scope::iteration, kLeastSlots, kMaxSlots);
+    if (rows < slot_rows) last_value().copied_bytes = bytes;
+    last_value().shared_by = sharers.count;
+    last_value().shared_stride = sharers.stride;
+    Node n = single("Loader", name, 1);
+    engine_.issue(n, 1);
+    const double kb = static_cast<double>(bytes) / 1024;
+    // Other SMs copy at the same time.
+    const int loaded = cycles(kb * rates_.loaded_cycles_per_kb * (sharers.count > 1 ? rates_.multicast_factor : 1));
+    n.reservations = {of("TMA", loaded)};
+    n.latency = std::max(loaded, cycles(kb * rates_.cycles_per_kb) + cycles(rates_.latency_cycles));
+    return add(std::move(n));
+  }
+
+ protected:
+  const Multiplier multiplier_;
+  const Product product_;
+
+ private:
+  const GemmCopyRates rates_;
+  const Copier engine_{Copier::Way::engine, arch_};
+};
+
+}  // namespace tj::ops
