@@ -1,5 +1,5 @@
-// Throughput that a schedule promises: one tile takes its overhead, one II for each iteration but the last, and one
-// length; blocks side by side on an SM take as long together as one of them.
+// Throughput that a schedule promises. One tile takes its overhead, one II for each iteration but the last, and one
+// length. Blocks side by side on an SM take as long together as one of them.
 #include <algorithm>
 
 #include "sched/schedule.hpp"

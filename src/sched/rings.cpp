@@ -33,8 +33,8 @@ std::vector<bool> ring_values(const Graph& graph, const Schedule& schedule) {
   return result;
 }
 
-/// When the role of asynchronous node `reader` (iteration 0) has seen its completion: a role looks only where one of
-/// its nodes waits, and whoever waits for a younger group of the role has waited for this one.
+/// When the role of asynchronous node `reader` (iteration 0) has seen its completion. A role looks only where one of
+/// its nodes waits. A wait for a younger group of the role has waited for this one too.
 std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) {
   const std::int64_t ii = schedule.ii;
   const std::int64_t done = std::int64_t{schedule.cycle[at(reader)]} + graph.nodes[at(reader)].latency;
@@ -50,7 +50,7 @@ std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) 
     // The first instance of the group's node that is not older than the reader.
     const std::int64_t ahead = std::int64_t{schedule.cycle[at(reader)]} - schedule.cycle[at(edge.src)];
     const std::int64_t instance = edge.src == reader ? 0 : (ahead > 0 ? (ahead + ii - 1) / ii : -(-ahead / ii));
-    // The wait begins when the role is through with the node before the waiting one.
+    // The wait begins when the role has finished the node before the waiting one.
     const auto place = std::find(order.begin(), order.end(), edge.dst);
     std::int64_t look = schedule.cycle[at(edge.dst)] + (instance + edge.distance) * ii;
     if (place != order.end()) {
@@ -71,8 +71,8 @@ std::int64_t observed(const Graph& graph, const Schedule& schedule, int reader) 
   return std::max(done, first_look);
 }
 
-/// When the role of a bulk store has seen that it has read its slot, where the ring has several: one group behind, that
-/// is after the next store of the role. A ring of one slot is waited for at once, which takes the node's latency.
+/// When the role of a bulk store has seen that it has read its slot, in a ring of several slots. The role is one group
+/// behind, so this is after its next store. A ring of one slot is waited for at once, which takes the node's latency.
 std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
   const std::int64_t ii = schedule.ii, issue = schedule.cycle[at(reader)];
   std::int64_t next = issue + ii;
@@ -88,7 +88,7 @@ std::int64_t stored(const Graph& graph, const Schedule& schedule, int reader) {
   return std::max(issue + graph.nodes[at(reader)].latency, next + graph.nodes[at(reader)].cycles);
 }
 
-/// Of shared memory; slots in tensor memory take none of it but their barriers.
+/// Bytes of shared memory; slots in tensor memory take none of it but their barriers.
 std::int64_t padded(const graph::Value& value) {
   if (value.space == graph::Space::tensor) return 0;
   return (value.slot_bytes + value.alignment - 1) / value.alignment * value.alignment;
@@ -185,7 +185,7 @@ void make_rings(const Graph& graph, const std::vector<int>& slots, const SlotCap
     if (edge.value >= 0 && graph.nodes[at(edge.src)].streaming && caps[at(edge.value)] > 0 && is_ring[at(edge.value)])
       streams[at(edge.value)] = true;
   while (capacity >= 0) {
-    // All of the shallowest level together: a ring deeper than its sisters hides nothing more.
+    // All rings of the shallowest level together: a ring deeper than its sisters hides nothing more.
     int level = -1;
     for (std::size_t v = 0; v < depth.size(); ++v)
       if (streams[v] && depth[v] < caps[v] && (level < 0 || depth[v] < level)) level = depth[v];

@@ -22,7 +22,7 @@ std::vector<int> slots_needed(const graph::Graph& graph, const Schedule& schedul
 
 /// Bytes of shared memory with these slots, barriers included.
 std::int64_t ring_bytes(const graph::Graph& graph, const Schedule& schedule, const std::vector<int>& slots);
-/// What the machine has; negative when it does not say.
+/// The bytes that the machine has; negative when it does not say.
 std::int64_t ring_capacity(const graph::Graph& graph);
 
 /// Takes slots away, deepest ring first, until the bytes fit. Throws tj::Error(schedule, unsupported) with the bytes

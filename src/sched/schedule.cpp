@@ -27,7 +27,7 @@ using support::cat;
 constexpr int kSlotAttempts = 40;
 constexpr std::uint64_t kBudgetOf40 = 7'000;  ///< nodes of the search for a graph of 40
 constexpr std::uint64_t kRolesShare =
-    4;  ///< nodes of the search for roles, for one of the modulo search: they are that much smaller
+    4;  ///< nodes of the search for roles, for one of the modulo search: its nodes are that much smaller
 
 void check_options(const graph::Graph& graph, const Options& options) {
   const auto refuse = [](const char* name, int value) {
@@ -130,7 +130,7 @@ int recurrence_without_slots(const graph::Graph& graph, const Options& options, 
   return recurrence_bound(make_problem(graph, schedule.role, SlotCaps(graph.values.size(), 0), false, options)).ii;
 }
 
-/// A node of the search costs more in a larger graph, and a schedule of one takes more nodes.
+/// A node of the search costs more in a larger graph, and a schedule of a larger graph takes more nodes.
 std::uint64_t budget_by_size(const graph::Graph& graph) {
   std::uint64_t size = 0;
   for (const graph::Node& node : graph.nodes) size += node.scope == graph::Scope::iteration ? 1 : 0;

@@ -64,7 +64,7 @@ struct Schedule {
                       roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin;
     return since >= 0 ? since / ii : (since - ii + 1) / ii;
   }
-  /// Where in its role's step a node issues: cycles from the step's begin.
+  /// The place of a node in its role's step: cycles from the step's begin to its issue.
   int step_cycle(int node) const {
     return cycle[static_cast<std::size_t>(node)] -
            roles[static_cast<std::size_t>(role[static_cast<std::size_t>(node)])].origin - step_stage(node) * ii;
@@ -84,11 +84,11 @@ struct Options {
   int max_slots = 0;                          ///< cap on ring depths; 0: the values' own
   bool joint = true;  ///< roles and cycles in one search (joint.hpp); false: the simple split (roles.hpp)
   int max_roles = 0;  ///< joint: the pool of roles; 0: 6, more only where they cost nothing
-  /// joint: any node may share a role with any other, also one that completes by itself with the rest, and a value may
-  /// be read in the role that writes it alone. With max_roles 1 the whole loop is one role.
+  /// joint: any node may share a role with any other, also one that completes by itself with the rest. A value may be
+  /// read in no role but its writer's. With max_roles 1 the whole loop is one role.
   bool mixed_roles = false;
-  /// joint: what computes for different copies of a context (Node::copy) has different roles, though one could do it
-  /// all. Roles that do the same then share their text, and one goes on while another waits for what is late.
+  /// joint: nodes that compute for different copies of a context (Node::copy) have different roles, though one could do
+  /// it all. Roles that do the same then share their text, and one goes on while another waits for what is late.
   bool copies_apart = false;
 };
 
@@ -101,7 +101,7 @@ std::vector<std::string> verify(const graph::Graph& graph, const Schedule& sched
 /// Keys: ii, length, res_mii, rec_mii, proven_ii, proven_length, solve_ms, nodes, rings, certificate, roles, ...
 std::string to_json(const graph::Graph& graph, const Schedule& schedule);
 std::string to_text(const graph::Graph& graph, const Schedule& schedule);
-/// What a listing and a picture are headed with: "<graph> on <machine>, pairs of blocks, 2 blocks an SM".
+/// The heading of a listing and of a picture: "<graph> on <machine>, pairs of blocks, 2 blocks an SM".
 std::string title(const graph::Graph& graph);
 
 /// Predicted TFLOP/s of a device with `sm_count` SMs at `clock_ghz` for a tile of `iterations` iterations.

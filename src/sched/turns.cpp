@@ -1,8 +1,8 @@
 // Order barriers: where the schedule itself makes roles alternate on one unit, the code may hold them to it.
 //
-// Decides whether a turn can be told by counting alone: each role's nodes form one run a step, all runs execute equally
-// often, and the k-th runs of all roles fit in one period. The first such unit gets a barrier, no other. Changes no
-// cycle.
+// Decides whether a turn can be told by counting alone. Each role's nodes must form one run a step, all runs must
+// execute equally often, and the k-th runs of all roles must fit in one period. The first such unit gets a barrier, no
+// other. Changes no cycle.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -43,8 +43,8 @@ Run make_run(const Schedule& schedule, int role, std::vector<int> nodes) {
   return run;
 }
 
-/// The asynchronous matrix nodes of a unit, in the order in which a period issues them; empty when another kind of node
-/// uses the unit too, because its turn would not be seen.
+/// The asynchronous matrix nodes of a unit, in the order in which a period issues them. Empty when another kind of node
+/// uses the unit too: its turn would not be seen.
 std::vector<int> users(const Graph& graph, const Schedule& schedule, int unit) {
   std::vector<int> nodes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -62,8 +62,7 @@ std::vector<int> users(const Graph& graph, const Schedule& schedule, int unit) {
   return nodes;
 }
 
-/// One run for each role, or empty when a role's nodes are apart. A period has no first node: the list is turned until
-/// it begins where one role follows another.
+/// One run for each role, or empty when a role's nodes are apart.
 std::vector<Run> runs_of(const Schedule& schedule, std::vector<int> nodes) {
   const auto role_of = [&](int node) { return schedule.role[at(node)]; };
   for (std::size_t turned = 0; turned < nodes.size() && role_of(nodes.front()) == role_of(nodes.back()); ++turned)

@@ -168,7 +168,7 @@ class Verifier {
         report("node ", name(i), " is in ", seen[static_cast<std::size_t>(i)], " roles, must be in one");
   }
 
-  /// A role issues in list order, step after step: that must be the order of the cycles, and satisfy its own edges.
+  /// A role issues in list order, step after step. That must be the order of the cycles, and satisfy its own edges.
   void orders() {
     for (int r = 0; r < static_cast<int>(s_.roles.size()); ++r) {
       std::map<int, std::size_t> place;
@@ -261,8 +261,8 @@ class Verifier {
     return std::max(cycle(reader) + node(reader).latency, earliest);
   }
 
-  /// From when its role knows that a bulk store has read a slot that is not the ring's only one: it looks after its
-  /// next store.
+  /// From when its role knows that a bulk store has read a slot, in a ring of several slots: it looks after its next
+  /// store.
   std::int64_t known_stored(int reader) const {
     std::int64_t next = cycle(reader) + s_.ii;
     for (const int other : list(role(reader)))

@@ -84,8 +84,7 @@ class Limits {
     }
   }
 
-  /// A body with a context is written for the warps of its role, unless roles are mixed: then fewer of a role's warps
-  /// may run it.
+  /// A body with a context is written for the warps of its role. With mixed roles fewer of a role's warps may run it.
   void bodies() {
     if (s_.mixed_roles) return;
     for (int r = 0; r < roles(); ++r) {
@@ -100,7 +99,7 @@ class Limits {
     }
   }
 
-  /// What is in shared memory is there for another role.
+  /// A value in shared memory is there for another role.
   void values() {
     if (s_.mixed_roles) return;
     std::vector<bool> inside(g_.values.size(), false), outside(g_.values.size(), false);
@@ -115,8 +114,8 @@ class Limits {
                " is read in the role that writes it alone; another role must read it, too");
   }
 
-  /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it.
-  /// What a node hands to its own next instance gives way when that one issues; later instances of its own find nothing
+  /// Per node, the cycles for which its value is held: from its issue until every reader in the loop is done with it. A
+  /// value that a node hands to its own next instance gives way when that instance issues; later instances find nothing
   /// of it.
   std::vector<std::int64_t> lifetimes() const {
     std::vector<std::int64_t> result(g_.nodes.size(), 0);
@@ -188,7 +187,7 @@ class Limits {
     for (const int v : waiting)
       for (int o = 0; o < nodes(); ++o) {
         if (o == v || !loops(o) || role(o) != role(v)) continue;
-        const std::int64_t since = (((cycle(v) - cycle(o)) % s_.ii) + s_.ii) % s_.ii;  // the issue of o that came last
+        const std::int64_t since = (((cycle(v) - cycle(o)) % s_.ii) + s_.ii) % s_.ii;  // issue of the last o
         if (since < node(o).cycles)
           report("node ", node(v).name, " waits in role ", role_name(role(v)), " while ", node(o).name,
                  " issues: ", since, " cycles before, it takes ", node(o).cycles);

@@ -13,9 +13,9 @@ namespace tj::sched {
 /// A streaming load that the schedule counts with latency 0.
 bool counts_as_free(const graph::Graph& graph, const Schedule& schedule, int node);
 
-/// Adds one line a violation. The schedule's vectors must be well formed. The warps of a role, and copies
-/// that are apart, are asked of every schedule; memory, live registers and blocking waits of those that come from the
-/// joint search.
+/// Adds one line a violation. The schedule's vectors must be well formed. Every schedule is asked for the warps of a
+/// role, and for copies that are apart. Schedules of the joint search are also asked for memory, live registers and
+/// blocking waits.
 void verify_limits(const graph::Graph& graph, const Schedule& schedule, std::vector<std::string>& problems);
 
 }  // namespace tj::sched

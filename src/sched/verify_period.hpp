@@ -1,4 +1,4 @@
-// What is held over the cycles of one period of the steady state, counted from intervals that begin again every II.
+// Amounts held over the cycles of one period of the steady state, counted from intervals that begin again every II.
 //
 // Decides nothing; knows no search. Invariant: the peak is that of the endless repetition, however long an interval is.
 #pragma once
@@ -46,7 +46,7 @@ class Period {
     return most;
   }
 
-  /// Who holds something in a slot, in the order of the calls; one entry for each instance of an interval.
+  /// The names that hold something in a slot, in the order of the calls; one entry for each instance of an interval.
   struct Holder {
     int who = 0;
     std::int64_t amount = 0;

@@ -1,5 +1,5 @@
-// Why roles are as many as they are (see joint.hpp): which families of constraints exist, and which of them keep two
-// roles apart.
+// Why a result has as many roles as it has (see joint.hpp): which families of constraints exist, and which of them keep
+// two roles apart.
 //
 // Asks at the II and length of a result, with the roles that it has; searches for no other roles.
 #include <algorithm>

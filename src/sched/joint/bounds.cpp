@@ -1,5 +1,5 @@
-// What the joint search knows without searching (see joint/model.hpp): least roles and bytes, a first guess at roles,
-// and limits that no II meets.
+// Facts that the joint search has before it searches (see joint/model.hpp): least roles and bytes, a first guess at
+// roles, limits that no II meets.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -22,7 +22,7 @@ using support::cat;
 /// Roles that the kinds of nodes need; more than one for each kind is a matter of the constraints.
 int JointModel::least_roles(const Relaxation& relaxed) const {
   struct Needed {
-    std::map<int, std::set<int>> warps_of_copy;  ///< of copies that must be apart
+    std::map<int, std::set<int>> warps_of_copy;  ///< the copies that must be apart
     std::set<int> warps;
   };
   std::map<RoleKind, Needed> needed;
@@ -37,7 +37,7 @@ int JointModel::least_roles(const Relaxation& relaxed) const {
   for (const auto& [of, each] : needed) {
     std::size_t copies = 0;
     for (const auto& [copy, warps] : each.warps_of_copy) copies += std::max<std::size_t>(1, warps.size());
-    roles += std::max({std::size_t{1}, copies, each.warps.size()});  // what is of no copy may join any
+    roles += std::max({std::size_t{1}, copies, each.warps.size()});  // a node of no copy may join any
   }
   return static_cast<int>(roles);
 }
@@ -117,7 +117,7 @@ std::pair<std::string, std::string> JointModel::impossible(int max_roles) const 
   return {};
 }
 
-// As if all that may share a role did.
+// The bytes as if all that may share a role did.
 std::int64_t JointModel::least_bytes(const Relaxation& relaxed) const {
   std::vector<int> kind;
   for (int i = 0; i < problem_.size(); ++i)

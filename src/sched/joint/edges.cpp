@@ -1,5 +1,5 @@
-// What is certain about edges while roles are decided one by one: spills, slots that are filled again, warps that are
-// shared (see joint/model.hpp).
+// Edges that are certain while roles are decided one by one: spills, slots that are filled again, shared warps (see
+// joint/model.hpp).
 #include <algorithm>
 #include <cstddef>
 

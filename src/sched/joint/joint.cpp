@@ -1,7 +1,7 @@
 // The order of questions: II upwards, at each the shortest length first, then fewer roles, then fewer bytes (see
 // joint.hpp).
 //
-// Whatever a question leaves open for want of budget makes the matching proof false; the next question is asked all the
+// A question that stays open for want of budget makes the matching proof false; the next question is asked all the
 // same.
 #include "sched/joint/joint.hpp"
 
@@ -23,8 +23,8 @@ using support::at;
 
 using support::cat;
 
-constexpr std::uint64_t kBindingBudget = 4'000;  ///< for finding out what binds, apart from the search itself
-constexpr int kFirstIntervals = 16;              ///< that fail before one iteration after another is looked at
+constexpr std::uint64_t kBindingBudget = 4'000;  ///< nodes for finding out what binds, apart from the search itself
+constexpr int kFirstIntervals = 16;              ///< IIs that fail before one iteration after another is looked at
 constexpr int kUsualRoles = 6;                   ///< the pool where no other is asked for
 constexpr int kSingleSteps = 1024;               ///< IIs tried one by one before the steps grow
 
@@ -68,7 +68,7 @@ class Joint {
     return found;
   }
 
-  /// One iteration after another takes no longer.
+  /// An II at which one iteration follows another takes no longer.
   std::int64_t longest_interval() const {
     std::int64_t total = 1;
     const Problem& problem = model_.certain_problem();
@@ -145,8 +145,8 @@ class Joint {
     return Verdict::found;
   }
 
-  /// The modulo schedule as it is, with the fewest roles, and with a role for each copy. Where nothing but units and
-  /// edges binds, the first is the answer, and no search was needed.
+  /// The modulo schedule as it is, with the fewest roles, and with a role for each copy. This is the answer where
+  /// nothing but units and edges binds, and no search was needed.
   bool try_seeds(const ModuloResult& modulo) {
     for (const bool by_copy : {false, true}) {
       RoleAnswer answer;
@@ -163,8 +163,8 @@ class Joint {
     return false;
   }
 
-  /// Where neither registers, memory nor spills speak for few roles, there may be one for each node: then nothing but
-  /// units and edges binds, and search_roles() finds how few are enough.
+  /// A role for each node, where neither registers, memory nor spills speak for few roles. Then nothing but units and
+  /// edges binds, and search_roles() finds how few are enough.
   bool try_alone(const ModuloResult& modulo) {
     if (options_.max_roles > 0 || !model_.roles_are_free()) return false;
     RoleAnswer answer;
@@ -200,7 +200,7 @@ class Joint {
     result_.proven_roles = proven;
   }
 
-  /// A found answer replaces the result's.
+  /// Puts a found answer in place of the result's.
   Verdict ask(int ii, int length, int max_roles, std::int64_t max_bytes) {
     RoleAnswer answer;
     std::uint64_t share = budget_ / 2 + (budget_ > 0 ? 1 : 0);

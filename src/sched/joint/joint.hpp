@@ -1,32 +1,28 @@
 // The joint schedule: cycles and roles of all iteration nodes in one exact search.
 //
-// Decides II, then length, then the fewest roles, then the fewest bytes between roles. What counts beyond edges and
-// units:
-//   roles        what completes by itself sits in roles of its kind, nothing else does: loads (asynchronous copies,
-//   variable
-//                latency), stores, products that one thread asks the matrix unit for (RoleKind::matrix); bodies that
-//                are written for different numbers of warps (nodes with a context) sit in different roles; a value in
-//                memory (Edge::value) is read in at least one role beside the one that writes it. None of it holds with
-//                JointOptions::mixed_roles
-//   copies       with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different
-//   copies
-//                (Node::copy) sit in different roles
-//   warps        of two nodes in one role, or two rounds of one node, the spans [t, t + Node::warp_cycles) are disjoint
-//   modulo II spills       an edge between two roles asks for Edge::spill_cycles more memory       a node's bytes of
-//   each space are held from its issue until its last reader is done; of edges from a node to
-//                itself only the shortest distance counts, when its next instance takes the place of the value
-//   registers    so are Node::registers, by the node's role; rounded and summed as far as the machine moves registers.
-//   What
-//                a role has to keep all the time is a value that its node reads one iteration later (an edge to itself)
-//   waits        in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1),
-//   t_v];
-//                asynchronous nodes have only their issue in Node::cycles, so they stand in the way no longer than that
-//   slots        where JointOptions::slots limits a value: it is filled again so many iterations later, when its
-//   readers are done
-// Where nothing of this is given, II and length are the modulo ones. At each II lengths are searched as far as the
-// shortest modulo schedule has stages; a longer pipeline is not tried before the next II. Copies are issued as late as
-// all of this allows. Does not decide rings. Invariant: a found result satisfies all of the above, less what `relaxed`
-// leaves out.
+// Decides II, then length, then the fewest roles, then the fewest bytes between roles. Families of constraints count
+// beyond edges and units:
+// - roles: nodes that complete by themselves sit in roles of their kind, nothing else does. The kinds are loads
+//   (asynchronous copies, variable latency), stores, and products that one thread asks the matrix unit for
+//   (RoleKind::matrix). Bodies that are written for different numbers of warps (nodes with a context) sit in different
+//   roles. A value in memory (Edge::value) is read in at least one role beside the one that writes it. None of this
+//   holds with JointOptions::mixed_roles.
+// - copies: with JointOptions::copies_apart, nodes that compute (do not complete by themselves) for different copies
+//   (Node::copy) sit in different roles.
+// - warps: the spans [t, t + Node::warp_cycles) of two nodes in one role, or of two rounds of one node, are disjoint
+//   modulo II.
+// - spills: an edge between two roles asks for Edge::spill_cycles more.
+// - memory: a node's bytes of each space are held from its issue until its last reader is done. Among edges from a node
+//   to itself only the shortest distance counts, when its next instance takes the place of the value.
+// - registers: Node::registers are held likewise, by the node's role. They are rounded and summed as far as the machine
+//   moves registers. A value that a role has to keep all the time is an edge of a node to itself.
+// - waits: in the role of a node v with a blocking in-edge, no other node o issues in [t_v - (cycles(o) - 1), t_v].
+//   Asynchronous nodes have only their issue in Node::cycles, so they stand in the way no longer than that.
+// - slots: a value that JointOptions::slots limits is filled again so many iterations later, when its readers are done.
+// II and length are the modulo ones where none of this is given. At each II lengths are searched as far as the shortest
+// modulo schedule has stages; a longer pipeline is not tried before the next II. Copies are issued as late as all of
+// this allows. Does not decide rings. Invariant: a found result satisfies all of the above, less what `relaxed` leaves
+// out.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +37,14 @@ namespace tj::sched {
 /// Families of constraints that are left out: to ask what a limit costs, or which one binds.
 struct Relaxation {
   bool registers = false;
-  bool concurrency = false;  ///< of waits
+  bool concurrency = false;  ///< the family of waits
   bool spills = false;
   bool roles = false;   ///< the size of the pool
   bool warps = false;   ///< Node::warp_cycles
   bool bodies = false;  ///< those written for different numbers of warps may share a role
   bool variable_latency =
       false;            ///< what completes by itself may share a role with the rest, and with what is of another kind
-  bool copies = false;  ///< those that JointOptions::copies_apart keeps apart
+  bool copies = false;  ///< nodes that JointOptions::copies_apart keeps apart
   std::string space;    ///< a memory space without limit; empty: none
 };
 
@@ -72,7 +68,7 @@ struct JointResult {
   int ii = 0, length = 0;
   int modulo_ii = 0, modulo_length = 0;  ///< of the same graph without the constraints above
   int res_mii = 0, rec_mii = 0;
-  bool nowhere = false;        ///< not found, and not possible with one iteration after another either
+  bool nowhere = false;        ///< not found, and one iteration after another is not possible either
   bool proven_ii = false;      ///< found: no smaller II exists; not found: none does
   bool proven_length = false;  ///< at this II
   bool proven_roles = false;   ///< at this II and length: fewest roles, and then fewest bytes between them
@@ -84,7 +80,7 @@ struct JointResult {
   std::int64_t cross_role_bytes = 0;  ///< an iteration sends from role to role
   std::vector<std::string> binding;   ///< what makes a smaller II impossible: "unit", "recurrence", "registers",
                                       ///< "concurrency", "spills", "roles", "warps", "bodies", "copies", "variable
-                                      ///< latency", or a memory space; several when only all of them together do
+                                      ///< latency", or a memory space. Several when only all of them together do
   std::string certificate;            ///< the same in words
   std::uint64_t search_nodes = 0;
 };
@@ -97,17 +93,17 @@ JointResult joint_schedule(const graph::Graph& graph, const JointOptions& option
 struct RolePair {
   int first = 0, second = 0;
   /// Constraints that must all be left out before the two could be one at this II and length, the other roles as they
-  /// are; as JointResult::binding names them, "bodies" (written for different numbers of warps), or "units and
-  /// recurrences" when leaving out constraints is not enough. Empty when the two could be one anyway, or the budget did
-  /// not tell.
+  /// are. The names are those of JointResult::binding. "bodies": written for different numbers of warps; "units and
+  /// recurrences": leaving out constraints is not enough. Empty when the two could be one anyway, or the budget did not
+  /// tell.
   std::vector<std::string> kept_by;
 };
 
 /// For each two roles of a found result. `options` are those that it was found with. Thread safe, deterministic.
 std::vector<RolePair> why_apart(const graph::Graph& graph, const JointResult& result, const JointOptions& options = {});
 
-/// A found result as a schedule: roles with their orders and registers, rings. Throws tj::Error(schedule, unsupported)
-/// when its rings need more slots or shared memory than there are.
+/// A found result as a schedule: roles with their orders and registers, and rings. Throws tj::Error(schedule,
+/// unsupported) when its rings need more slots or shared memory than there are.
 Schedule to_schedule(const graph::Graph& graph, const JointResult& result, const Options& options = {});
 
 }  // namespace tj::sched

@@ -87,7 +87,7 @@ void JointModel::find_clusters() {
     clusters_[at(cluster)].push_back(i);
     cluster_of_.push_back(cluster);
   }
-  // Those of a tile's begin and end count as well: they run in the same role.
+  // Nodes of a tile's begin and end count as well: they run in the same role.
   std::vector<int> warps(graph_.nodes.size(), 0);
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const graph::Node& node = graph_.nodes[i];
@@ -215,7 +215,7 @@ void JointModel::add_waits(const std::vector<int>& role, TimeRules& rules) const
   }
 }
 
-// What runs once a tile joins the roles of the loop, or has one of its own, once all of the loop's are decided.
+// Nodes that run once a tile join a role of the loop, or have a role of their own, once all of the loop's are decided.
 std::vector<JointModel::Need> JointModel::needs(const std::vector<int>& role) const {
   JointResult whole;
   whole.roles = 1 + *std::max_element(role.begin(), role.end());

@@ -1,7 +1,7 @@
-// What the joint search sees: iteration nodes, who may share a role with whom, what is held how long.
+// Rules of the joint search: iteration nodes, who may share a role with whom, what is held how long.
 //
-// Decides how the constraints of joint.hpp become rules of a TimeSearch. Searches nothing. Invariant: the rules for
-// some of the roles are implied by the rules for all of them, so a partial assignment that is infeasible stays so.
+// Decides how the constraints of joint.hpp become rules of a TimeSearch. Searches nothing. Invariant: the rules for all
+// roles imply the rules for some of them. So a partial assignment that is infeasible stays so.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ class JointModel {
 
   const graph::Graph& graph() const { return graph_; }
   const Problem& problem() const { return problem_; }  ///< no spills, no slots, no warps
-  /// With what holds whatever the roles: spills and slots between producers and the rest, warps of nodes that share a
-  /// role.
+  /// The problem with what holds whatever the roles: spills and slots between producers and the rest, warps of nodes
+  /// that share a role.
   const Problem& certain_problem() const { return certain_problem_; }
   const std::vector<std::vector<int>>& clusters() const { return clusters_; }  ///< local nodes that must share a role
-  /// Of a cluster: does it complete by itself, into shared memory or out of it, and how many warps its bodies are
-  /// written for (0: any).
+  /// The kind of a cluster: does it complete by itself, into shared memory or out of it? And how many warps are its
+  /// bodies written for (0: any)?
   struct Kind {
     RoleKind of = RoleKind::compute;
     int warps = 0;
-    int copy = -1;  ///< which of several that must be apart; -1: any
+    int copy = -1;  ///< the copy among several that must be apart; -1: any
     bool agrees(const Kind& other, const Relaxation& relaxed) const {
       return (relaxed.variable_latency || of == other.of) &&
              (relaxed.copies || copy < 0 || other.copy < 0 || copy == other.copy) &&
              (relaxed.bodies || warps == 0 || other.warps == 0 || warps == other.warps);
     }
-    /// What a role is bound to once another kind has joined it.
+    /// The kinds that a role has taken in: it is bound to them once another kind has joined it.
     void join(const Kind& other) {
       if (other.warps != 0) warps = other.warps;
       if (other.copy >= 0) copy = other.copy;
@@ -61,14 +61,15 @@ class JointModel {
   /// Each family of constraints that the graph has, left out beside what JointOptions::relaxed leaves out.
   std::vector<std::pair<std::string, Relaxation>> families() const;
 
-  /// What rules out every II, as (binding, words); empty when nothing simple does.
+  /// Limits that rule out every II, as (binding, words); empty when nothing simple does.
   std::pair<std::string, std::string> impossible(int max_roles) const;
 
   /// Units and memory; no roles yet.
   TimeRules base_rules(int ii, const Relaxation& relaxed) const;
-  /// Adds what follows from the roles that are decided (`role` per local node, -1: not yet).
+  /// Adds the rules that follow from the roles that are decided (`role` per local node, -1: not yet).
   void add_role_rules(const std::vector<int>& role, const Relaxation& relaxed, TimeRules& rules) const;
-  /// Edges that follow from them: spills, and slots that are filled again. Local nodes; delays include the spill.
+  /// Edges that follow from decided roles: spills, and slots that are filled again. Local nodes; delays include the
+  /// spill.
   std::vector<graph::Edge> role_edges(const std::vector<int>& role, const Relaxation& relaxed) const;
   bool has_bodies() const { return has_bodies_; }  ///< written for more than one number of warps
   bool has_copies() const { return has_copies_; }  ///< that must be apart
@@ -81,7 +82,7 @@ class JointModel {
   bool seed(bool by_copy, const Relaxation& relaxed, std::vector<int>& role) const;
   /// Bytes that go from role to role whatever the roles.
   std::int64_t least_bytes(const Relaxation& relaxed) const;
-  /// The problem with these roles, all decided: what a node may be moved within.
+  /// The problem with these roles, all decided: the room that a node may be moved in.
   Problem decided_problem(const std::vector<int>& role) const;
   /// t_dst - t_src of an edge at this II.
   static int least_distance(const graph::Edge& edge, int ii);
@@ -115,7 +116,7 @@ class JointModel {
   Resource registers_of(const std::vector<int>& role, int r, int ii) const;
   void add_registers(const std::vector<int>& role, TimeRules& rules) const;
   void add_waits(const std::vector<int>& role, TimeRules& rules) const;
-  /// What a role takes whatever the cycles are.
+  /// Needs of a role whatever the cycles are.
   struct Need {
     int groups = 1;  ///< of warps
     int once = 0;    ///< registers a thread of what runs once a tile

@@ -45,8 +45,8 @@ void make_roles(const graph::Graph& graph, const JointResult& result, Schedule& 
 
 bool is_compute(const Role& role) { return role.name.rfind("compute", 0) == 0; }
 
-/// Every role gets what it needs. What is left of the launch goes to the roles that compute, to all alike, and the rest
-/// to those that load, as long as they have use for it.
+/// Every role gets what it needs. The compute roles get what is left of the launch, all alike. The rest goes to the
+/// loading roles, as long as they have use for it.
 void share_registers(const graph::Graph& graph, const JointResult& result, Schedule& schedule) {
   const graph::Machine& machine = graph.machine;
   const int step = std::max(1, machine.register_step);
@@ -63,7 +63,7 @@ void share_registers(const graph::Graph& graph, const JointResult& result, Sched
       if (graph.nodes[i].scope != graph::Scope::iteration && at(schedule.role[i]) == r)
         role.registers = std::max(role.registers, (graph.nodes[i].registers + step - 1) / step * step);
   }
-  int shared = 0;  // what roles in one group have
+  int shared = 0;  // registers that roles in one group have
   for (const Role& role : schedule.roles) shared = std::max(shared, shares_group(machine, role) ? role.registers : 0);
   for (std::size_t r = 0; r < schedule.roles.size(); ++r) {
     if (shares_group(machine, schedule.roles[r])) schedule.roles[r].registers = shared;
@@ -137,7 +137,7 @@ void place_tile_nodes(const graph::Graph& graph, bool mixed, bool apart, JointRe
   join_tied(result);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (result.role[i] >= 0) continue;
-    // All that is tied to the node goes with it, and may be written for a number of warps.
+    // Every node tied to this one goes with it, and may be written for a number of warps.
     JointResult alone;
     alone.role.assign(graph.nodes.size(), -1);
     alone.role[i] = 0;

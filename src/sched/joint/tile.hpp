@@ -9,8 +9,8 @@
 
 namespace tj::sched {
 
-/// Fills the roles of tile-scope nodes; a new role only where none of the node's kind exists, or with `apart` none of
-/// what computes for its copy. With `mixed` any role will do.
+/// Fills the roles of tile-scope nodes. A new role is opened only where none of the node's kind exists, or with `apart`
+/// none of what computes for its copy. With `mixed` any role will do.
 void place_tile_nodes(const graph::Graph& graph, bool mixed, bool apart, JointResult& result);
 
 /// A found result as a schedule whose roles have names, registers and orders, but no rings yet. Throws

@@ -1,6 +1,6 @@
-// Branch and bound over broken rules (see joint/time.hpp). The candidate is always the earliest cycle of every node: it
-// satisfies all difference constraints, so only pairs and resources can be broken, and the cases that repair one are
-// again difference constraints: a holding begins later than another one's begin, or ends before it.
+// Branch and bound over broken rules (see joint/time.hpp). The candidate is always the earliest cycle of every node. It
+// satisfies all difference constraints, so only pairs and resources can be broken. The cases that repair one are again
+// difference constraints: a holding begins later than another's begin, or ends before it.
 #include "sched/joint/time.hpp"
 #include "support/index.hpp"
 
@@ -96,7 +96,7 @@ Verdict TimeSearch::descend(std::size_t depth) {
       const Verdict verdict = descend(depth + 1);
       if (verdict != Verdict::infeasible) return verdict;
     }
-    // What is left does not satisfy this case: for a single constraint that is one, too.
+    // The rest does not satisfy this case. A single constraint that none satisfies is refuted too.
     if (each.size() == 1 && !take(states_[depth], {{each[0].to, each[0].from, 1 - each[0].least}}))
       return Verdict::infeasible;
   }
@@ -130,7 +130,8 @@ bool TimeSearch::propagate(Closure& closure) const {
   return true;
 }
 
-/// What the shortest lifetimes hold over a period must fit into the period, and what certainly meets, at any moment.
+/// Two sums must fit: what the shortest lifetimes hold over a period, into the period; and at any moment, what
+/// certainly meets there.
 bool TimeSearch::limits_fit(const Closure& closure) const {
   for (const Resource& resource : rules_.resources) {
     std::int64_t sum = 0;
@@ -153,8 +154,8 @@ bool TimeSearch::limits_fit(const Closure& closure) const {
   return sum <= total.limit;
 }
 
-/// What is held in every solution at the begin of one of the holdings: of each other one the rounds that have certainly
-/// begun and certainly not ended.
+/// The least that every solution holds at the begin of a holding. Each other holding counts the rounds that have
+/// certainly begun and have not certainly ended.
 std::int64_t TimeSearch::least_peak(const Resource& resource, const Closure& closure) const {
   const auto least = [&](const Moment& from, const Moment& to) {
     const int known = from.node == to.node ? 0 : closure.at(from.node + 1, to.node + 1);
@@ -204,7 +205,7 @@ bool TimeSearch::broken_resource(const Resource& resource, const std::vector<int
   return true;
 }
 
-// The sum shrinks only where one resource's peak does: the cases of all of them.
+// The sum shrinks only where the peak of a resource does: the cases of all of them.
 bool TimeSearch::broken_total(const std::vector<int>& cycle, std::vector<Case>& cases) const {
   const Total& total = rules_.total;
   std::int64_t sum = 0;

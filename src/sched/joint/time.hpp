@@ -1,8 +1,8 @@
-// Exact search for cycles at one initiation interval when more than units binds: what is held (bytes, registers) is
+// Exact search for cycles at one initiation interval when more than units binds. Bytes and registers that are held are
 // limited in every cycle of the steady state, and a wait keeps a role from issuing.
 //
-// Decides one question: is there a solution inside the closure? Knows no roles by name: who builds the question says
-// which resources a role has. Deterministic. Invariant: `infeasible` is a proof.
+// Decides one question: is there a solution inside the closure? Knows no roles by name: the question says which
+// resources a role has. Deterministic. Invariant: `infeasible` is a proof.
 #pragma once
 
 #include <cstdint>
@@ -79,13 +79,14 @@ class TimeSearch {
   bool propagate(Closure& closure) const;
   bool limits_fit(const Closure& closure) const;
   std::int64_t least_peak(const Resource& resource, const Closure& closure) const;
-  /// Cases of which every solution satisfies one, and the cycles given none; false when the cycles break no rule.
+  /// Cases of which every solution satisfies at least one, and the cycles given satisfy none; false when the cycles
+  /// break no rule.
   bool broken(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_pair(const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_resource(const Resource& resource, const std::vector<int>& cycle, std::vector<Case>& cases) const;
   bool broken_total(const std::vector<int>& cycle, std::vector<Case>& cases) const;
-  /// How the holdings that meet at the begin of `first` could cease to exceed `capacity`; of them only as many as it
-  /// takes.
+  /// Ways in which the holdings that meet at the begin of `first` could cease to exceed `capacity`; only as many
+  /// holdings as it takes.
   void part(const Resource& resource, std::size_t first, std::int64_t capacity, const std::vector<int>& cycle,
             std::vector<Case>& cases) const;
   static bool take(Closure& closure, const Case& each);

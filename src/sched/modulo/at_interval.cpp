@@ -167,7 +167,8 @@ void AtInterval::join_components(std::vector<int>& cycle) const {
   for (int i = 0; i < problem_.size(); ++i) cycle[at(i)] += round[at(i)] * ii_;
 }
 
-/// Moves each node as early as edges and units allow while the others stay: gaps that whole rounds have left close.
+/// Moves each node as early as edges and units allow while the others stay. This closes gaps that whole rounds have
+/// left.
 void AtInterval::advance(std::vector<int>& cycle) const {
   ReservationTable table(problem_, ii_);
   std::vector<int> order(cycle.size());

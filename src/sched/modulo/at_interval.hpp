@@ -1,7 +1,7 @@
-// One initiation interval of a problem: what is known of it, and what is asked of the search inside it.
+// One initiation interval of a problem: the facts that are known of it, and the questions put to the search inside it.
 //
 // Decides which windows become roots of a Search, and how a schedule of the rounds becomes one of all edges. Keeps the
-// best schedule that it was offered. Invariant: that one satisfies every edge and unit.
+// best schedule that it was offered. Invariant: the best schedule satisfies every edge and unit.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class AtInterval {
   const std::vector<std::pair<int, int>>& ordered_;
   std::uint64_t& budget_;
   Conflicts conflicts_;
-  Search in_window_, in_round_;  ///< what one learns does not hold for the other's roots
+  Search in_window_, in_round_;  ///< what one search learns does not hold for the other's roots
   Closure base_;
   std::vector<int> earliest_;
   int shortest_ = 0, last_cycle_ = 0;

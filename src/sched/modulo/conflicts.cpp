@@ -63,8 +63,8 @@ std::vector<Cover> make_covers(const Problem& problem, int ii) {
   return covers;
 }
 
-/// Where the unit has little time to spare, the time between two reservations is what some of the others take, and at
-/// most the spare time: every other distance of the two is forbidden too.
+/// Gaps between two reservations of a unit with little time to spare. The time between them is what some of the others
+/// take, and at most the spare time. Every other distance of the two is forbidden too.
 class Gaps {
  public:
   Gaps(const Cover& cover, int ii) : cover_(cover), ii_(ii), spare_(ii) {
@@ -79,12 +79,12 @@ class Gaps {
   }
   bool useful() const { return useful_; }
 
-  /// Distances from the begin of `a` to the begin of `b`, modulo II, that leave a gap nothing fits.
+  /// Distances from the begin of `a` to the begin of `b`, modulo II, that leave a gap which nothing fits.
   const std::vector<Interval>& forbidden(const CoverItem& a, const CoverItem& b) {
     const auto [place, fresh] = known_.try_emplace({a.cycles, b.cycles});
     if (!fresh) return place->second;
     std::vector<std::uint64_t> sums(static_cast<std::size_t>(ii_) / 64 + 1,
-                                    0);  // bit v: some of the others take v cycles
+                                    0);  // bit v: some of the others take v cycles together
     sums[0] = 1;
     for (const CoverItem& other : cover_.items)
       if (&other != &a && &other != &b) add_shifted(sums, other.cycles);
@@ -121,7 +121,7 @@ class Gaps {
 
 constexpr int kBusyPercent = 80;
 
-/// On a busy unit the instances of the iteration before are worth knowing of, too.
+/// The instances of the iteration before are worth knowing of on a busy unit, too.
 Queue make_queue(const Cover& cover, int ii) {
   Queue queue;
   std::int64_t busy = 0;
@@ -142,7 +142,7 @@ Queue make_queue(const Cover& cover, int ii) {
 /// Forbidden distances of every two nodes, (i, j) at i * size + j for i < j.
 using Forbidden = std::vector<std::vector<Interval>>;
 
-/// What one unit forbids; false when it rules out the II by itself.
+/// The pairs that one unit forbids; false when it rules out the II by itself.
 bool add_forbidden(const Cover& cover, int ii, bool narrow, std::size_t size, Forbidden& overlap, Forbidden& gap) {
   Gaps gaps(cover, ii);
   narrow = narrow && gaps.useful();

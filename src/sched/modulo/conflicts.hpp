@@ -1,4 +1,4 @@
-// What units forbid at one initiation interval, as questions about the distance of two nodes modulo II.
+// Limits that units set at one initiation interval, as questions about the distance of two nodes modulo II.
 //
 // Two reservations that together exceed a unit's capacity must be disjoint: t_j - t_i lies in a few intervals modulo
 // II. Larger capacities also need sums: at the start of a reservation, the counts of all that cover it fit. Decides no
@@ -20,8 +20,8 @@ struct Interval {
 struct Pair {
   int i = 0, j = 0;
   std::vector<Interval> allowed;
-  /// What is left when the unit's other work must fit into the gaps as well: no solution lies outside. Empty: as
-  /// `allowed`.
+  /// The part of `allowed` that is left when the unit's other work must fit into the gaps as well: no solution lies
+  /// outside. Empty: as `allowed`.
   std::vector<Interval> reachable;
   const std::vector<Interval>& narrowed() const { return reachable.empty() ? allowed : reachable; }
 };
@@ -40,7 +40,7 @@ struct Cover {
   std::vector<CoverItem> items;
 };
 
-/// Reservations of a unit of which no two may meet: whatever the II, they follow one another.
+/// Reservations of a unit, no two of which may meet: whatever the II, they follow one another.
 struct Queue {
   std::vector<CoverItem> items;
   std::size_t own = 0;  ///< so many of them; the others are their instances of the iteration before
@@ -53,7 +53,7 @@ struct Conflicts {
   std::vector<Queue> queues;  ///< of two or more reservations
 };
 
-/// `narrow`: with Pair::reachable, which costs more and pays in an exact search.
+/// `narrow`: with Pair::reachable, which costs more and is worth it in an exact search.
 Conflicts make_conflicts(const Problem& problem, int ii, bool narrow = false);
 
 /// x modulo ii in [0, ii).

@@ -108,7 +108,7 @@ class Iterative {
   }
 
   void evict(int node, int chosen) {
-    // Lowest height first: what matters least makes room.
+    // Lowest height first: the node that matters least makes room.
     while (table_.blocked(node, chosen) != 0) {
       int victim = -1;
       for (int i = 0; i < problem_.size(); ++i)

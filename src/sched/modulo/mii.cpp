@@ -12,8 +12,8 @@ namespace {
 
 using support::cat;
 
-// Blocks side by side take an SM's units from each other: which has one when is not the schedule's to say, but in an
-// interval it serves all.
+// Blocks side by side take an SM's units from each other. The schedule does not say which block has a unit when, but in
+// an interval the unit serves all of them.
 std::int64_t sharers_of(const Problem& problem, int unit) { return unit < problem.shared_units ? problem.sharers : 1; }
 
 std::string unit_reason(const Problem& problem, int unit, std::int64_t total) {

@@ -1,4 +1,4 @@
-// Lower bounds of the initiation interval, each with the reason in words.
+// Lower bounds of the initiation interval, each with its reason in words.
 //
 // Decides no schedule. Invariant: no schedule has an II below either bound.
 #pragma once

@@ -1,9 +1,9 @@
 // Minimal II, then minimal length (see modulo.hpp): which questions are put to Search, in which order, with which
 // budget.
 //
-// At each II: first the shortest conceivable length (usually it exists, and proves everything at once); else whether
-// the II is possible at all, with every strongly connected component free to move by whole rounds; else lengths by
-// bisection.
+// The order at each II. First the shortest conceivable length: usually it exists, and proves everything at once. Else
+// whether the II is possible at all, with every strongly connected component free to move by whole rounds. Else lengths
+// by bisection.
 #include "sched/modulo/modulo.hpp"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ using support::at;
 using support::cat;
 
 constexpr int kExactNodes = 256;         ///< beyond it the closure's cubic cost no longer pays
-constexpr int kExactReservations = 512;  ///< of one unit, of which every two are looked at
+constexpr int kExactReservations = 512;  ///< reservations of one unit, as every two are looked at
 constexpr std::uint64_t kFirstProbe = 300;
 constexpr std::uint64_t kCheapProbe = 6;  ///< nodes to exclude a length at little cost
-constexpr int kLongest = 1 << 14;         ///< of these steps: beyond, the II is more likely to be infeasible
+constexpr int kLongest = 1 << 14;         ///< such steps: beyond, the II is more likely to be infeasible
 constexpr int kSingleSteps = 4096;        ///< IIs tried one by one before the steps grow
 
 /// Is the problem small enough for an exact search?
@@ -143,7 +143,7 @@ class Scheduler {
     return Verdict::found;
   }
 
-  /// Is there a schedule? Short ones first, unless a smaller II had none: then this one may have none either.
+  /// Is there a schedule? Short lengths first, unless a smaller II had none: then this II may have none either.
   Verdict ask(AtInterval& here, int& lower) {
     Verdict any = Verdict::unknown;
     if (exact_ && budget_ > 0 && excluded_) any = here.probe_interval(kFirstProbe);
@@ -179,8 +179,9 @@ class Scheduler {
     return lower;
   }
 
-  /// Halfway between what is excluded and what was found; where that is too much, one below what was found, because
-  /// what is learnt about a length holds for all shorter ones; then with more effort.
+  /// The next length to ask: halfway between what is excluded and what was found. Where that is too much, the length
+  /// below what was found, because what is learnt about a length holds for all shorter ones. Then again with more
+  /// effort.
   void shorten(AtInterval& here, int lower) {
     for (std::uint64_t limit = kFirstProbe; lower < here.best_length() && budget_ > 0;) {
       const int length = lower + (here.best_length() - 1 - lower) / 2;

@@ -1,7 +1,8 @@
 // The closure of difference constraints (closure.hpp) that also knows which decisions an entry rests on.
 //
 // Decides consistency and names causes; knows neither units nor initiation intervals. Invariant: an entry whose cause
-// is `c` equals the entry up to c's begin, plus c, plus the entry from c's end, and neither of these has changed since.
+// is `c` equals the sum of three: the entry up to c's begin, c, and the entry from c's end. Neither entry has changed
+// since.
 #pragma once
 
 #include <cstddef>

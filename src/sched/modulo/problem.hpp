@@ -1,4 +1,4 @@
-// What the modulo search sees: the iteration nodes of a graph, renumbered, with the delays that count.
+// The problem of the modulo search: the iteration nodes of a graph, renumbered, with the delays that count.
 //
 // Decides which delays count (streaming option, spills between roles, ring slots that are reused). Knows no search.
 // Invariant: every edge joins two nodes of `node`, and any cycles that satisfy edges and units are a legal schedule.
@@ -36,20 +36,20 @@ bool counts_as_latency_zero(const graph::Graph& graph, int node, const Options& 
 void hold_warps(const graph::Graph& graph, const std::vector<int>& holder, const std::vector<std::string>& names,
                 Problem& problem);
 
-/// What is certain about two graph nodes while roles are not all decided.
+/// Facts that are certain about two graph nodes while roles are not all decided.
 struct Sharing {
   std::function<bool(int, int)> same;   ///< they share a role
   std::function<bool(int, int)> apart;  ///< they do not
   bool inside = false;                  ///< a value has slots that are filled again also where they share one
 };
 
-/// Where a slot is filled again, when its readers are done: edges from reader back to producer, `caps` iterations on,
-/// over the values that are certain to have slots. `local` gives the nodes' numbers, -1 for those without.
+/// Edges for slots that are filled again when their readers are done: from reader back to producer, `caps` iterations
+/// on. Only values that are certain to have slots get them. `local` gives the nodes' numbers, -1 for those without.
 std::vector<graph::Edge> reuse_edges(const graph::Graph& graph, const Sharing& sharing, const SlotCaps& caps,
                                      bool strict, const std::vector<int>& local);
 
 /// `role` per graph node decides which edges pay their spill. With `strict`, a slot that an asynchronous matrix node
-/// reads counts as free only when the node that waits for it issues, not yet when the reader's latency has passed.
+/// reads is free only when the node that waits for it issues. Without, it is free when the reader's latency has passed.
 Problem make_problem(const graph::Graph& graph, const std::vector<int>& role, const SlotCaps& caps, bool strict,
                      const Options& options);
 

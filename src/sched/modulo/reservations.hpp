@@ -14,7 +14,7 @@ class ReservationTable {
   ReservationTable(const Problem& problem, int ii);
   void add(int node, int cycle) { change(node, cycle, 1); }
   void remove(int node, int cycle) { change(node, cycle, -1); }
-  /// 0 when the node fits at this cycle; else by how many cycles later (at least) the blocking slot is passed.
+  /// 0 when the node fits at this cycle; else the least number of cycles after which the blocking slot is passed.
   int blocked(int node, int cycle) const { return blocked(node, cycle, false); }
   /// The same for earlier cycles.
   int blocked_before(int node, int cycle) const { return blocked(node, cycle, true); }
@@ -23,7 +23,7 @@ class ReservationTable {
   int blocked(int node, int cycle, bool backwards) const;
   void change(int node, int cycle, int sign);
   bool meets_itself(int node);
-  /// What the node takes of the unit of `use`, by all its reservations, in the c-th cycle of this one.
+  /// The count that the node takes of the unit of `use`, by all its reservations, in the c-th cycle of this one.
   int own(int node, const graph::Reservation& use, int c) const;
   const Problem& problem_;
   int ii_;

@@ -95,8 +95,9 @@ void Search::descend(int literal) {
   enqueue(literal, kNoReason);
 }
 
-// Among the pairs that collide at the earliest cycles: the one that contradictions come from most, then the one that
-// has the least freedom left whichever way it goes. It goes the way it went last, else where there is more room.
+// The next pair among those that collide at the earliest cycles. First the pair that contradictions come from most,
+// then the pair with the least freedom left whichever way it goes. It goes the way it went last, else where there is
+// more room.
 int Search::decide_pair() {
   std::size_t best = 0;
   int best_low = 0, best_high = 0, best_score = 0, best_room = 0;
@@ -128,7 +129,7 @@ int Search::decide_pair() {
   return 2 * chosen + (up ? 0 : 1);
 }
 
-/// Is the unit over its capacity at the start of `item`? Then not all of those that cover it may stay.
+/// Is the unit over its capacity at the start of `item`? Then not all of the reservations that cover it may stay.
 bool Search::cover_clause(const Cover& cover, const CoverItem& item, std::vector<int>& clause) {
   const int start = earliest(item.node) + item.start;
   std::vector<std::pair<const CoverItem*, int>> others;
@@ -143,7 +144,7 @@ bool Search::cover_clause(const Cover& cover, const CoverItem& item, std::vector
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return a.first->count < b.first->count; });
   for (const auto& [other, low] : others) {
-    if (total - other->count > cover.capacity) {  // one fewer is still too much: the shorter clause says more
+    if (total - other->count > cover.capacity) {  // without this one it is still too much: the shorter clause says more
       total -= other->count;
       continue;
     }

@@ -2,8 +2,8 @@
 // distances.
 //
 // A unit leaves gaps in the distance of two nodes: t_j - t_i is at most `low` or at least `high`. One comparison says
-// which. Comparisons are decided where nodes collide at their earliest cycles; what follows from them in the closure is
-// propagated, and every contradiction is learnt as a clause that keeps the search from meeting it again.
+// which. Comparisons are decided where nodes collide at their earliest cycles. The closure propagates what follows.
+// Every contradiction is learnt as a clause that keeps the search from meeting it again.
 //
 // No time-indexed variables, so raw cycles cost nothing. Decides one question: is there a solution inside the closure?
 // Deterministic: the same questions in the same order visit the same nodes. Invariant: `infeasible` is a proof.
@@ -25,13 +25,13 @@ enum class Verdict { found, infeasible, unknown };
 
 class Search {
  public:
-  /// The conflicts must outlive the search. `queues`: looks at work that queues for a unit, which pays where roots
-  /// bound nodes from both sides by edges.
+  /// The conflicts must outlive the search. `queues`: looks at work that queues for a unit, which is worth its price
+  /// where roots bound nodes from both sides by edges.
   Search(const Conflicts& conflicts, int ii, bool queues);
 
   /// In `root`, index 0 is the origin and node n has index n + 1; every two indexes must be bounded both ways. Visits
-  /// at most `limit` nodes; `unknown` when that was not enough. `time` gets the cycles of all nodes. What was learnt
-  /// inside a root is used again inside roots of the same or a smaller `scope`, so a smaller scope must mean a tighter
+  /// at most `limit` nodes; `unknown` when that was not enough. `time` gets the cycles of all nodes. Clauses learnt
+  /// inside a root are used again inside roots of the same or a smaller `scope`, so a smaller scope must mean a tighter
   /// root.
   Verdict run(const Closure& root, int scope, std::uint64_t limit, std::vector<int>& time);
   /// From now on looks at more where work queues: more is excluded, at a higher price a node.

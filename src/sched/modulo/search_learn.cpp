@@ -1,5 +1,5 @@
-// From a contradiction to a clause (see search.hpp): resolved back to the one decision of its level that all of it
-// hangs on.
+// From a contradiction to a clause (see search.hpp): it is resolved back to the one decision of its level that all of
+// it hangs on.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -39,8 +39,8 @@ void Search::bump(int index) {
   bump_ /= kLargest;
 }
 
-/// False when the contradiction rests on no decision. Else `learnt` gets the clause, its first literal the one that
-/// follows after going back as far as its second one's level, which this does.
+/// False when the contradiction rests on no decision. Else `learnt` gets the clause, and the search goes back as far as
+/// the level of its second literal. Its first literal is the one that follows there.
 bool Search::analyse(std::vector<int>& learnt) {
   int deepest = 0;
   for (const int literal : conflict_) deepest = std::max(deepest, comparisons_[at(literal / 2)].level);

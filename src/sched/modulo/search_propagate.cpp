@@ -1,4 +1,4 @@
-// What follows from decisions: through the closure, through learnt clauses (see search.hpp).
+// Consequences of decisions, through the closure and through learnt clauses (see search.hpp).
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -173,8 +173,8 @@ bool Search::visit_watches(int literal) {
   return true;
 }
 
-/// Both ends of a pair's distance move to the nearest allowed one: by a comparison where the two would meet, by a bound
-/// of its own where only others would not find room.
+/// Moves both ends of a pair's distance to the nearest allowed one: by a comparison where the two would meet, by a
+/// bound of its own where only others would lack room.
 bool Search::follow_pair(std::size_t p) {
   const Pair& pair = conflicts_.pairs[p];
   const int i = pair.i + 1, j = pair.j + 1;
@@ -212,7 +212,7 @@ bool Search::insert_derived(const Distance& bound) {
   return false;
 }
 
-/// What the closure says of a comparison.
+/// The value that the closure gives a comparison.
 bool Search::follow(int index) {
   const Comparison& c = comparisons_[at(index)];
   if (c.value != 0) return true;

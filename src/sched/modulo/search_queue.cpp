@@ -1,9 +1,9 @@
-// What follows from work that queues for one unit (see search.hpp).
+// Consequences of work that queues for one unit (see search.hpp).
 //
-// Reservations that exclude each other follow one another. Of those that a node must wait for, some set begins no
-// earlier than its earliest member and takes its sum: the node comes after that, and after what lies between the last
-// of the set and the node. The same backwards for what must come after a node. Each step is a bound with the literals
-// that it rests on.
+// Reservations that exclude each other follow one another. For example, a node must wait for some reservations. A set
+// of them begins no earlier than its earliest member and takes its sum. The node comes after that, and after what lies
+// between the last of the set and the node. The same backwards for what must come after a node. Each step is a bound
+// with the literals that it rests on.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -50,8 +50,8 @@ bool Search::follow_queues() {
   return true;
 }
 
-/// For every target, how many reservations could be in a set that tells more of it than is known. Alone, one proves
-/// `edge + cycles + apart` at most, and the others of a set add no more than their cycles.
+/// For every target, how many reservations could be in a set that tells more of it than is known. A reservation alone
+/// proves `edge + cycles + apart` at most, and the others of a set add no more than their cycles.
 void Search::look(const Queue& queue, bool before) {
   const Paths& paths = here().paths;
   const std::size_t size = at(paths.size());
@@ -115,8 +115,8 @@ bool Search::gather(const Queue& queue, int target, bool before, std::uint64_t& 
   return entries_.size() > 1;
 }
 
-/// The most that any set of the entries proves: when the unit works on what has most behind it and may turn to another
-/// at any time, the latest end of a reservation and what is behind it.
+/// The most that any set of the entries proves. The unit works on what has most behind it, and may turn to another at
+/// any time. The bound is then the latest end of a reservation plus what is behind it.
 int Search::queue_bound() {
   std::sort(entries_.begin(), entries_.end(), [](const QueueEntry& a, const QueueEntry& b) { return a.edge < b.edge; });
   by_edge_.clear();  // what has begun: (apart, cycles left), most behind it last

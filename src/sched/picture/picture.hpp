@@ -1,4 +1,4 @@
-// What a picture of a schedule shows, before it is drawn: rows of boxes in cycles.
+// Content of a picture of a schedule, before it is drawn: rows of boxes in cycles.
 //
 // Decides which instances of which nodes are shown, on which row and track. Does not decide how they look (svg, trace).
 // Invariant: the boxes of one track do not overlap; a unit of one instance has one track when the schedule is right.
@@ -50,10 +50,10 @@ struct Picture {
 
 Picture make_picture(const graph::Graph& graph, const Schedule& schedule);
 
-/// What a role does for iterations [first, first + count), at the schedule's own times: iteration 0 begins at 0. By
+/// The row of a role for iterations [first, first + count), at the schedule's own times: iteration 0 begins at 0. By
 /// begin.
 std::vector<Box> role_boxes(const graph::Graph& graph, const Schedule& schedule, int role, int first, int count);
-/// Boxes on as few tracks as will do, so that those of one do not overlap.
+/// Boxes on as few tracks as will do, so that the boxes of a track do not overlap.
 std::vector<Track> tracks_of(std::vector<Box> boxes);
 
 }  // namespace tj::sched

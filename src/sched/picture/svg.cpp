@@ -135,7 +135,7 @@ class Drawing {
   void view(const View& view) {
     window_ = view.window;
     const int axis = y_ + 30;
-    // Lines lie below the boxes, so their height has to be known first: a row's is the same wherever it is drawn.
+    // Lines lie below the boxes, so their height has to be known first: a row has the same height wherever it is drawn.
     Page rows;
     std::swap(rows, page_);
     y_ = axis + 6;
@@ -241,7 +241,7 @@ class Drawing {
       if (steady_ && columns(more) <= fitting(placed.width - 2 * kEdge, kSmallColumn)) placed.second = more;
       return;
     }
-    // What repeats is named once: in the first period, and in the first iteration.
+    // Names stand once: in the first period, and in the first iteration.
     const bool once = steady_ ? box.begin >= 0 && box.begin < picture_.period
                               : box.iteration == (sheet_ != nullptr ? sheet_->first_iteration : 0);
     if (once) placed.above = shortened(name, kNameColumns) + (steady_ ? " " + relative(box.iteration) : "");

@@ -20,10 +20,9 @@ struct Sheet {
   std::vector<std::string> remarks;  ///< paragraphs below it
   std::string heading;               ///< of the view
   View view;                         ///< a dashed line for each II from 0 on; boxes show nodes
-  int first_iteration =
-      0;  ///< the one whose first line is at 0; where a box has no room for its name, that one's stands above
+  int first_iteration = 0;  ///< the view whose first line is at 0; a box without room for its name has it above
 };
-/// In the same manner, with the same colours.
+/// Draws a sheet in the same manner, with the same colours.
 std::string to_svg(const graph::Graph& graph, const Schedule& schedule, const Sheet& sheet);
 
 }  // namespace tj::sched

@@ -1,7 +1,7 @@
 // Marks on an SVG page: shapes, text whose width is known, names made safe.
 //
-// Decides how text is escaped, shortened and wrapped. Knows no schedules. Invariant: what comes out is well-formed XML,
-// the same on every machine; text is monospaced, so that its width is a count of columns.
+// Decides how text is escaped, shortened and wrapped. Knows no schedules. Invariant: the result is well-formed XML, the
+// same on every machine; text is monospaced, so that its width is a count of columns.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ class TraceEvents {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// What a process or a thread of it is called.
+  /// The name of a process, or of a thread of it.
   void name_process(int process, const std::string& name);
   void name_thread(int process, int thread, const std::string& name);
 
