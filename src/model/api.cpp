@@ -1,6 +1,6 @@
 // The calls of a unit: from plain C into the block of the calling thread.
 //
-// Decides that a disabled site does nothing and that no exception crosses a unit's frames: a fault is kept, the thread
+// Decides that a disabled site does nothing and that no exception crosses a unit's frames. A fault is kept, the thread
 // is left where it is, and the launch throws. Invariant: called on a fiber of the model only.
 #include <algorithm>
 #include <cstring>
@@ -145,7 +145,7 @@ void store_commit(int site) {
 void store_wait(int site, int pending) {
   at_site(site, [=](Thread& t, Block& b) { b.stores.wait(t, site, pending + more(b, site)); });
 }
-// `touched` of the bytes are read or written.
+// The first `touched` of the bytes are read or written.
 void check_global(const Thread& thread, const void* address, unsigned bytes, unsigned touched, bool write) {
   check_grids_before(thread, support::cat("access of ", bytes, " bytes"));
   const auto number = reinterpret_cast<std::uint64_t>(address);

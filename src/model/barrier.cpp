@@ -31,7 +31,7 @@ void Mbarriers::init(Thread& thread, std::uint32_t address, std::uint32_t arriva
   if (arrivals == 0 || arrivals > kMaxArrivals)
     fault(thread,
           cat("mbarrier_init at ", hex(address), " with ", arrivals, " arrivals; allowed are 1 to ", kMaxArrivals));
-  // What lies there is not invalidated by any primitive: PTX leaves it undefined then.
+  // No primitive invalidates the barrier that lies there: PTX leaves it undefined then.
   if (barriers_.count(address) != 0)
     fault(thread,
           cat("mbarrier_init of the ", name(address),
@@ -180,7 +180,7 @@ bool Mbarriers::passed(const Thread& thread, std::uint32_t address, const Mbarri
 void Mbarriers::wait(Thread& thread, int site, std::uint32_t address, std::uint32_t phase, bool exact) {
   if (!exact && phase > 1)
     fault(thread, cat("mbarrier_wait at ", hex(address), " for parity ", phase, "; allowed are 0 and 1"));
-  // As on the device, a waiter looks again when it runs: where the phase after came and went meanwhile, it waits on.
+  // A waiter looks again when it runs, as on the device. If the next phase came and went meanwhile, it waits on.
   for (;;) {
     Mbarrier& barrier = at(thread, address, "mbarrier_wait");
     if (exact ? passed(thread, address, barrier, phase) : (barrier.phase & 1u) != phase) {

@@ -1,8 +1,7 @@
 // One block of the model: threads, shared memory, barriers and asynchronous units together.
 //
-// Decides what belongs to a block; what blocks of a cluster have together is cluster.hpp's. Not thread safe: one
-// OS thread runs one block, then may run the next with the same object. Invariant: a block that ends leaves nothing
-// under way.
+// Decides what belongs to a block; cluster.hpp has what blocks of a cluster share. Not thread safe: one OS thread runs
+// one block, then may run the next with the same object. Invariant: a block that ends leaves nothing under way.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +26,16 @@
 
 namespace tj::model {
 
-/// What all blocks of a launch have in common; outlives them.
+/// Facts that all blocks of a launch have in common; outlives them.
 struct Launch {
   const tj_model_kernel* kernel = nullptr;
   const void* params = nullptr;
   unsigned grid_blocks = 1, cluster = 1, threads = 0;
   std::size_t smem_bytes = 0;
   ModelOptions options;
-  std::vector<support::MemoryRange> memory;  ///< that it may touch; empty: not known
-  const Notes* notes = nullptr;              ///< of the unit
-  bool waits_itself = false;                 ///< for the grids before it: they may still run
+  std::vector<support::MemoryRange> memory;  ///< memory that it may touch; empty: not known
+  const Notes* notes = nullptr;              ///< notes of the unit
+  bool waits_itself = false;                 ///< waits for the grids before it: they may still run
   std::vector<bool> disabled, weakened;      ///< by site id
 
   bool off(int site) const { return has(disabled, site); }
@@ -75,7 +74,7 @@ class Block {
   CopyEngine copies;
   StoreEngine stores;
   std::vector<WarpUnit> warps;
-  std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< of each warpgroup
+  std::vector<std::unique_ptr<MatrixUnit>> matrix;  ///< one for each warpgroup
   TensorMemory tensor;
   TensorOrder tensor_order;
 
@@ -87,13 +86,13 @@ class Block {
   MatrixUnit& matrix_of(const Thread& thread);
   /// The thread begins a node's work of an iteration: what it needs of the matrix unit must have been waited for.
   void enter_node(Thread& thread, int call, int iteration);
-  /// Its completions take part in the order of things from the first use on, so that a unit without it keeps the order
-  /// that it had.
+  /// Completions of a unit take part in the order of things from its first use on. So a block without such a unit keeps
+  /// the order that it had.
   ThreadCopies& thread_copies();
   TensorMatrixUnit& tensor_matrix();  ///< as above
 
-  /// Where a thread's own load or store finds its bytes. Throw tj::Error(model_fault) when they are outside,
-  /// misaligned, or when nothing orders the access after one of another thread or unit.
+  /// The bytes of a thread's own load or store. Throw tj::Error(model_fault) when they are outside, misaligned, or when
+  /// nothing orders the access after one of another thread or unit.
   const std::byte* ordinary_read(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
   std::byte* ordinary_write(const Thread& thread, std::uint32_t address, std::uint32_t bytes, const char* what);
 
@@ -108,12 +107,12 @@ class Block {
   ThreadCopies thread_copies_;
   TensorMatrixUnit tensor_matrix_;
   std::vector<AsyncUnit*> units_;
-  std::size_t constant_units_ = 0;  ///< of units_: those that every block has
+  std::size_t constant_units_ = 0;  ///< the first of units_, which every block has
 };
 
 /// One line for each set of threads that waits for the same thing: warps, lanes, barrier, what is missing, since when.
 std::string waiting_report(const Block& block);
-/// Which role waits for which, on what, who could end that and has not; "" where the notes know no roles.
+/// Roles that wait for roles: on what, and who could end the wait and has not; "" where the notes know no roles.
 std::string wait_graph(const Block& block);
 
 /// The calls that a unit makes; the table serves every block of every thread.

@@ -1,8 +1,7 @@
 // The blocks of one cluster of the model, side by side on one OS thread.
 //
-// Decides whose turn it is among them, and what reaches from one block into another: arrivals, copies, the barrier of
-// all. Not thread safe. Invariant: run() leaves nothing under way; a cluster of one block runs as if there were no
-// clusters.
+// Decides which block's turn it is, and what reaches from one block into another: arrivals, copies, the barrier of all.
+// Not thread safe. Invariant: run() leaves nothing under way; a cluster of one block runs as if there were no clusters.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +21,18 @@ class Cluster {
   /// state of all threads as log.
   void run(unsigned first_block);
 
-  Order order;  ///< of the threads of all blocks
+  Order order;  ///< order of the threads of all blocks
 
   unsigned size() const noexcept { return static_cast<unsigned>(blocks_.size()); }
   const Block& block(unsigned rank) const { return *blocks_[rank]; }
-  /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have and
-  /// for a block that has ended: its shared memory may be another's by now.
+  /// The block that a thread reaches into. Throws tj::Error(model_fault) for a rank that the cluster does not have, and
+  /// for a block that has ended. Its shared memory may be another block's by now.
   Block& peer(const Thread& thread, unsigned rank, const char* what);
   /// The same box into every block of the mask; each copy ends when it likes.
   void copy_to(Thread& thread, std::uint32_t mask, std::uint32_t destination, const void* map, std::uint32_t barrier,
                const int* coordinates, int rank);
 
-  /// Returns once all threads of all blocks have come that have not ended. orders: then each may rely on what all have
+  /// Returns once all threads of all blocks that have not ended have come. orders: then each may rely on what all have
   /// done before.
   void sync(Thread& thread, int site, bool orders);
   /// A thread has ended: nobody waits for it any more.
@@ -42,7 +41,7 @@ class Cluster {
 
  private:
   bool run_all();
-  std::size_t threads() const noexcept;  ///< that have not ended
+  std::size_t threads() const noexcept;  ///< threads that have not ended
   void release_all(Thread* last);
   void draw_manner();
   Block* next();
@@ -52,12 +51,12 @@ class Cluster {
   const Launch& launch_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Thread*> waiting_;
-  Order::Gathering gathering_;  ///< of what those know who have come to a sync that orders
+  Order::Gathering gathering_;  ///< knowledge of all who have come to a sync that orders
   std::vector<bool> stuck_;     ///< blocks that could do nothing since anyone did something
   Block* current_ = nullptr;
   Block* favourite_ = nullptr;  ///< null: none
   std::uint64_t stretch_ = 1;   ///< steps that a block goes on for, on average
-  std::uint64_t state_ = 0;     ///< of the random numbers that choose among blocks
+  std::uint64_t state_ = 0;     ///< state of the random numbers that choose among blocks
 };
 
 }  // namespace tj::model

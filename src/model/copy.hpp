@@ -16,7 +16,7 @@
 
 namespace tj::model {
 
-/// What the model's driver writes into the opaque bytes: self-contained.
+/// The content that the model's driver writes into the opaque bytes: self-contained.
 struct TensorMap {
   static constexpr std::uint64_t kMagic = 0x70616d2d6c646d74ull;
   std::uint64_t magic;
@@ -31,9 +31,9 @@ static_assert(sizeof(TensorMap) <= support::kTensorMapBytes);
 /// `desc` obeys the rules of check_tensor_map().
 void encode(const support::TensorMapDesc& desc, void* out);
 
-/// Where the byte at this address of an unswizzled layout lies: address bits 4 and up are exclusive-or'ed with bits 7
-/// and up, 3 bits for 128-byte swizzle, 2 for 64, 1 for 32. Source: CUDA driver API manual, CUtensorMapSwizzle; PTX
-/// ISA 8.7.
+/// Place of the byte at this address of an unswizzled layout. Address bits 4 and up are exclusive-or'ed with bits 7 and
+/// up: 3 bits for 128-byte swizzle, 2 for 64, 1 for 32. Source: CUDA driver API manual, CUtensorMapSwizzle; PTX ISA
+/// 8.7.
 constexpr std::uint32_t swizzled(std::uint32_t address, std::uint32_t swizzle_bytes) {
   return swizzle_bytes == 0 ? address : address ^ ((address >> 3) & (swizzle_bytes - 16u));
 }
@@ -44,8 +44,8 @@ const TensorMap& read_map(const Thread& thread, const void* map, int rank, const
 /// Throws for a first coordinate that is not a multiple of 16 bytes: an illegal instruction on an H200.
 void check_first(const Thread& thread, const TensorMap& map, int first, const char* what);
 std::uint32_t box_bytes(const TensorMap& map);
-/// How far rows of a box lie apart in shared memory: where they are shorter than the swizzle pattern, a pattern. Seen
-/// on an H200 (gpu.sm90a_primitives_gpu).
+/// Distance of the rows of a box in shared memory: a swizzle pattern where they are shorter than that. Seen on an H200
+/// (gpu.sm90a_primitives_gpu).
 std::uint32_t row_pitch(const TensorMap& map);
 std::uint32_t box_extent(const TensorMap& map);  ///< bytes of shared memory from the first to the last row's end
 /// Calls visit(address, bytes) for all places of a box at `address`.
@@ -69,8 +69,8 @@ class CopyEngine final : public AsyncUnit {
   CopyEngine(SharedMemory& shared, Monitor& monitor) : shared_(shared), monitor_(monitor) {}
   void reset() { pending_.clear(); }
 
-  /// reports: the barriers, this block's or another's, among which is the one that the bytes complete on. Throws
-  /// tj::Error(model_fault) for a bad map, rank, destination or barrier.
+  /// reports: the barriers, this block's or another's; the bytes complete on one of them. Throws tj::Error(model_fault)
+  /// for a bad map, rank, destination or barrier.
   void issue(Thread& thread, std::uint32_t destination, const void* map, std::uint32_t barrier, const int* coordinates,
              int rank, Mbarriers& reports);
 

@@ -1,8 +1,8 @@
 // The CPU model behind the driver interface.
 //
-// Decides what its device looks like and how a launch's blocks are spread over OS threads. What a thread does is in
-// block.hpp and cluster.hpp. Invariant: a launch ends before launch() returns; of several faulty blocks the
-// first one is reported.
+// Decides what its device looks like and how a launch's blocks are spread over OS threads. block.hpp and cluster.hpp
+// have what a thread does. Invariant: a launch ends before launch() returns; of several faulty blocks the first one is
+// reported.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -103,8 +103,8 @@ void check_launch(const ModelKernel& loaded, const LaunchConfig& config, std::si
          cat("params has ", params_bytes, " bytes, the kernel takes ", kernel.params_bytes));
 }
 
-// Clusters in order, each by one worker. After a fault no new one begins; those that began earlier end, so that the
-// fault that is reported does not depend on the number of workers.
+// Clusters in order, each by one worker. After a fault no new cluster begins. Clusters that began earlier end, so that
+// the fault that is reported does not depend on the number of workers.
 class Grid {
  public:
   Grid(const Launch& launch, StackPool& pool) : launch_(launch), pool_(pool) {}

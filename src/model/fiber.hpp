@@ -1,8 +1,8 @@
 // Stacks and switches: one fiber for each thread of a kernel.
 //
-// Decides where a fiber's stack lies and how control goes to it and back. Does not decide who runs.
-// Invariant: a fiber is resumed by the OS thread that started it; an abandoned one never runs again, and what was on
-// its stack is not destroyed (a unit's frames hold plain data only).
+// Decides where a fiber's stack lies and how control goes to it and back. Does not decide who runs. Invariant: the OS
+// thread that started a fiber resumes it. An abandoned fiber never runs again, and what was on its stack is not
+// destroyed (a unit's frames hold plain data only).
 #pragma once
 
 #include <cstddef>
@@ -65,7 +65,7 @@ class Fiber {
   void* context_ = nullptr;  // of the side that does not run
   Entry entry_ = nullptr;
   void* argument_ = nullptr;
-  // What the sanitizers must be told at each switch.
+  // Facts that the sanitizers must be told at each switch.
   [[maybe_unused]] void* own_fake_stack_ = nullptr;
   [[maybe_unused]] const void* scheduler_bottom_ = nullptr;
   [[maybe_unused]] std::size_t scheduler_bytes_ = 0;

@@ -12,8 +12,8 @@ namespace {
 
 using support::cat;
 
-// What is in flight holds signalling NaNs, of which no two are alike: who reads one early has a NaN, and any arithmetic
-// on one makes it a quiet NaN, so that even what is added to it shows.
+// Registers of an instruction in flight hold signalling NaNs, no two alike. Reading one early gives a NaN. Any
+// arithmetic on it makes it a quiet NaN, so even something added to it shows.
 constexpr std::uint32_t in_flight_word(int i) { return 0x7fa0de00u + static_cast<std::uint32_t>(i); }
 static_assert((in_flight_word(kMaxMatrixColumns / 2) & 0x00400000u) == 0, "quiet: arithmetic would leave it as it is");
 
@@ -159,7 +159,7 @@ void MatrixUnit::fence(const Thread& thread) {
   }
 }
 
-// What a thread does to registers is ordered before the matrix unit's work on them by a fence alone.
+// A fence alone orders a thread's work on registers before the matrix unit's work on them.
 void MatrixUnit::check_fence(const Thread& thread, const void* registers, std::size_t bytes) {
   ThreadState& state = threads_[thread.in_group()];
   const auto found = std::find_if(state.registers.begin(), state.registers.end(),
@@ -188,7 +188,7 @@ void MatrixUnit::check_order(const Thread& thread, Operation& operation) {
       read(thread, operation, instruction.descriptor_a, kMatrixRows, instruction.transpose_a != 0);
     read(thread, operation, instruction.descriptor_b, instruction.columns, instruction.transpose_b != 0);
   }
-  // What threads have written each one knows in its own way.
+  // Threads know of writes each in its own way.
   const auto by_thread = [&](Shadow::Id id) { return monitor_.at(id).by == Access::By::thread; };
   operation.known =
       std::any_of(operation.read.writers.begin(), operation.read.writers.end(), by_thread) ? nullptr : known;

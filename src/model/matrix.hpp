@@ -1,6 +1,6 @@
 // The matrix unit of one warpgroup: instructions are issued, run later in order, and show their results at a wait.
 //
-// Decides who owns which registers meanwhile: from issue to the wait that covers the instruction, a thread's
+// Decides who owns which registers meanwhile. From issue to the wait that covers the instruction, a thread's
 // accumulators hold a NaN pattern and its left-operand registers must not change. Does not decide when an instruction
 // runs. Invariant: an instruction runs once, after all 128 threads have issued it alike.
 #pragma once
@@ -51,10 +51,10 @@ class MatrixUnit final : public AsyncUnit {
     std::vector<float> values;
   };
   struct Operation {
-    tj_model_matrix instruction;  ///< of the thread that came first; pointers unused
+    tj_model_matrix instruction;  ///< the instruction of the thread that came first; its pointers are unused
     bool left_in_registers, continues;
     std::shared_ptr<Accumulators> sums;
-    std::vector<std::array<std::uint32_t, 4>> left;  ///< of each thread
+    std::vector<std::array<std::uint32_t, 4>> left;  ///< left operand of each thread
     unsigned issued = 0, retired = 0;
     Shadow::Id access = 0;        ///< its reads of shared memory
     Shadow::Reading read;         ///< what its reads met

@@ -1,11 +1,11 @@
 // The arithmetic of matrix instructions on e4m3; declared in matrix_math.hpp.
 //
-// Decides what is lost of a sum. Hopper's unit does not keep 24 bits for 8-bit operands: others have measured that it
-// aligns the products and the accumulator to their largest exponent, drops what is more than 13 bits behind its point,
-// and returns sums with 13 bits of fraction (SageAttention2, arXiv 2411.10958: an accumulator of 22 bits; DeepSeek-V3,
-// arXiv 2412.19437: 14 bits of each aligned product; Khattak and Mikaitis, arXiv 2512.07004: models of the H100's
-// unit). Cuts are taken to be towards zero. Invariant: all else is exact, so an error beyond these cuts is the
-// kernel's.
+// Decides what is lost of a sum. Hopper's unit does not keep 24 bits for 8-bit operands. Others have measured that it
+// aligns the products and the accumulator to their largest exponent. It drops what is more than 13 bits behind its
+// point, and returns sums with 13 bits of fraction. Sources: SageAttention2, arXiv 2411.10958 (an accumulator of 22
+// bits); DeepSeek-V3, arXiv 2412.19437 (14 bits of each aligned product); Khattak and Mikaitis, arXiv 2512.07004
+// (models of the H100's unit). Cuts are taken to be towards zero. Invariant: all else is exact, so an error beyond
+// these cuts is the kernel's.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::array<float, 256> all_values() {
   return values;
 }
 
-/// The power of two above whose point nothing of the element lies but its first bit; far down for 0, which aligns
+/// The exponent of the element: its leading bit stands there, or below in a subnormal. Far down for 0, which aligns
 /// nothing.
 int exponent_of(float value) {
   const int field = static_cast<int>(std::bit_cast<std::uint32_t>(value) >> kFloatFractionBits & 0xffu);

@@ -62,8 +62,8 @@ namespace {
 // Calls visit(address without swizzle, row i, 8 or 16 elements from k on) for each 16 bytes of a K-major operand.
 template <class Visit>
 void visit_k_major(const MatrixOperand& operand, tj_model_element element, int count, Visit&& visit) {
-  // Rows in groups of 8, a stride offset apart. With a swizzle a row is as long as the pattern and the 32 bytes lie in
-  // it side by side; without, each 16 bytes are in a block of their own, a leading offset apart.
+  // Rows in groups of 8, a stride offset apart. With a swizzle a row is as long as the pattern, and the 32 bytes lie in
+  // it side by side. Without it each 16 bytes are in a block of their own, a leading offset apart.
   const int chunk = matrix_depth(element) / 2;
   const std::uint32_t pitch = operand.swizzle_bytes == 0 ? 16 : operand.swizzle_bytes;
   const std::uint32_t step = operand.swizzle_bytes == 0 ? operand.leading_bytes : 16;
@@ -74,7 +74,7 @@ void visit_k_major(const MatrixOperand& operand, tj_model_element element, int c
   }
 }
 
-// The same of an MN-major one, where the 16 bytes are of columns from i on, of one k.
+// The same for an MN-major operand, where the 16 bytes are of columns from i on, of one k.
 template <class Visit>
 void visit_mn_major(const MatrixOperand& operand, int count, Visit&& visit) {
   // With a swizzle: columns in blocks as wide as the pattern, a leading offset apart, and depth in groups of 8, a

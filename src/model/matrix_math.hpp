@@ -16,7 +16,7 @@ inline constexpr int kMatrixRows = 64;
 inline constexpr int kMaxMatrixDepth = 32;
 inline constexpr int kMaxMatrixColumns = 256;
 
-/// Of K: 32 bytes.
+/// Length along K: 32 bytes.
 constexpr int matrix_depth(tj_model_element element) { return element == TJ_MODEL_E4M3 ? 32 : 16; }
 
 /// A shared-memory operand, unpacked: PTX ISA 8.7, "Matrix Descriptor Format".
@@ -32,7 +32,7 @@ void load_k_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_e
 /// out[k * count + i] = element (i, k) of an MN-major operand of 16-bit elements.
 void load_mn_major(SharedMemory& shared, const MatrixOperand& operand, tj_model_element element, int count, float* out);
 /// Calls visit(row, address, bytes) for each place in shared memory that an instruction reads of an operand of `count`
-/// rows; what holds several rows (MN-major) names the first of them.
+/// rows. A place with several rows (MN-major) goes by its first row.
 void for_each_chunk(const MatrixOperand& operand, tj_model_element element, int count, bool mn_major,
                     const std::function<void(int, std::uint32_t, std::uint32_t)>& visit);
 /// The left operand from registers, 16-bit elements: fragment of 128 threads, four registers each, out[i * 16 + k].
@@ -47,14 +47,14 @@ constexpr AccumulatorPlace accumulator_place(unsigned thread_in_group, int index
   return {16 * warp + lane / 4 + 8 * (index % 4 / 2), 8 * (index / 4) + 2 * (lane % 4) + index % 2};
 }
 
-/// c[i * columns + j] += sum over k of a[i * 16 + k] * b[k * columns + j]; rows a multiple of 4, in the first form 64,
-/// columns of 8. Needs a CPU with AVX2, FMA and F16C, as every unit of the model does.
+/// c[i * columns + j] += sum over k of a[i * 16 + k] * b[k * columns + j]. Rows are a multiple of 4, in the first form
+/// 64, columns of 8. Needs a CPU with AVX2, FMA and F16C, as every unit of the model does.
 void multiply(const float* a, const float* b, float* c, int columns);
 void multiply_rows(const float* a, const float* b, float* c, int columns, int rows);
 
-/// The same for 32 of K whose elements come from e4m3, with what Hopper keeps of such sums: the 32 products and c are
-/// shifted to the largest exponent among them, cut off 13 bits behind its point, added, and the sum keeps 13 bits of
-/// fraction.
+/// The same for 32 of K whose elements come from e4m3, with what Hopper keeps of such sums. The 32 products and c are
+/// shifted to the largest exponent among them and cut off 13 bits behind its point. Then they are added, and the sum
+/// keeps 13 bits of fraction.
 void multiply_e4m3(const float* a, const float* b, float* c, int columns);
 
 /// e4m3 to f32, exact; 0x7f and 0xff are NaN.

@@ -13,7 +13,8 @@
 namespace tj::model {
 
 struct ModelOptions {
-  std::uint64_t seed = 1;           ///< of the order of warps and of asynchronous completions; equal seeds, equal runs
+  std::uint64_t seed = 1;           ///< draws the order of warps and of asynchronous completions; equal seeds, equal
+                                    ///< runs
   std::vector<int> disabled_sites;  ///< site ids, from 1 on, whose wait, arrive, fence or announcement is skipped
   unsigned workers = 0;             ///< threads that run blocks, one cluster each; 0: as the machine has, at most 8
   std::vector<int> weakened_sites;  ///< a wait for groups leaves one more under way, an announcement says half the
@@ -22,12 +23,12 @@ struct ModelOptions {
 
 class ModelDriver : public launch::Driver {
  public:
-  /// For launches that begin afterwards. Throws tj::Error(argument, invalid_argument) for a number that no site has.
-  /// Thread safe.
+  /// Sets options of launches that begin afterwards. Throws tj::Error(argument, invalid_argument) for a number that no
+  /// site has. Thread safe.
   virtual void set_options(ModelOptions options) = 0;
 };
 
-/// Always there.
+/// The driver, which is always there.
 std::shared_ptr<launch::Driver> open_model();
 /// The same, with its options.
 std::shared_ptr<ModelDriver> open_model_driver();

@@ -84,8 +84,8 @@ bool Monitor::works_here(const Thread& thread, const Notes::Ring& ring) const {
   return thread.self.cluster_rank == rank_ || (ring.of_pair() && thread.self.cluster_rank == (rank_ & ~1u));
 }
 
-// Who fills a slot again must have waited for the slot's own barrier, and by that alone know of all reads: that another
-// wait implies it holds for one schedule only.
+// A thread that fills a slot again must have waited for the slot's own barrier, and know of all reads by that alone.
+// Another wait may imply it, but for one schedule only.
 void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
   const auto slot = notes_.slot_at(address - SharedMemory::kBase);
   if (!slot || slot->ring->filled_once || thread.self.cluster_rank != rank_) return;
@@ -101,7 +101,7 @@ void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t a
       report(thread, id, *conflict);
     return;
   }
-  // Where it has not been handed back yet, this may as well be the rest of the filling before.
+  // A slot that has not been handed back yet: this may as well be the rest of the filling before.
   const bool rest = empty->phase < full->phase;
   const std::string published =
       cat(": either the filling before was published while it went on (fewer bytes announced than copied",
@@ -112,7 +112,8 @@ void Monitor::check_filling(const Thread& thread, Shadow::Id id, std::uint32_t a
             empty->phase));
 }
 
-// Who reads a slot must have waited for the slot's own barrier, and by that alone know of all writes, likewise.
+// A thread that reads a slot must have waited for the slot's own barrier, and likewise know of all writes by that
+// alone.
 void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes,
                         Shadow::Reading* reading) {
   if (thread.self.cluster_rank != rank_) return check_use_of_pair(thread, id, address, bytes);
@@ -131,7 +132,7 @@ void Monitor::check_use(const Thread& thread, Shadow::Id id, std::uint32_t addre
   if (used.full != nullptr) check_told(thread, id, *used.full, address, bytes);
 }
 
-// By the thread of the first block of a pair, whose products read both blocks' slots.
+// Use by the thread of the first block of a pair, whose products read both blocks' slots.
 void Monitor::check_use_of_pair(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes) const {
   const auto slot = notes_.slot_at(address - SharedMemory::kBase);
   if (!slot || !works_here(thread, *slot->ring)) return;
@@ -145,8 +146,8 @@ void Monitor::check_told(const Thread& thread, Shadow::Id id, const Mbarrier& fu
     report(thread, id, *conflict);
 }
 
-// The same of slots in tensor memory, and that a fence has followed the wait. Who writes into what it was handed has
-// waited as a reader.
+// The same for slots in tensor memory; besides, a fence has followed the wait. A thread that writes into a slot which
+// it was handed has waited as a reader.
 Monitor::Told Monitor::check_columns(const Thread& thread, bool writes, std::uint32_t column,
                                      const Order::Known& usable) const {
   const auto filled = writes ? notes_.columns_at(thread.call, true, column) : std::nullopt;
@@ -166,8 +167,7 @@ Monitor::Told Monitor::check_columns(const Thread& thread, bool writes, std::uin
             waited ? " and this" : cat(", which is in phase ", own->phase)));
 }
 
-/// The barrier that the thread has waited for; null where there is none, or where its node does not take what it tells
-/// of.
+/// The barrier that the thread has waited for; null where there is none, or where its node is no reader of the ring.
 const Mbarrier* Monitor::full_of(const Thread& thread, const Notes::Place& slot) const {
   if (!notes_.reads(thread.call, *slot.ring)) return nullptr;
   const Mbarrier* full = barrier_of(slot, true);
@@ -261,7 +261,7 @@ std::string Monitor::missing(const Thread& thread, const Access& later, const Sh
            "and what is written asynchronously then comes too early";
   const auto slot = notes_.slot_at(conflict.address - SharedMemory::kBase);
   if (slot && slot->ring->barriers) {
-    // A filling must be waited for by who reads it, and handed back by all readers before it is replaced.
+    // A filling must be waited for by its readers, and handed back by all of them before it is replaced.
     const bool fills = later.write;
     const Mbarrier* found = barrier_of(*slot, !fills);
     const std::string name = cat(fills ? "empty" : "full", " barrier ", hex(address_of(*slot, !fills)), " of ring ",

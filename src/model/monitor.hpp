@@ -1,7 +1,7 @@
 // Every access to a block's shared memory, held against what its thread may rely on.
 //
-// Decides what a faulty access is told as: who, where, after what, and which barrier is missing; and that a ring's own
-// barriers order its slots. What order there is decides Order, what was done to a byte Shadow. Invariant: knows
+// Decides the words for a faulty access: who, where, after what, and which barrier is missing. Decides that a ring's
+// own barriers order its slots. Order decides what order there is, Shadow what was done to a byte. Invariant: knows
 // accesses and syncs alone, never values; what it finds does not depend on the order of events.
 #pragma once
 
@@ -27,9 +27,9 @@ class Monitor {
         block_threads_(block_threads),
         warp_threads_(warp_threads),
         shadow_(order_of_cluster, warp_threads) {}
-  /// For the block of that rank in its cluster.
+  /// Begins the block of that rank in its cluster.
   void reset(std::size_t bytes, unsigned rank);
-  /// Its own, and those of the first block of its pair; of a block that is in none, its own.
+  /// The block's own barriers, and those of the first block of its pair; the block's own where it has no pair.
   void set_barriers(const Mbarriers& own, const Mbarriers& of_first) { barriers_ = &own, first_barriers_ = &of_first; }
 
   /// Ordinary accesses inside shared memory. Throw tj::Error(model_fault), as all others do.
@@ -44,9 +44,9 @@ class Monitor {
   void write(const Thread& thread, Shadow::Id id, std::uint32_t address, std::uint32_t bytes);
   void set_time(Shadow::Id id, Order::Agent agent, Order::Time time);
   const Access& at(Shadow::Id id) const { return shadow_.at(id); }
-  /// Of tensor memory: the thread stores or has products put there (writes), or takes what is there. column: from the
-  /// block's first. usable: what the thread knew at its last tensor_after_sync. Returns, of who fills a slot again, the
-  /// ring and what its empty barrier alone has told.
+  /// An access to tensor memory: the thread stores or has products put there (writes), or takes what is there. column:
+  /// from the block's first. usable: the thread's knowledge at its last tensor_after_sync. Filling a slot again returns
+  /// the ring and what its empty barrier alone has told.
   struct Told {
     const Notes::Ring* ring = nullptr;
     Order::Known known = nullptr;
@@ -69,8 +69,8 @@ class Monitor {
 
   /// "kernel x, ", or nothing where notes say nothing.
   std::string kernel() const;
-  /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster; without its lane where its
-  /// warp did it together.
+  /// "role mma (warp 4, lane 0), node qk, iteration 2", of a thread counted in the cluster. The lane is left out where
+  /// its warp did it together.
   std::string who(unsigned actor, int call, int iteration, bool together = false) const;
   std::string node(int call, const Thread& thread) const { return notes_.node(call, thread.warp()); }
   /// "; arrivals here are of site 12 (role mma, steady: release ring k), ...", or nothing.
@@ -93,7 +93,7 @@ class Monitor {
   [[noreturn]] void report(const Thread& thread, Shadow::Id id, const Shadow::Conflict& conflict) const;
   std::string missing(const Thread& thread, const Access& later, const Shadow::Conflict& conflict) const;
 
-  struct Current {  ///< of one thread: its accesses since its time or its node changed
+  struct Current {  ///< accesses of one thread since its time or its node changed
     Order::Time time = 0;
     int call = 0, iteration = 0;
     Shadow::Id read = 0, write = 0;
@@ -111,7 +111,7 @@ class Monitor {
   const Mbarriers *barriers_ = nullptr, *first_barriers_ = nullptr;
   unsigned rank_ = 0;
   Shadow shadow_;
-  std::vector<Current> current_;  ///< of each thread of the block
+  std::vector<Current> current_;  ///< one for each thread of the block
   std::vector<Used> used_;        ///< likewise
 };
 

@@ -47,7 +47,7 @@ std::shared_ptr<support::DynamicLibrary> open_in_memory(std::string_view bytes, 
   return support::DynamicLibrary::open_first({cat("/proc/self/fd/", memory.get())}, &problem);
 }
 
-// Where memory files may not be executed or /proc is absent. The file is gone again before this returns.
+// For systems where memory files may not be executed or /proc is absent. The file is gone again before this returns.
 std::shared_ptr<support::DynamicLibrary> open_from_disk(std::string_view bytes, std::string& problem) {
   std::string directory = support::environment_variable("TMPDIR").value_or("/tmp") + "/tilejit-XXXXXX";
   if (::mkdtemp(directory.data()) == nullptr) {

@@ -25,7 +25,7 @@ void read_operand(Monitor& monitor, SharedMemory& shared, const Thread& thread, 
                    if (met.unwritten > 0) row.address = address;
                    written += bytes - met.unwritten;
                  });
-  // Rows outside the tensor need not be there: what they give is not stored. Parts of a row, or no row at all, are a
+  // Rows outside the tensor need not be there: their results are not stored. Parts of a row, or no row at all, are a
   // fault.
   for (const Row& row : rows)
     if (row.unwritten > 0 && (row.unwritten < row.bytes || written == 0))

@@ -1,4 +1,4 @@
-// What a matrix instruction reads of shared memory, held against what its thread may rely on.
+// Operands of matrix instructions in shared memory, held against what the thread may rely on.
 //
 // Decides which bytes an operand is, that they are inside and written, and that the copy which brought them had the
 // descriptor's swizzle. Does not decide when the instruction runs, nor its arithmetic.

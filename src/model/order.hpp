@@ -1,9 +1,9 @@
-// Who knows what has happened: the happens-before order of a cluster's threads and of what works beside them, by vector
-// clocks.
+// Knowledge of what has happened: the happens-before order of a cluster's threads and of what works beside them, by
+// vector clocks.
 //
-// Decides what a thread may rely on: of every thread the accesses that it has learned are done, in four senses
-// (Section), and of every asynchronous agent (a barrier's phases, a matrix unit, a thread's copies or stores) the time
-// up to which its work is done. Knows no address and no barrier. Not thread safe. Invariant: a Known never changes; a
+// Decides what a thread may rely on. It learns that accesses of every other thread are done, in four senses (Section).
+// It learns up to which time the work of every asynchronous agent is done: a barrier's phases, a matrix unit, a
+// thread's copies or stores. Knows no address and no barrier. Not thread safe. Invariant: a Known never changes; a
 // thread's only grows.
 #pragma once
 
@@ -23,7 +23,7 @@ class Order {
   using Known = std::shared_ptr<const Clock>;
   static constexpr Time kNotDone = ~Time{0};
 
-  /// What can be known of a thread's accesses.
+  /// Senses in which accesses of a thread can be known.
   enum class Section : unsigned {
     writes,          ///< ordinary accesses of others see them
     reads,           ///< are done: ordinary writes of others may follow
@@ -32,7 +32,7 @@ class Order {
   };
   static constexpr unsigned kSections = 4;
 
-  /// What comes together at a barrier until it lets its waiters go.
+  /// Knowledge that comes together at a barrier until it lets its waiters go.
   class Gathering {
    public:
     Known take();
@@ -52,19 +52,19 @@ class Order {
   /// Release. reads_only: what the thread has seen written is not passed on.
   void publish(unsigned thread, Gathering& into, bool reads_only = false);
   void add(Gathering& into, Agent agent, Time time) const;
-  /// What was known of asynchronous work when that began which is done now: it came before.
+  /// Adds what was known of asynchronous work when a work that is done now began: it came before.
   void add(Gathering& into, const Known& before) const;
   /// Acquire.
   void observe(unsigned thread, const Known& what);
   void observe(unsigned thread, Agent agent, Time until);
   /// Everything written that the thread knows of is from now on known to be seen by the async proxy as well.
   void proxy_fence(unsigned thread);
-  /// Every read that it knows of has arrived.
+  /// Every read that the thread knows of has arrived.
   void reads_arrived(unsigned thread);
 
   bool knows(unsigned thread, Section section, unsigned of, Time time) const;
   bool knows(unsigned thread, Agent agent, Time time) const;
-  /// What the thread knows of others now, to be asked later.
+  /// The thread's present knowledge of others, to be asked later.
   const Known& known(unsigned thread) const { return own_[thread].known; }
   bool knows(const Known& known, Agent agent, Time time) const {
     return known != nullptr && place(agent) < known->size() && (*known)[place(agent)] >= time;
@@ -77,7 +77,7 @@ class Order {
 
  private:
   struct Own {
-    Known known;  ///< of others; of itself it has what follows
+    Known known;  ///< its knowledge of others; its own follows
     Time now = 1, fenced = 0, arrived = 0;
   };
   /// Results of joins, so that the threads of a warp, which learn the same, share one clock.

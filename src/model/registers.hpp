@@ -1,4 +1,4 @@
-// The registers of a block: what its warpgroups give back others may take.
+// The registers of a block: other warpgroups may take what a warpgroup gives back.
 //
 // Decides when a role that wants more registers goes on. Does not know what the compiler uses. Invariant: what the
 // threads hold is never more than what the block was started with. Source: PTX ISA 8.7, "setmaxnreg".

@@ -1,4 +1,4 @@
-// Who waits for what, in words. Decides nothing.
+// Waits of threads, in words. Decides nothing.
 #include <map>
 #include <sstream>
 #include <tuple>

@@ -64,7 +64,8 @@ void Scheduler::start(std::uint64_t seed, Fiber::Entry entry) {
 }
 
 bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<void(Thread&)>& ended) {
-  // From at once to only when nothing else can happen: late copies and late products show different missing waits.
+  // Waits between "at once" and "only when nothing else can happen": late copies and late products show different
+  // missing waits.
   static constexpr std::uint64_t kPatience[] = {1, 4, 32, 256, kNever, kNever};
   while (patience_.size() < units.size()) {
     patience_.push_back(kPatience[random() % std::size(kPatience)]);
@@ -73,7 +74,7 @@ bool Scheduler::step(const std::vector<AsyncUnit*>& units, const std::function<v
   ++step_;
   if (complete_one(units, runnable_warps_ == 0)) return true;
   if (runnable_warps_ == 0) return false;
-  // What one warp does long after the others shows who does not wait for it.
+  // A warp that runs long after the others shows who does not wait for it.
   constexpr std::uint64_t kStarvation = 256;
   const std::uint32_t others = runnable_warps_ & ~starved_,
                       warps = others == 0 || random() % kStarvation == 0 ? runnable_warps_ : others;
@@ -88,7 +89,7 @@ bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled)
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u]->ready() == 0) continue;
     if (!stalled && (patience_[u] == kNever || random() % patience_[u] != 0)) continue;
-    // Where all wait, the least patient goes first; among equals each has the same chance.
+    // The least patient unit goes first when all wait; among equals each has the same chance.
     if (patience_[u] > least) continue;
     seen = patience_[u] < least ? 1 : seen + 1;
     least = patience_[u];
@@ -101,7 +102,7 @@ bool Scheduler::complete_one(const std::vector<AsyncUnit*>& units, bool stalled)
   return true;
 }
 
-// Units keep what is under way in the order of its issue, where they promise none for its end.
+// Units without a promised order of ends keep what is under way in the order of its issue.
 std::size_t Scheduler::choose(std::size_t ready, Manner manner) {
   if (manner == Manner::random) return random() % ready;
   return manner == Manner::oldest ? 0 : ready - 1;

@@ -1,7 +1,7 @@
-// Who runs next: warps and asynchronous completions, in an order drawn from a seed.
+// Order of execution: warps and asynchronous completions take turns in an order drawn from a seed.
 //
 // Decides the interleaving only; it does not know why a thread waits. Not thread safe: one OS thread runs a block.
-// Invariant: equal seeds and equal kernels give equal runs; the lanes of the chosen warp run in order, each until it
+// Invariant: equal seeds and equal kernels give equal runs. The lanes of the chosen warp run in order, each until it
 // waits, so that a rendezvous of a warp costs one switch a lane.
 #pragma once
 
@@ -69,7 +69,7 @@ class Scheduler {
   std::uint64_t state_ = 0, step_ = 0;
   enum class Manner { random, oldest, newest };
   std::size_t choose(std::size_t ready, Manner manner);
-  std::vector<std::uint64_t> patience_;  // of each unit: how many steps its completions lag behind, on average
+  std::vector<std::uint64_t> patience_;  // one for each unit: how many steps its completions lag behind, on average
   std::vector<Manner> manner_;           // and which of its works ends first
   std::exception_ptr error_;
 };

@@ -32,8 +32,8 @@ Shadow::Conflict Shadow::placed(Conflict conflict, std::size_t first, std::size_
   return conflict;
 }
 
-/// knows_work(): is the asynchronous work that `prior` was known to be done? knows(section): of a thread's access, in
-/// that sense.
+/// knows_work(): is the asynchronous work of `prior` known to be done? knows(section): is a thread's access known, in
+/// that sense?
 template <class Work, class Knows>
 std::optional<Shadow::Conflict> Shadow::judge(const Access& access, Id prior_id, const Work& knows_work,
                                               const Knows& knows) const {
@@ -149,7 +149,7 @@ std::uint32_t Shadow::with(std::uint32_t readers, Id access) {
   std::vector<Id> set;
   for (const Id id : sets_[readers]) {
     if (id == access) return next_[key] = readers;
-    // Who knows of the later read of a thread or unit knows of its earlier ones.
+    // Knowing of the later read of a thread or unit is knowing of its earlier ones.
     const Access& earlier = accesses_[id];
     const bool same =
         earlier.by == added.by &&

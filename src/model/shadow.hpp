@@ -1,4 +1,4 @@
-// What has been done to every byte of a block's shared memory: who wrote it last, and who has read it since.
+// History of every byte of a block's shared memory: who wrote it last, and who has read it since.
 //
 // Decides which two accesses nothing orders (Order says who knows of what) and what was never written. It is a conflict
 // whoever comes first. Knows no barrier, no slot and no name: a report is its caller's. Invariant: an access is
@@ -14,16 +14,16 @@
 
 namespace tj::model {
 
-/// One access, or several of one thread between two syncs.
+/// A single access, or several of one thread between two syncs.
 struct Access {
   enum class By : std::uint8_t { thread, thread_copy, bulk_copy, bulk_store, matrix };
   By by = By::thread;
   bool write = false;
-  std::uint8_t swizzle_bytes = 0;  ///< of a bulk copy
-  unsigned thread = 0;             ///< that did or issued it, counted in the cluster
-  Order::Agent agent = 0;          ///< of asynchronous ones: who knows of this agent's time knows that it is done
+  std::uint8_t swizzle_bytes = 0;  ///< swizzle of a bulk copy
+  unsigned thread = 0;             ///< thread that did or issued it, counted in the cluster
+  Order::Agent agent = 0;          ///< asynchronous access: knowing of this agent's time is knowing that it is done
   Order::Time time = Order::kNotDone;
-  int call = 0, iteration = 0;  ///< the node that the thread was in
+  int call = 0, iteration = 0;  ///< the node in which the thread was
 };
 
 class Shadow {
@@ -38,14 +38,14 @@ class Shadow {
     bool overtaken = false;        ///< all that lacks is that reads have arrived
   };
 
-  /// One phase of a barrier: what those knew who arrived, and of asynchronous work that reports to it.
+  /// One phase of a barrier: the knowledge of the threads that arrived, and of asynchronous work that reports to it.
   struct Told {
     const Order::Known& known;
     Order::Agent agent;
     Order::Time time;
   };
 
-  /// What a read by several threads met.
+  /// Findings of a read by several threads.
   struct Reading {
     std::vector<Id> writers;
     std::uint32_t unwritten = 0;       ///< bytes that nobody has written: no conflict then
@@ -62,15 +62,15 @@ class Shadow {
   /// All of [address, address + bytes) is inside. Each thread that takes part in a read by several must check the
   /// writers that the first one found.
   std::optional<Conflict> read(Id access, std::uint32_t address, std::uint32_t bytes, Reading* reading = nullptr);
-  /// What a write meets; it is recorded by wrote(), as the last that is done to the place.
+  /// Conflict of a write; wrote() records the write, as the last that is done to the place.
   std::optional<Conflict> write(Id access, std::uint32_t address, std::uint32_t bytes) const;
   void wrote(Id access, std::uint32_t address, std::uint32_t bytes);
   /// May `thread` do what `access` does where `prior` was before? Place and size are not set.
   std::optional<Conflict> after(const Access& access, unsigned thread, Id prior) const;
-  /// May who knows no more than what a barrier has told?
+  /// The same for a thread that knows no more than a barrier has told.
   std::optional<Conflict> after(const Access& access, const Told& told, Id prior) const;
-  /// The first access to the place (its reads since the last write, or its last writes) that what a barrier has told
-  /// does not put in front of `access`.
+  /// The first access to the place (its reads since the last write, or its last writes) that `told` does not put in
+  /// front of `access`.
   std::optional<Conflict> untold(Id access, const Told& told, std::uint32_t address, std::uint32_t bytes) const;
   /// Bytes of a barrier: nothing else may touch them.
   void set_barrier(std::uint32_t address, std::uint32_t bytes);
@@ -94,9 +94,9 @@ class Shadow {
   const unsigned warp_threads_;
   std::uint32_t base_ = 0;
   std::vector<Access> accesses_;
-  std::vector<Id> writer_;                                 ///< of each grain
-  std::vector<std::uint32_t> readers_;                     ///< of each grain: which of sets_
-  std::vector<std::vector<Id>> sets_;                      ///< of reads since the last write; 0 is the empty one
+  std::vector<Id> writer_;                                 ///< one for each grain
+  std::vector<std::uint32_t> readers_;                     ///< one for each grain: index in sets_
+  std::vector<std::vector<Id>> sets_;                      ///< reads since the last write; 0 is the empty set
   std::unordered_map<std::uint64_t, std::uint32_t> next_;  ///< (set, access) -> set with that access
 };
 

@@ -27,7 +27,7 @@ class SharedMemory {
   bool contains(std::uint64_t address, std::uint64_t bytes) const noexcept {
     return address >= kBase && address - kBase <= bytes_.size() && bytes <= bytes_.size() - (address - kBase);
   }
-  /// Throws tj::Error(model_fault) naming `what`, the range and the window; the second form also who.
+  /// Throws tj::Error(model_fault) naming `what`, the range and the window; the second form also names the thread.
   std::byte* at(std::uint64_t address, std::uint64_t bytes, const char* what) {
     if (!contains(address, bytes)) [[unlikely]]
       fault(out_of_bounds(address, bytes, what));

@@ -73,7 +73,7 @@ void StoreEngine::complete(std::size_t which) {
 }
 
 void StoreEngine::read_row(const Store& store, const BoxRow& row) {
-  // As measured on an H200: a row that ends inside 16 bytes of the tensor is stored to the end of these.
+  // Measured on an H200: a row that ends inside 16 bytes of the tensor is stored to the end of these.
   const std::int64_t end = row.begin == row.end ? row.end : (row.end + 15) / 16 * 16;
   for (std::int64_t at = row.begin; at < end;) {
     const std::uint32_t address = store.source + row.offset + static_cast<std::uint32_t>(at);

@@ -1,6 +1,6 @@
 // Bulk tensor stores of the model: boxes from shared memory into a tensor, read later than they are issued.
 //
-// Decides when a store has read its source: at some time before a wait for its group returns. What it writes is what
+// Decides when a store has read its source: at some time before a wait for its group returns. It writes the bytes that
 // shared memory holds then, so that a slot that is filled again too early shows. Invariant: nothing outside the tensor
 // is written but, as by the hardware, the rest of 16 bytes in which a row ends.
 #pragma once
@@ -40,7 +40,7 @@ class StoreEngine final : public AsyncUnit {
     std::uint32_t source;
     std::array<std::int64_t, 5> origin;
     unsigned thread;
-    std::uint64_t group;  ///< counted for each thread
+    std::uint64_t group;  ///< one for each thread
   };
   struct Issuer {
     Order::Agent agent = 0;
@@ -54,7 +54,7 @@ class StoreEngine final : public AsyncUnit {
   SharedMemory& shared_;
   Monitor& monitor_;
   std::vector<Store> pending_;
-  std::vector<Issuer> issuers_;  ///< of each thread
+  std::vector<Issuer> issuers_;  ///< one for each thread
 };
 
 }  // namespace tj::model

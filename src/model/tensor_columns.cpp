@@ -1,4 +1,4 @@
-// Who has which columns of tensor memory: see tensor_memory.hpp.
+// Ownership of the columns of tensor memory: see tensor_memory.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -13,9 +13,9 @@ namespace {
 
 using support::cat;
 
-constexpr unsigned kRows = 128;  ///< of a block
+constexpr unsigned kRows = 128;  ///< lanes of a block
 constexpr unsigned kFewRows = 64,
-                   kSpread = 16;  ///< or so many, of which each 16 are in lanes that begin 32 after those before
+                   kSpread = 16;  ///< or so many rows, each 16 in lanes that begin 32 after those before
 
 template <class Decode>
 auto decoded(const Thread& thread, const char* what, Decode&& decode) {
@@ -26,7 +26,7 @@ auto decoded(const Thread& thread, const char* what, Decode&& decode) {
   }
 }
 
-/// Of all rows of a block's part of a product.
+/// The cells of all rows of a block's part of a product.
 TensorRange cells(const Block& block, const Thread& thread, const TensorInstruction& of, std::uint32_t tensor,
                   unsigned columns, const char* what) {
   if (of.rows != kFewRows) return block.tensor.range(thread, tensor, kRows, columns, what);
@@ -42,7 +42,7 @@ unsigned lane_of(const TensorRange& range, unsigned row) {
   return range.lane + row + (range.apart ? row / kSpread * kSpread : 0);
 }
 
-/// Of a block.
+/// Rows in one block.
 unsigned rows_of(const TensorInstruction& of) { return std::min(of.rows, kRows); }
 
 void transpose(const float* from, unsigned rows, unsigned columns, float* to) {
@@ -76,8 +76,8 @@ TensorInstruction TensorInstruction::decode(std::uint32_t descriptor, unsigned b
 
 MatrixOperand decode_tensor_operand(std::uint64_t descriptor) {
   const auto field = [&](int bit) { return static_cast<std::uint32_t>(descriptor >> bit & 0x3fffu) << 4; };
-  // Bits 49-51 are a base offset, needed only where a swizzle pattern does not begin at a multiple of its size; 52
-  // makes the leading offset an address, which is for 48 bytes of K.
+  // Bits 49-51 are a base offset, needed only where a swizzle pattern does not begin at a multiple of its size. Bit 52
+  // makes the leading offset an address, for 48 bytes of K.
   constexpr std::uint64_t kKnown = 0x3fffull | 0x3fffull << 16 | 0x3fffull << 32 | 7ull << 46 | 7ull << 61;
   if ((descriptor & ~kKnown) != 0)
     fault(cat("the descriptor ", hex(descriptor),
@@ -244,7 +244,7 @@ void TensorMatrixUnit::load_left(Block& block, const Work& product) {
   transpose(transposed_.data(), kDepth, rows, left_.data());
 }
 
-// Of a pair each block has half of the columns.
+// Each block of a pair has half of the columns.
 void TensorMatrixUnit::load_right(Block& block, const Work& product, unsigned part) {
   const unsigned all = product.instruction.columns, columns = all / product.blocks;
   const tj_model_element element = product.instruction.element;

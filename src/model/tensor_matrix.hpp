@@ -1,6 +1,6 @@
 // The matrix unit that works on tensor memory: products and commits are issued by single threads, and run later.
 //
-// Decides what a product's descriptors say, and that it runs after those which the same thread issued before; those of
+// Decides what a product's descriptors say. A product runs after those which the same thread issued before; products of
 // different threads run in any order. A commit is an arrival when all that its thread issued before it has run.
 // Invariant: operands are found through the descriptors' bits alone, as the hardware does; sums are f32, by fused
 // multiply-adds. Source: PTX ISA 9.0, "tcgen05.mma", "tcgen05.commit", "Shared memory descriptor", "Instruction
@@ -27,12 +27,13 @@ struct TensorInstruction {
   /// have.
   static TensorInstruction decode(std::uint32_t descriptor, unsigned blocks);
 };
-/// As MatrixOperand::decode, of a descriptor of sm_100.
+/// The same as MatrixOperand::decode, for a descriptor of sm_100.
 MatrixOperand decode_tensor_operand(std::uint64_t descriptor);
 
 class TensorMatrixUnit final : public AsyncUnit {
  public:
-  static constexpr unsigned kDepth = 16, kLeftColumns = kDepth / 2;  ///< of K; of a left operand in tensor memory
+  static constexpr unsigned kDepth = 16, kLeftColumns = kDepth / 2;  ///< depth in K; columns of a left operand in
+                                                                     ///< tensor memory
   static constexpr std::uint32_t kThisBlock = ~0u;
 
   explicit TensorMatrixUnit(Block& block);
@@ -40,7 +41,7 @@ class TensorMatrixUnit final : public AsyncUnit {
 
   /// Both throw tj::Error(model_fault) for misuse.
   void issue(Thread& thread, const tj_model_tensor_matrix& instruction);
-  /// mask: of the cluster's blocks; kThisBlock: this one alone.
+  /// mask: the blocks of the cluster; kThisBlock: this one alone.
   void commit(Thread& thread, std::uint32_t barrier, std::uint32_t mask);
 
   /// Arrivals of other blocks' units that are on their way here.
@@ -57,14 +58,14 @@ class TensorMatrixUnit final : public AsyncUnit {
     bool left_in_tensor = false, accumulate = false;
     TensorRange sums, left_tensor;
     unsigned blocks = 1;
-    TensorOrder::Done done;  ///< of a product this one, of a commit all that it is for
+    TensorOrder::Done done;  ///< a product's own; a commit's: all that it is for
   };
   struct Queue {
     unsigned thread = 0;
     std::deque<Work> work;
   };
 
-  /// Of another block's unit: what comes to a block on two ways comes in no order.
+  /// An arrival from another block's unit. Arrivals that come to a block on two ways come in no order.
   struct Arrival {
     Thread* thread;
     std::uint32_t barrier;

@@ -1,10 +1,10 @@
-// Tensor memory of one block: who has which columns, and what warps load from it and store to it.
+// Tensor memory of one block: the owners of its columns, the loads of warps from it and their stores to it.
 //
-// Decides who has which columns (tensor_columns.cpp), alone or with the other block of a pair; that a load's
-// registers hold a NaN pattern until the warp's wait and then what the cells hold at that moment, and that a store
-// reaches the cells at the warp's wait. What products do to the cells is tensor_matrix.hpp's, who may do what
-// when is tensor_order.hpp's. Invariant: columns that are allocated hold NaN patterns, never what was there
-// before. Source: PTX ISA 9.0, "Tensor Memory", "tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait".
+// Decides who has which columns (tensor_columns.cpp), alone or with the other block of a pair. A load's registers hold
+// a NaN pattern until the warp's wait, and then what the cells hold at that moment. A store reaches the cells at the
+// warp's wait. tensor_matrix.hpp has what products do to the cells, tensor_order.hpp who may do what when. Invariant:
+// columns that are allocated hold NaN patterns, never what was there before. Source: PTX ISA 9.0, "Tensor Memory",
+// "tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait".
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace tj::model {
 /// Cells of tensor memory: `lanes` from `lane` on and `columns` from `column` on.
 struct TensorRange {
   unsigned lane = 0, lanes = 0, column = 0, columns = 0;
-  bool apart = false;  ///< of those lanes the first 16 of each 32
+  bool apart = false;  ///< the first 16 of each 32 of those lanes
 };
 /// "lanes 32-63, columns 0-15".
 std::string text_of(const TensorRange& range);
@@ -34,12 +34,12 @@ class TensorMemory {
 
   TensorMemory(Scheduler& scheduler, unsigned warps) : scheduler_(scheduler), warps_(warps) {}
   void reset();
-  /// What follows is for so many blocks together, 1 or 2.
+  /// The calls below are for so many blocks together, 1 or 2.
   void use(const Thread& thread, int blocks);
-  /// The one with whose tensor memory that of the thread's block is used together.
+  /// The block whose tensor memory is used together with that of the thread's block.
   static Block& other_of_pair(const Thread& thread, const char* what);
 
-  /// What all lanes of a warp do together: called by each of them. All throw tj::Error(model_fault) for misuse.
+  /// Calls that all lanes of a warp do together: each lane calls them. All throw tj::Error(model_fault) for misuse.
   void allocate(Thread& thread, std::uint32_t place, std::uint32_t columns);
   void relinquish(Thread& thread);
   void free(Thread& thread, std::uint32_t tensor, std::uint32_t columns);
@@ -47,14 +47,14 @@ class TensorMemory {
   void store(Thread& thread, std::uint32_t tensor, const std::uint32_t* words, int count, tj_model_tensor_shape shape);
   void wait(Thread& thread, bool stores);
 
-  /// The cells from this address on. Throws naming `what` where they are not all in one allocation.
+  /// The cells from this address on. Throws naming `what` where they do not all belong to one allocation.
   TensorRange range(const Thread& thread, std::uint32_t tensor, unsigned lanes, unsigned columns,
                     const char* what) const;
   std::uint32_t* row(unsigned lane) { return cells_.data() + std::size_t{lane} * kColumns; }
 
   /// The thread has ended.
   void ended(const Thread& thread) const;
-  /// So has the block. Throws where columns are still allocated.
+  /// The block has ended. Throws where columns are still allocated.
   void ended() const;
   /// For reports: "64 columns; 512 of 512 are allocated".
   std::string shortage(unsigned columns) const;
@@ -65,10 +65,10 @@ class TensorMemory {
   struct Allocation {
     unsigned column, columns;
   };
-  struct Asked {  ///< by a warp, whose last lane is the thread
+  struct Asked {  ///< warp whose last lane is the thread
     Thread* thread = nullptr;
     WarpUnit::Kind kind = WarpUnit::Kind::sync;
-    std::uint32_t tensor = 0, columns = 0;  ///< tensor: of an allocation the place for its address
+    std::uint32_t tensor = 0, columns = 0;  ///< an allocation: the place for its address
   };
   struct Request {  ///< of one lane
     std::uint32_t tensor;
@@ -76,12 +76,12 @@ class TensorMemory {
     int count;
     tj_model_tensor_shape shape;
   };
-  struct Move {  ///< of a warp: a load or a store that has not been waited for
+  struct Move {  ///< a warp's load or store that has not been waited for
     TensorRange range;
     int count;
     tj_model_tensor_shape shape;
-    std::array<std::uint32_t*, kWarpLanes> to;  ///< of a load: each lane's registers
-    std::vector<std::uint32_t> values;          ///< of a store: lane by lane
+    std::array<std::uint32_t*, kWarpLanes> to;  ///< a load: each lane's registers
+    std::vector<std::uint32_t> values;          ///< a store: lane by lane
   };
   struct PerWarp {
     std::vector<Move> loads, stores;
@@ -104,11 +104,11 @@ class TensorMemory {
   const unsigned warps_;
   std::vector<std::uint32_t> cells_;  ///< lane by lane; empty while nothing was ever allocated
   std::vector<Allocation> allocations_;
-  unsigned least_ = kColumns;  ///< columns of the last allocation: the next has no more
+  unsigned least_ = kColumns;  ///< columns of the last allocation: the next gets no more
   bool relinquished_ = false;
   std::vector<Thread*> waiting_;
-  unsigned blocks_ = 0;  ///< that use it together; 0 while nobody has
-  Asked come_;           ///< a warp that waits for that of the other block
+  unsigned blocks_ = 0;  ///< blocks that use it together; 0 while nobody has
+  Asked come_;           ///< a warp that waits for a warp of the other block
   std::vector<PerWarp> moves_;
 };
 

@@ -212,8 +212,8 @@ Monitor::Told TensorOrder::check_slot(const Thread& thread, Id id, bool by_warp)
   return {};
 }
 
-// Whose loads and stores of a slot a product overwrites has said so before the slot's own barrier: that another's told
-// of it holds for one schedule only.
+// A tensor_before_sync must stand between the loads and stores of a slot that a product overwrites and the arrival at
+// the slot's own barrier. Order by another barrier holds for one schedule only.
 void TensorOrder::check_told(const Thread& thread, Id later, Id prior, const Monitor::Told& told) const {
   const Access& before = accesses_[prior];
   const bool moved = before.by == By::load || before.by == By::store;

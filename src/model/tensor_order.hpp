@@ -1,19 +1,19 @@
 // Every access to a block's tensor memory, held against what its thread may rely on.
 //
 // Decides which two accesses nothing orders, and says what is missing between them: a wait of the warp, a commit that
-// was waited for, a fence on either side of a sync. Knows who may rely on what from Order, cells by number alone and
-// never a value. Invariant: what it finds does not depend on the order of events. The rules, out of PTX ISA 9.0,
+// was waited for, a fence on either side of a sync. Order says who may rely on what; this knows cells by number alone
+// and never a value. Invariant: what it finds does not depend on the order of events. The rules, out of PTX ISA 9.0,
 // "Memory Consistency Model for 5th generation of TensorCore operations":
-// - loads and stores are done for their warp after its wait, for others once every lane has said tensor_before_sync
-// after that and they have
-//   learned of it; products are done for who has learned of a commit after them;
-// - what a thread has learned by a sync counts for its loads, stores and products after tensor_after_sync;
-// - products of one thread on the same sums in the same shape are in order, and so is one that overwrites what an
-// earlier one read;
-// - columns may be freed by who has learned that all is done, with no fence.
-// And two of units whose notes say what their columns are, as in shared memory: who fills or uses a ring's slot has
-// waited for the slot's own barrier, and products that fill it again know by that barrier alone of its readers' loads
-// and stores.
+// - Loads and stores are done for their warp after its wait. They are done for others that have learned that every lane
+//   said tensor_before_sync after that wait.
+// - Products are done for threads that have learned of a commit after them.
+// - Knowledge that a thread gets by a sync counts for its loads, stores and products after tensor_after_sync.
+// - Products of one thread on the same sums in the same shape are in order. A product that overwrites what an earlier
+//   one read is in order too.
+// - Columns may be freed by a thread that has learned that all is done, with no fence.
+// Two more rules hold for units whose notes say what their columns are, as in shared memory. A thread that fills or
+// uses a ring's slot has waited for the slot's own barrier. Products that fill it again know by that barrier alone of
+// its readers' loads and stores.
 #pragma once
 
 #include <array>
@@ -31,25 +31,24 @@ class TensorOrder {
   TensorOrder(Monitor& monitor, Scheduler& scheduler);
   void reset();
 
-  /// By all lanes of a warp, of which `last` came last. All throw tj::Error(model_fault).
+  /// For all lanes of a warp; `last` came last. All throw tj::Error(model_fault).
   void load(const Thread& last, const TensorRange& cells);
   void store(const Thread& last, const TensorRange& cells);
   void waited(const Thread& last, bool stores);
   void allocated(unsigned column, unsigned columns);
   void freed(const Thread& last, unsigned column, unsigned columns);
 
-  /// By one thread. after: a sync; else before one.
+  /// For one thread. after: a sync; else before one.
   void fence(const Thread& thread, bool after);
-  /// What is known of a product once it is done.
+  /// Knowledge of a product once it is done.
   struct Done {
     Order::Agent agent = 0;
     Order::Time time = 0;
-    Order::Known before = nullptr;  ///< of a commit: what its thread knew
+    Order::Known before = nullptr;  ///< a commit: what its thread knew
   };
   /// The next product of a thread of this block.
   Done next(const Thread& thread);
-  /// What it does here; the thread may be the other block's of a pair. left: null where that operand is in shared
-  /// memory.
+  /// Accesses of the product here; the thread may belong to the other block of a pair.
   void product(const Thread& thread, const Done& done, const TensorRange& sums, bool accumulate,
                const TensorRange* left);
 
@@ -64,7 +63,7 @@ class TensorOrder {
 
   struct Access {
     By by = By::load;
-    unsigned actor = 0;                  ///< counted in the cluster; of a warp's access any of it
+    unsigned actor = 0;                  ///< counted in the cluster; any thread of the warp for a warp's access
     Order::Agent agent = 0, fenced = 0;  ///< done; done, and said so before a sync
     Order::Time time = 0;
     TensorRange cells;
@@ -83,7 +82,7 @@ class TensorOrder {
     bool used = false;
     Kind loads, stores;
   };
-  struct Products {  ///< of one thread
+  struct Products {  ///< one for each thread
     unsigned thread = 0;
     Order::Agent agent = 0;
     Order::Time issued = 0;
@@ -113,12 +112,13 @@ class TensorOrder {
   Monitor& monitor_;
   Scheduler& scheduler_;
   bool used_ = false;
-  unsigned first_column_ = 0;  ///< of the block's first allocation, the only one of units that say what is there
+  unsigned first_column_ = 0;  ///< first column of the block's first allocation, the only one of units that say what is
+                               ///< there
   std::vector<Access> accesses_;
-  std::vector<Cell> cells_;  ///< of 16 lanes each, column by column
+  std::vector<Cell> cells_;  ///< runs of 16 lanes each, column by column
   std::vector<PerWarp> warps_;
   std::vector<Products> products_;
-  std::vector<Order::Known> usable_;  ///< of each thread: what it knew at its last tensor_after_sync
+  std::vector<Order::Known> usable_;  ///< one for each thread: what it knew at its last tensor_after_sync
 };
 
 }  // namespace tj::model

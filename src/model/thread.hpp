@@ -1,4 +1,4 @@
-// One thread of a block, and what it waits for.
+// One thread of a block, and the thing that it waits for.
 //
 // Decides what is known about a thread at any moment; who runs next is the scheduler's business.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace tj::model {
 
-inline constexpr unsigned kWarpThreads = 32;  ///< of NVIDIA's, which groups are made of
+inline constexpr unsigned kWarpThreads = 32;  ///< warps of NVIDIA's, which make up groups
 inline constexpr unsigned kMaxWarpThreads = 64;
 inline constexpr unsigned kGroupWarps = 4;
 inline constexpr unsigned kGroupThreads = kWarpThreads * kGroupWarps;
@@ -32,7 +32,7 @@ enum class WaitKind {
   tensor_pair
 };
 
-/// Why a thread does not run. Which numbers count depends on the kind.
+/// Why a thread does not run. The kind says which numbers count.
 struct Wait {
   WaitKind kind = WaitKind::none;
   int site = 0;
@@ -68,8 +68,8 @@ struct Thread {
 /// "block 3, warp 4, lane 2".
 std::string name_of(const Thread& thread);
 
-/// Throws tj::Error(model, model_fault): who (of a thread: its role and node too, where the unit's notes say so), what,
-/// and what is allowed.
+/// Throws tj::Error(model, model_fault): who, what, and what is allowed. A thread is named with its role and node where
+/// the unit's notes say so.
 [[noreturn]] void fault(const std::string& message);
 [[noreturn]] void fault(const Thread& thread, const std::string& message);
 

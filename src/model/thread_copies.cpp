@@ -72,7 +72,7 @@ void ThreadCopies::ended(const Thread& thread) const {
 void ThreadCopies::arrive(Thread& thread, std::uint32_t barrier) {
   barriers_.check(thread, barrier);
   PerThread& own = threads_[thread.index()];
-  own.open = nullptr;  // what comes after is not waited for
+  own.open = nullptr;  // arrivals that come after are not waited for
   const auto time = static_cast<Order::Time>(own.sequence);
   if (own.pending.empty())
     due_.push_back({thread.index(), barrier, time});

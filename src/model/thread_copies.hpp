@@ -2,9 +2,9 @@
 // no order.
 //
 // Decides what is poison until a copy is done, which groups a thread still has under way, and when an arrival that
-// follows copies comes. Does not decide when a copy is done. Invariant: what a thread has issued between two commits or
-// arrivals is done at once, and nothing orders that against what another has, or the same one later. Source: PTX
-// ISA 8.7, "cp.async", "cp.async.mbarrier.arrive".
+// follows copies comes. Does not decide when a copy is done. Invariant: copies that a thread has issued between two
+// commits or arrivals are done at once. Nothing orders them against another thread's copies, or later copies of the
+// same thread. Source: PTX ISA 8.7, "cp.async", "cp.async.mbarrier.arrive".
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,14 @@ class ThreadCopies final : public AsyncUnit {
   };
   struct Batch {
     unsigned thread;
-    std::uint64_t group;     ///< counted for each thread
-    std::uint64_t sequence;  ///< of the thread's batches
+    std::uint64_t group;     ///< counted for each thread alone
+    std::uint64_t sequence;  ///< place among the thread's batches
     Shadow::Id access;
     std::vector<Piece> pieces;
   };
   struct Arrival {
     std::uint32_t barrier;
-    std::uint64_t sequence;   ///< of the first batch that it does not wait for
+    std::uint64_t sequence;   ///< first batch that it does not wait for
     std::size_t outstanding;  ///< batches before it
     Order::Time time;         ///< of the thread's agent
   };

@@ -1,4 +1,4 @@
-// Who waits for whom: the roles of a block as a graph, for the report of a deadlock. Decides nothing.
+// Waits of roles for roles of a block, as a graph for the report of a deadlock. Decides nothing.
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -24,8 +24,8 @@ std::string joined(const std::vector<std::string>& names) {
   return text.empty() ? "nobody" : text;
 }
 
-// One of the role's threads that waits, where there is one for more than the others of its warp; else one that can run;
-// null where all have ended.
+// A thread of the role that waits, if possible for more than the others of its warp. Else one that can run; null where
+// all have ended.
 const Thread* living_thread(const Block& block, const Notes::Role& role) {
   const unsigned lanes = block.scheduler.warp_threads(),
                  end = std::min((role.first_warp + role.warps) * lanes, block.scheduler.size());
@@ -58,7 +58,7 @@ Waits waits_of(const Block& block, const Notes& notes, const Thread& thread) {
   if (wait.kind == WaitKind::mbarrier) {
     const Mbarrier* barrier = block.mbarriers.find(wait.object);
     if (const auto place = notes.barrier_at(wait.object - SharedMemory::kBase); place && barrier != nullptr) {
-      // Of a pair, the first block's thread makes the matrix unit arrive in both.
+      // The first block's thread of a pair makes the matrix unit arrive in both.
       const bool by_first =
           block.rank % 2 != 0 && (place->full ? place->ring->empty_of_pair : place->ring->full_of_pair);
       const bool by_both = place->full ? place->ring->full_of_pair : place->ring->empty_of_pair;

@@ -1,7 +1,7 @@
 // Instructions that all lanes of a warp execute together.
 //
-// Decides the result of a shuffle, a vote or a sync once the last lane has arrived; of other instructions only that all
-// lanes have. Invariant: the lanes of a warp are in the same instruction, else tj::Error(model_fault).
+// Decides the result of a shuffle, a vote or a sync once the last lane has arrived. Other instructions only check that
+// all lanes have arrived. Invariant: the lanes of a warp are in the same instruction, else tj::Error(model_fault).
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class WarpUnit {
     tensor_load_wait,
     tensor_store_wait
   };
-  using Requests = std::array<const void*, kMaxWarpThreads>;  ///< of each lane, as it gave it
+  using Requests = std::array<const void*, kMaxWarpThreads>;  ///< one for each lane, as it gave it
 
   void reset() { arrived_ = 0; }
   /// Returns this lane's result once all lanes take part.

@@ -13,7 +13,7 @@ namespace {
 
 using support::cat;
 
-constexpr unsigned kSide = 8;  // of a matrix that is loaded
+constexpr unsigned kSide = 8;  // rows and columns of a matrix that is loaded
 constexpr std::uint32_t kRowBytes = 16;
 constexpr unsigned kRows = 16, kColumns = 8, kDepth = 16;  // of a product
 
@@ -47,8 +47,8 @@ void load_all(Thread& last, const Requests& requests) {
   }
 }
 
-// Lane l has row l / 4 (and that + 8) of a and of d, column l / 4 of b, and of each K or column 2 (l % 4) and the one
-// after.
+// Lane l has row l / 4 (and that + 8) of a and of d, and column l / 4 of b. Its K or column of each is 2 (l % 4), and
+// the next.
 void multiply_all(Thread& last, const Requests& requests) {
   const auto request = [&](unsigned lane) -> const tj_model_mma& {
     return *static_cast<const tj_model_mma*>(requests[lane]);

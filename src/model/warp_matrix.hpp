@@ -10,7 +10,7 @@
 
 namespace tj::model {
 
-/// What one lane asks for; `words` are its registers.
+/// A lane's request; `words` are its registers.
 struct LoadMatrices {
   std::uint32_t address;
   unsigned* words;
