@@ -8,6 +8,7 @@
 
 #include "codegen/emit.hpp"
 #include "codegen/family.hpp"
+#include "codegen/sites.hpp"
 #include "sched/schedule.hpp"
 
 using namespace tj;
@@ -113,5 +114,30 @@ TEST_CASE("copies that do not wait alike have a text each") {
     CHECK(sched::verify(loop.graph, loop.schedule).empty());
     CHECK_FALSE(codegen::congruent(loop.graph, loop.schedule, loop.first, loop.second));
     CHECK(loop.text().find("const int member") == std::string::npos);
+  }
+}
+
+TEST_CASE("roles that take turns hand over the first turn once, whether they share a text or not") {
+  for (const bool alike : {true, false}) {
+    CAPTURE(alike);
+    const Loop loop([&](graph::Graph& g) {
+      g.machine.units[1].capacity = 1;
+      if (!alike) g.nodes[static_cast<std::size_t>(Loop::use(1))].has_fast_variant = true;
+    });
+    REQUIRE(loop.schedule.order_barriers.size() == 1);
+    CHECK(codegen::congruent(loop.graph, loop.schedule, loop.first, loop.second) == alike);
+    const std::vector<int>& order = loop.schedule.order_barriers.front().roles;
+    const codegen::Unit unit = codegen::emit(loop.graph, loop.schedule, "toy");
+    std::vector<int> handed_by, taken_back_by;
+    for (const codegen::Site& site : unit.sites) {
+      const bool first = site.what.find("first turn to the first role") != std::string::npos,
+                 last = site.what.find("takes back the last turn") != std::string::npos;
+      for (const int role : site.roles) {
+        if (first) handed_by.push_back(role);
+        if (last) taken_back_by.push_back(role);
+      }
+    }
+    CHECK(handed_by == std::vector<int>{order.back()});
+    CHECK(taken_back_by == std::vector<int>{order.front()});
   }
 }

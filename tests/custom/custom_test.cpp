@@ -78,6 +78,21 @@ TEST_CASE("a name of the graph that no file has is refused") {
   refuses(fast, Stage::argument, Code::not_found, "for the fast variant of node 'mma.0' the function 'fast_begin'");
 }
 
+TEST_CASE("bodies of the library serve a graph whose files include them, also by way of another of them") {
+  for (const char* name : {"ops/gemm/tile.cuh", "ops/fmha/sm80_steps.cuh", "ops/gemm/params.cuh"}) {
+    CAPTURE(std::string(name));
+    const SampleKernel sample;
+    std::string text = testing::read_bytes(sample.folder() + "/gemm_gelu.cuh");
+    for (std::size_t at = text.find("next_tile"); at != std::string::npos; at = text.find("next_tile", at))
+      text.replace(at, 9, "x");
+    sample.write("gemm_gelu.cuh", text + "\n#include \"" + name + "\"\n");
+    if (std::string(name) != "ops/gemm/params.cuh")
+      CHECK_NOTHROW(read_custom(sample.description));  // sm80_steps.cuh by sm80.cuh, and that by rows.cuh
+    else
+      refuses(sample, Stage::argument, Code::not_found, "the name 'next_tile'");
+  }
+}
+
 TEST_CASE("a graph that no code can be made from is refused") {
   SampleKernel machine, code, broken;
   machine.edit_graph("\"sm_90a\"", "\"hopper\"");

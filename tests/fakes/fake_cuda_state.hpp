@@ -57,6 +57,8 @@ struct State {
       worked_ms;       // of capturing streams, graphs and what they became; of events, when they were recorded
   std::string params;  // of the last launch
   std::vector<std::string> log;
+  std::map<void*, std::string> names;  // of handles, while calls are recorded: "event 2"
+  std::map<std::string, int> named;    // of each kind
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<int, int> retains;
@@ -83,16 +85,30 @@ CUresult enter(const char* symbol, const std::string& detail = {}) {
   return static_cast<CUresult>(chosen->second[nth]);
 }
 
-CUresult make(Live& live, void** handle) {
+/// With the lock held.
+void give_name(const char* kind, void* handle) {
+  if (state().recording) state().names[handle] = std::string(kind) + " " + std::to_string(++state().named[kind]);
+}
+/// What a log calls a handle: "default" for none, "another" for one that this library has not made.
+std::string name_of(void* handle) {
+  if (handle == nullptr) return "default";
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().names.find(handle);
+  return found == state().names.end() ? "another" : found->second;
+}
+
+CUresult make(Live& live, const char* kind, void** handle) {
   const std::lock_guard lock(state().mutex);
   *handle = std::malloc(16);
   live.insert(*handle);
+  give_name(kind, *handle);
   return CUDA_SUCCESS;
 }
 
 CUresult destroy(Live& live, void* handle, CUresult result) {
   const std::lock_guard lock(state().mutex);
   if (live.erase(handle) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  if (!state().names.empty()) state().names.erase(handle);
   std::free(handle);
   return result;
 }
@@ -130,8 +146,12 @@ bool is_live(const Live& live, void* handle) {
 
 }  // namespace
 
-#define TJ_ENTER(...) \
-  if (const CUresult chosen = enter(__func__ __VA_OPT__(, ) __VA_ARGS__); chosen != CUDA_SUCCESS) return chosen
+#define TJ_ENTER(...)                                                                                        \
+  if (const CUresult chosen = state().recording ? enter(__func__ __VA_OPT__(, ) __VA_ARGS__) : CUDA_SUCCESS; \
+      chosen != CUDA_SUCCESS)                                                                                \
+  return chosen
+// Of a release, which does its work though it is told to fail.
+#define TJ_RELEASE(...) const CUresult result = state().recording ? enter(__func__, __VA_ARGS__) : CUDA_SUCCESS
 #define TJ_NEED_CONTEXT() \
   if (t_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT
 
@@ -151,6 +171,8 @@ void fake_cuda_reset(void) {
   s.worked_ms.clear();
   s.params.clear();
   s.log.clear();
+  s.names.clear();
+  s.named.clear();
   s.calls.clear();
   s.failures.clear();
   s.retains.clear();

@@ -29,6 +29,7 @@ int take_memory(void** memory, std::size_t bytes) {
   const std::lock_guard lock(state().mutex);
   state().memory.insert(block);
   state().memory_bytes[block] = bytes;
+  give_name("memory", block);
   return kSuccess;
 }
 
@@ -55,8 +56,8 @@ int hipGetLastError() {
   return last;
 }
 
-int hipInit(unsigned) {
-  TJ_ENTER();
+int hipInit(unsigned flags) {
+  TJ_ENTER(std::to_string(flags));
   return kSuccess;
 }
 int hipGetDeviceCount(int* count) {
@@ -75,8 +76,8 @@ int hipSetDevice(int device) {
   t_device = device;
   return kSuccess;
 }
-int hipDeviceGetAttribute(int* value, int attribute, int) {
-  TJ_ENTER(std::to_string(attribute));
+int hipDeviceGetAttribute(int* value, int attribute, int device) {
+  TJ_ENTER(std::to_string(attribute) + " of device " + std::to_string(device));
   if (attribute != 10015 || state().physical_units == 0) return answer(kInvalidValue);
   *value = state().physical_units;
   return kSuccess;
@@ -112,18 +113,18 @@ int hipGetDevicePropertiesR0600(void* properties, int device) {
 int hipModuleLoadData(void** module, const void* image) {
   TJ_ENTER();
   if (std::memcmp(image, "\177ELF", 4) != 0) return answer(kInvalidImage);
-  const int result = make(state().modules, module);
+  const int result = make(state().modules, "module", module);
   keep_code(*module, image);
   return result;
 }
 int hipModuleUnload(void* module) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(module));
   forget_code(module);
   return destroy(state().modules, module, result);
 }
 /// A function is its module's handle; names that begin with "missing" are not there.
 int hipModuleGetFunction(void** function, void* module, const char* name) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(module) + " " + name);
   *function = module;
   keep_name(module, name);
   return std::strncmp(name, "missing", 7) == 0 ? answer(kNotFound) : kSuccess;
@@ -134,6 +135,8 @@ int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
   if (state().recording)
     TJ_ENTER("grid " + std::to_string(grid_x) + "x" + std::to_string(grid_y) + "x" + std::to_string(grid_z) +
              " threads " + std::to_string(block_x) + " smem " + std::to_string(shared_bytes) +
+             (block_y * block_z != 1 ? " in more than one dimension" : "") +
+             (stream != nullptr ? " in " + name_of(stream) : std::string()) +
              (t_device != 0 ? " device " + std::to_string(t_device) : std::string()));
   if (!is_live(state().modules, function)) return answer(kInvalidHandle);
   const bool packed = arguments == nullptr && extra != nullptr && extra[0] == reinterpret_cast<void*>(1) &&
@@ -151,13 +154,13 @@ int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
   return kSuccess;
 }
 
-int hipStreamIsCapturing(void*, int* status) {
-  TJ_ENTER();
+int hipStreamIsCapturing(void* stream, int* status) {
+  TJ_ENTER(name_of(stream));
   *status = state().capture;
   return kSuccess;
 }
-int hipStreamSynchronize(void*) {
-  TJ_ENTER();
+int hipStreamSynchronize(void* stream) {
+  TJ_ENTER(name_of(stream));
   return kSuccess;
 }
 int hipThreadExchangeStreamCaptureMode(int* mode) {
@@ -172,7 +175,7 @@ int hipMalloc(void** memory, std::size_t bytes) {
   return take_memory(memory, bytes);
 }
 int hipFree(void* memory) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(memory));
   return destroy(state().memory, memory, result);
 }
 int hipMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
@@ -183,10 +186,10 @@ int hipMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
 
 int hipEventCreate(void** event) {
   TJ_ENTER();
-  return make(state().events, event);
+  return make(state().events, "event", event);
 }
-int hipEventRecord(void* event, void*) {
-  TJ_ENTER();
+int hipEventRecord(void* event, void* stream) {
+  TJ_ENTER(name_of(event) + " in " + name_of(stream));
   set_worked_ms(event, [] {
     const std::lock_guard lock(state().mutex);
     return state().now_ms;
@@ -194,16 +197,16 @@ int hipEventRecord(void* event, void*) {
   return is_live(state().events, event) ? kSuccess : answer(kInvalidHandle);
 }
 int hipEventSynchronize(void* event) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(event));
   return is_live(state().events, event) ? kSuccess : answer(kInvalidHandle);
 }
 int hipEventElapsedTime(float* milliseconds, void* start, void* end) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(start) + " to " + name_of(end));
   *milliseconds = state().block_ms > 0 ? static_cast<float>(worked_ms(end) - worked_ms(start)) : 1.5F;
   return is_live(state().events, start) && is_live(state().events, end) ? kSuccess : answer(kInvalidHandle);
 }
 int hipEventDestroy(void* event) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(event));
   take_worked_ms(event);
   return destroy(state().events, event, result);
 }
@@ -218,17 +221,17 @@ int hipMallocFromPoolAsync(void** memory, std::size_t bytes, void* pool, void*) 
   TJ_ENTER(std::to_string(bytes));
   return is_live(state().pools, pool) && state().capture == 0 ? take_memory(memory, bytes) : answer(kInvalidValue);
 }
-int hipFreeAsync(void* memory, void*) {
-  const int result = enter(__func__);
+int hipFreeAsync(void* memory, void* stream) {
+  TJ_RELEASE(name_of(memory) + " in " + name_of(stream));
   return destroy(state().memory, memory, result);
 }
 int hipMemPoolCreate(void** pool, const int* properties) {
   TJ_ENTER();
   if (properties[0] != 1 || properties[2] != 1 || properties[3] >= state().device_count) return answer(kInvalidValue);
-  return make(state().pools, pool);
+  return make(state().pools, "pool", pool);
 }
 int hipMemPoolDestroy(void* pool) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(pool));
   return destroy(state().pools, pool, result);
 }
 int hipMemPoolSetAttribute(void* pool, int attribute, void* value) {
@@ -236,47 +239,47 @@ int hipMemPoolSetAttribute(void* pool, int attribute, void* value) {
   return is_live(state().pools, pool) && attribute == 4 ? kSuccess : answer(kInvalidValue);
 }
 
-int hipStreamCreateWithFlags(void** stream, unsigned) {
-  TJ_ENTER();
-  return make(state().streams, stream);
+int hipStreamCreateWithFlags(void** stream, unsigned flags) {
+  TJ_ENTER(std::to_string(flags));
+  return make(state().streams, "stream", stream);
 }
 int hipStreamDestroy(void* stream) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(stream));
   return destroy(state().streams, stream, result);
 }
-int hipStreamBeginCapture(void* stream, int) {
-  TJ_ENTER();
+int hipStreamBeginCapture(void* stream, int mode) {
+  TJ_ENTER(name_of(stream) + " mode " + std::to_string(mode));
   set_worked_ms(stream, 0);
   return is_live(state().streams, stream) ? kSuccess : answer(kInvalidHandle);
 }
 int hipStreamEndCapture(void* stream, void** graph) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(stream));
   *graph = nullptr;
   if (!is_live(state().streams, stream)) return answer(kInvalidHandle);
   const double ms = take_worked_ms(stream);
-  const int result = make(state().graphs, graph);
+  const int result = make(state().graphs, "graph", graph);
   set_worked_ms(*graph, ms);
   return result;
 }
-int hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-  TJ_ENTER();
+int hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long flags) {
+  TJ_ENTER(name_of(graph) + " flags " + std::to_string(flags));
   if (!is_live(state().graphs, graph)) return answer(kInvalidHandle);
-  const int result = make(state().executables, executable);
+  const int result = make(state().executables, "executable", executable);
   set_worked_ms(*executable, worked_ms(graph));
   return result;
 }
 int hipGraphDestroy(void* graph) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(graph));
   take_worked_ms(graph);
   return destroy(state().graphs, graph, result);
 }
 int hipGraphExecDestroy(void* executable) {
-  const int result = enter(__func__);
+  TJ_RELEASE(name_of(executable));
   take_worked_ms(executable);
   return destroy(state().executables, executable, result);
 }
 int hipGraphLaunch(void* executable, void* stream) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(executable) + " in " + name_of(stream));
   work(stream, worked_ms(executable));
   return is_live(state().executables, executable) ? kSuccess : answer(kInvalidHandle);
 }

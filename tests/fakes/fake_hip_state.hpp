@@ -40,6 +40,8 @@ struct State {
   std::map<void*, std::pair<std::string, std::string>>
       code;  // image and function of modules whose launches are carried out
   std::vector<std::string> log;
+  std::map<void*, std::string> names;  // of handles, while calls are recorded: "event 2"
+  std::map<std::string, int> named;    // of each kind
   std::map<std::string, int> calls;
   std::map<std::string, std::map<int, int>> failures;
   std::map<void*, std::size_t> memory_bytes;  // of each block of `memory`
@@ -70,10 +72,23 @@ int enter(const char* name, const std::string& detail = {}) {
   return answer(chosen->second[nth]);
 }
 
-int make(std::set<void*>& live, void** handle) {
+/// With the lock held.
+void give_name(const char* kind, void* handle) {
+  if (state().recording) state().names[handle] = std::string(kind) + " " + std::to_string(++state().named[kind]);
+}
+/// What a log calls a handle: "default" for none, "another" for one that this library has not made.
+std::string name_of(void* handle) {
+  if (handle == nullptr) return "default";
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().names.find(handle);
+  return found == state().names.end() ? "another" : found->second;
+}
+
+int make(std::set<void*>& live, const char* kind, void** handle) {
   const std::lock_guard lock(state().mutex);
   *handle = std::malloc(16);
   live.insert(*handle);
+  give_name(kind, *handle);
   return kSuccess;
 }
 
@@ -81,6 +96,7 @@ int make(std::set<void*>& live, void** handle) {
 int destroy(std::set<void*>& live, void* handle, int result) {
   const std::lock_guard lock(state().mutex);
   if (live.erase(handle) == 0) return answer(kInvalidHandle);
+  state().names.erase(handle);
   if (&live == &state().memory) state().memory_bytes.erase(handle);
   std::free(handle);
   return result;
@@ -159,8 +175,12 @@ double take_worked_ms(void* handle) {
 
 }  // namespace
 
-#define TJ_ENTER(...) \
-  if (const int chosen = enter(__func__ __VA_OPT__(, ) __VA_ARGS__); chosen != kSuccess) return chosen
+#define TJ_ENTER(...)                                                                               \
+  if (const int chosen = state().recording ? enter(__func__ __VA_OPT__(, ) __VA_ARGS__) : kSuccess; \
+      chosen != kSuccess)                                                                           \
+  return chosen
+// Of a release, which does its work though it is told to fail.
+#define TJ_RELEASE(...) const int result = state().recording ? enter(__func__, __VA_ARGS__) : kSuccess
 
 extern "C" {
 
@@ -177,6 +197,8 @@ void fake_hip_reset(void) {
   s.worked_ms.clear();
   s.params.clear();
   s.log.clear();
+  s.names.clear();
+  s.named.clear();
   s.calls.clear();
   s.failures.clear();
   for (auto* live : {&s.modules, &s.memory, &s.events, &s.streams, &s.graphs, &s.executables, &s.pools}) {

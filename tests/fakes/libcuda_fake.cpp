@@ -27,8 +27,8 @@ CUresult cuGetErrorString(CUresult, const char** text) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuInit(unsigned) {
-  TJ_ENTER();
+CUresult cuInit(unsigned flags) {
+  TJ_ENTER(std::to_string(flags));
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetCount(int* count) {
@@ -37,17 +37,17 @@ CUresult cuDeviceGetCount(int* count) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGet(CUdevice* device, int index) {
-  TJ_ENTER();
+  TJ_ENTER(std::to_string(index));
   *device = index;
   return index < state().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
-CUresult cuDeviceGetName(char* name, int size, CUdevice) {
-  TJ_ENTER();
+CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
+  TJ_ENTER(std::to_string(device));
   std::strncpy(name, "Fake H200", static_cast<std::size_t>(size));
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  TJ_ENTER();
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  TJ_ENTER(std::to_string(attribute) + " of device " + std::to_string(device));
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = state().major;
@@ -67,14 +67,14 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  TJ_ENTER();
+  TJ_ENTER(std::to_string(device));
   *context = reinterpret_cast<CUcontext>(&g_contexts[device]);
   const std::lock_guard lock(state().mutex);
   ++state().retains[device];
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(std::to_string(device));
   const std::lock_guard lock(state().mutex);
   --state().retains[device];
   return result;
@@ -101,25 +101,25 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   TJ_ENTER();
   TJ_NEED_CONTEXT();
   if (std::memcmp(image, "\177ELF", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
-  return make(state().modules, reinterpret_cast<void**>(module));
+  return make(state().modules, "module", reinterpret_cast<void**>(module));
 }
 CUresult cuModuleUnload(CUmodule module) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(module));
   TJ_NEED_CONTEXT();
   return destroy(state().modules, module, result);
 }
 /// A function is its module's handle; names that begin with "missing" are not there.
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(module) + " " + name);
   *function = reinterpret_cast<CUfunction>(module);
   return std::strncmp(name, "missing", 7) == 0 ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
-CUresult cuFuncLoad(CUfunction) {
-  TJ_ENTER();
+CUresult cuFuncLoad(CUfunction function) {
+  TJ_ENTER(name_of(function));
   return CUDA_SUCCESS;
 }
-CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
-  TJ_ENTER();
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  TJ_ENTER(std::to_string(attribute));
   *value = 49152;
   return CUDA_SUCCESS;
 }
@@ -127,8 +127,8 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int value) {
   TJ_ENTER(std::to_string(value));
   return value <= kSmemPerBlockBytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t* offset, size_t* size) {
-  TJ_ENTER();
+CUresult cuFuncGetParamInfo(CUfunction, size_t which, size_t* offset, size_t* size) {
+  TJ_ENTER(std::to_string(which));
   *offset = 0;
   *size = static_cast<size_t>(state().param_bytes);
   return *size > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -140,13 +140,18 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
   if (state().recording) {
     std::string attributes;
     for (unsigned i = 0; i < how->numAttrs; ++i)
-      attributes += how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ? " waits itself"
-                    : how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-                        ? " cluster " + std::to_string(cluster)
-                        : " attribute " + std::to_string(how->attrs[i].id);
+      attributes +=
+          how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+              ? how->attrs[i].value.programmaticStreamSerializationAllowed == 1 ? " waits itself" : " must wait"
+          : how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+              ? " cluster " + std::to_string(cluster) +
+                    (how->attrs[i].value.clusterDim.y * how->attrs[i].value.clusterDim.z != 1 ? " and more" : "")
+              : " attribute " + std::to_string(how->attrs[i].id);
     TJ_ENTER("grid " + std::to_string(how->gridDimX) + "x" + std::to_string(how->gridDimY) + "x" +
              std::to_string(how->gridDimZ) + " threads " + std::to_string(how->blockDimX) + " smem " +
-             std::to_string(how->sharedMemBytes) + attributes);
+             std::to_string(how->sharedMemBytes) + attributes +
+             (how->blockDimY * how->blockDimZ != 1 ? " in more than one dimension" : "") +
+             (how->hStream != nullptr ? " in " + name_of(how->hStream) : std::string()));
   }
   TJ_NEED_CONTEXT();
   if (!is_live(state().modules, function)) return CUDA_ERROR_INVALID_HANDLE;
@@ -162,48 +167,48 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* how, CUfunction function, void**
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream* stream, unsigned) {
-  TJ_ENTER();
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  TJ_ENTER(std::to_string(flags));
   TJ_NEED_CONTEXT();
-  return make(state().streams, reinterpret_cast<void**>(stream));
+  return make(state().streams, "stream", reinterpret_cast<void**>(stream));
 }
 CUresult cuStreamDestroy(CUstream stream) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(stream));
   return destroy(state().streams, stream, result);
 }
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
-  TJ_ENTER();
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  TJ_ENTER(name_of(stream) + " mode " + std::to_string(mode));
   set_worked_ms(stream, 0);
   return is_live(state().streams, stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(stream));
   *graph = nullptr;
   if (!is_live(state().streams, stream)) return CUDA_ERROR_INVALID_HANDLE;
   const double ms = take_worked_ms(stream);
-  const CUresult result = make(state().graphs, reinterpret_cast<void**>(graph));
+  const CUresult result = make(state().graphs, "graph", reinterpret_cast<void**>(graph));
   set_worked_ms(*graph, ms);
   return result;
 }
-CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
-  TJ_ENTER();
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long flags) {
+  TJ_ENTER(name_of(graph) + " flags " + std::to_string(flags));
   if (!is_live(state().graphs, graph)) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult result = make(state().executables, reinterpret_cast<void**>(executable));
+  const CUresult result = make(state().executables, "executable", reinterpret_cast<void**>(executable));
   set_worked_ms(*executable, worked_ms(graph));
   return result;
 }
 CUresult cuGraphDestroy(CUgraph graph) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(graph));
   take_worked_ms(graph);
   return destroy(state().graphs, graph, result);
 }
 CUresult cuGraphExecDestroy(CUgraphExec executable) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(executable));
   take_worked_ms(executable);
   return destroy(state().executables, executable, result);
 }
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(executable) + " in " + name_of(stream));
   TJ_NEED_CONTEXT();
   work(stream, worked_ms(executable));
   return is_live(state().executables, executable) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -222,14 +227,14 @@ CUresult cuOccupancyMaxActiveClusters(int* count, CUfunction function, const CUl
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  TJ_ENTER();
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  TJ_ENTER(name_of(stream));
   TJ_NEED_CONTEXT();
   *status = static_cast<CUstreamCaptureStatus>(state().capture.load());
   return CUDA_SUCCESS;
 }
-CUresult cuStreamSynchronize(CUstream) {
-  TJ_ENTER();
+CUresult cuStreamSynchronize(CUstream stream) {
+  TJ_ENTER(name_of(stream));
   TJ_NEED_CONTEXT();
   return CUDA_SUCCESS;
 }
@@ -248,10 +253,11 @@ CUresult cuMemAlloc(CUdeviceptr* memory, size_t bytes) {
   *memory = reinterpret_cast<CUdeviceptr>(block);
   const std::lock_guard lock(state().mutex);
   state().memory.insert(block);
+  give_name("memory", block);
   return CUDA_SUCCESS;
 }
 CUresult cuMemFree(CUdeviceptr memory) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)));
   TJ_NEED_CONTEXT();
   return destroy(state().memory, reinterpret_cast<void*>(memory), result);
 }
@@ -268,10 +274,10 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   TJ_ENTER();
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->location.id >= state().device_count)
     return CUDA_ERROR_INVALID_VALUE;
-  return make(state().pools, reinterpret_cast<void**>(pool));
+  return make(state().pools, "pool", reinterpret_cast<void**>(pool));
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(pool));
   return destroy(state().pools, pool, result);
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
@@ -279,9 +285,10 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
   return is_live(state().pools, pool) && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
                                                                                         : CUDA_ERROR_INVALID_VALUE;
 }
-CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream) {
-  TJ_ENTER();
-  return cuMemFree(memory);
+CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  TJ_RELEASE(name_of(reinterpret_cast<void*>(memory)) + " in " + name_of(stream));
+  const CUresult freed = cuMemFree(memory);
+  return result != CUDA_SUCCESS ? result : freed;
 }
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   TJ_ENTER(std::to_string(bytes));
@@ -302,27 +309,27 @@ CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventCreate(CUevent* event, unsigned) {
-  TJ_ENTER();
+CUresult cuEventCreate(CUevent* event, unsigned flags) {
+  TJ_ENTER(std::to_string(flags));
   TJ_NEED_CONTEXT();
-  return make(state().events, reinterpret_cast<void**>(event));
+  return make(state().events, "event", reinterpret_cast<void**>(event));
 }
-CUresult cuEventRecord(CUevent event, CUstream) {
-  TJ_ENTER();
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  TJ_ENTER(name_of(event) + " in " + name_of(stream));
   set_worked_ms(event, now_ms());
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventSynchronize(CUevent event) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(event));
   return is_live(state().events, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-  TJ_ENTER();
+  TJ_ENTER(name_of(start) + " to " + name_of(end));
   *milliseconds = state().block_ms > 0 ? static_cast<float>(worked_ms(end) - worked_ms(start)) : 1.5F;
   return is_live(state().events, start) && is_live(state().events, end) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 CUresult cuEventDestroy(CUevent event) {
-  const CUresult result = enter(__func__);
+  TJ_RELEASE(name_of(event));
   take_worked_ms(event);
   return destroy(state().events, event, result);
 }

@@ -46,7 +46,7 @@ TEST_CASE("kernels run; scratch memory is plain memory; graphs are refused") {
     driver->launch(0, *kernel, {{1, 1, 1}, {.threads = 64}}, &parameter, sizeof(parameter), {});
     driver->scratch(0, 100, {}).reset();
     CHECK(has(fake.log(), "hipMalloc 100\n"));
-    CHECK(has(fake.log(), "hipFree\n"));
+    CHECK(has(fake.log(), "hipFree memory 1\n"));
     const tj::Error graph = error_of([&] { driver->record(0, [](tj::Stream) {}); });
     CHECK(graph.code == tj::Code::unsupported);
     CHECK_MESSAGE(has(graph.message, "has no graphs"), graph.message);

@@ -1,6 +1,6 @@
 // Protects: whichever call of the HIP runtime fails, the error names it and its cause, and nothing stays behind
 // (modules, memory, events, graphs, the current device, the failure that HIP remembers). The fake runtime fails each
-// call of a whole run in turn.
+// call of a whole run in turn. And that such a run makes the calls that it made before, with the same arguments.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -12,6 +12,7 @@
 #include "fakes/fake_hip.hpp"
 #include "launch/driver.hpp"
 #include "support/made_code_object.hpp"
+#include "support/pinned.hpp"
 
 namespace {
 
@@ -82,6 +83,16 @@ TEST_CASE("a whole run leaves nothing behind") {
   CHECK(whole_run() == "");
   CHECK(std::string(fake.leaks()) == "");
   CHECK(calls_of(fake.log()).size() > 60);
+}
+
+TEST_CASE("a whole run makes these calls, in this order and with these arguments") {
+  tj::test::FakeHip fake;
+  start(fake);
+  CHECK(whole_run() == "");
+  std::vector<std::string> lines;
+  std::istringstream log(fake.log());
+  for (std::string line; std::getline(log, line);) lines.push_back(line);
+  tj::testing::check_pinned("tests/launch/data/hip_run.txt", lines);
 }
 
 TEST_CASE("each call of a run fails in turn: the error names it, nothing leaks") {

@@ -30,6 +30,7 @@ TEST_CASE("when none opens there is one line a try, name first, with the loader'
   CHECK(searched.find('\n', newline + 1) == std::string::npos);
   CHECK(searched.rfind("libtilejit-missing.so.1: ", 0) == 0);
   CHECK(searched.find("No such file") < newline);
+  CHECK(searched.find("libtilejit-missing.so.1", 1) > newline);  // the loader begins with the name itself
   CHECK(searched.compare(newline + 1, broken.size() + 2, broken + ": ") == 0);
   CHECK(DynamicLibrary::open_first({}, nullptr) == nullptr);
 }

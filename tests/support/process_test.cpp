@@ -7,11 +7,14 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "support/file_descriptor.hpp"
 #include "support/scratch.hpp"
+#include "support/variable.hpp"
 
 namespace {
 
@@ -182,4 +185,15 @@ TEST_CASE("a program is found on PATH as a shell finds it, and a text is not giv
   CHECK(run({scratch / "text"}).error == ENOEXEC);
   CHECK(run({"no-such-program-anywhere"}).error == ENOENT);
   CHECK(run({"true"}).status == 0);
+  // What may not be run is passed over for what may, and named where there is nothing else.
+  std::filesystem::create_directory(scratch / "empty");
+  tj::testing::write_bytes(scratch / "true", "of another mode");
+  const std::string path = std::getenv("PATH");
+  {
+    const tj::testing::Variable first("PATH", scratch.path() + ":" + path);
+    CHECK(run({"true"}).error == 0);
+  }
+  const tj::testing::Variable alone("PATH", scratch.path() + ":" + scratch / "empty");
+  CHECK(run({"true"}).error == EACCES);
+  CHECK(run({"false"}).error == ENOENT);
 }

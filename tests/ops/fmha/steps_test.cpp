@@ -56,6 +56,20 @@ int stages(const Choice& choice) {
 
 }  // namespace
 
+TEST_CASE("a request of a step says what the step asks for: one whose words change is another kernel") {
+  const FmhaConfig plain{DType::f16, 128, true, false};
+  const std::size_t fields = ops::fmha_request(plain).fields.size();
+  for (int step = 1; step <= ops::kLastFmhaStep; ++step) {
+    const FmhaConfig config{DType::f16, 128, true, false, step};
+    const ops::Request request = ops::fmha_request(config);
+    const auto words = ops::fmha_step_fields(step);
+    REQUIRE(words.size() >= 8);
+    REQUIRE(request.fields.size() >= fields + words.size());
+    CHECK(std::equal(words.rbegin(), words.rend(), request.fields.rbegin()));
+  }
+  CHECK(ops::fmha_step_fields(plain.step).empty());
+}
+
 TEST_CASE("each step changes what its name says, and nothing else of the kernel's nodes") {
   for (const char* arch : {"sm_80", "sm_86", "sm_90", "sm_120a"}) {
     CAPTURE(arch);

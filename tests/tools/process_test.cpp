@@ -1,0 +1,129 @@
+// Protects the process around a tool: which signals end it and what goes before that, which it ignores, what it takes
+// for a terminal, and that a closed output is refused. Each case is a process of its own.
+#include "tools/process.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "compile/private_directory.hpp"
+#include "support/scratch.hpp"
+#include "tools/options.hpp"
+
+namespace {
+
+using namespace tj;
+using testing::start_child;
+using testing::wait_for;
+
+constexpr unsigned kBoundS = 60;  // after which SIGALRM ends a process that nothing else has ended
+
+struct Seen {
+  std::vector<std::string> words;
+  tools::Terminal terminal;
+};
+
+/// A tool in a child: its words are "one" and "two".
+int run(const std::function<int(const Seen&, std::ostream&)>& work) {
+  ::alarm(kBoundS);
+  std::array<char, 5> name{"tool"};
+  std::array<char, 4> one{"one"}, two{"two"};
+  std::array<char*, 4> arguments{name.data(), one.data(), two.data(), nullptr};
+  return tools::run_process("tool", 3, arguments.data(),
+                            [&](const std::vector<std::string>& words, std::ostream& out, std::ostream&,
+                                tools::Terminal terminal) { return work({words, terminal}, out); });
+}
+
+/// What a tool's end says that is sent a signal while it compiles, and may ignore it.
+int ended_by(int signal, const std::string& folder, bool ignored = false) {
+  return wait_for(start_child([&] {
+    ::setenv("TMPDIR", folder.c_str(), 1);
+    for (const int each : {SIGINT, SIGTERM, SIGHUP}) std::signal(each, SIG_DFL);  // the test's runner handles some
+    if (ignored) std::signal(signal, SIG_IGN);
+    return run([&](const Seen&, std::ostream&) {
+      const compile::PrivateDirectory directory;
+      ::kill(::getpid(), signal);
+      if (!ignored)
+        for (;;) ::pause();
+      return std::filesystem::exists(directory.path()) ? 7 : 8;
+    });
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("signals that end a tool still do, and no compiler's folder stays; one that is ignored stays so") {
+  const testing::Scratch scratch;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(signal);
+    CHECK(ended_by(signal, scratch.path()) == -signal);
+    CHECK(testing::names_in(scratch.path()).empty());
+    CHECK(ended_by(signal, scratch.path(), true) == 7);
+    CHECK(testing::names_in(scratch.path()).empty());
+  }
+}
+
+TEST_CASE("a tool has its words, no terminal where there is none, and the signals that it needs") {
+  CHECK(wait_for(start_child([] {
+          std::signal(SIGCHLD, SIG_IGN);
+          const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+          ::dup2(null, STDOUT_FILENO);
+          ::dup2(null, STDERR_FILENO);
+          return run([](const Seen& seen, std::ostream&) {
+            if (seen.words != std::vector<std::string>{"one", "two"}) return 1;
+            if (seen.terminal.out || seen.terminal.err) return 2;
+            if (std::signal(SIGPIPE, SIG_DFL) != SIG_IGN) return 3;
+            if (std::signal(SIGXFSZ, SIG_DFL) != SIG_IGN) return 4;
+            return std::signal(SIGCHLD, SIG_DFL) != SIG_DFL ? 5 : 6;
+          });
+        })) == 6);
+}
+
+TEST_CASE("a terminal is one that can go back in its line, by what TERM says") {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return;  // none to be had here
+  const std::string name = ::ptsname(terminal);
+  const auto seen = [&](const char* term, int which) {
+    return wait_for(start_child([&] {
+      const int other = ::open(name.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC),
+                null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+      if (term != nullptr)
+        ::setenv("TERM", term, 1);
+      else
+        ::unsetenv("TERM");
+      ::dup2(which == STDOUT_FILENO ? other : null, STDOUT_FILENO);
+      ::dup2(which == STDERR_FILENO ? other : null, STDERR_FILENO);
+      return run([](const Seen& what, std::ostream&) { return what.terminal.out + 2 * what.terminal.err; });
+    }));
+  };
+  CHECK(seen("xterm", STDOUT_FILENO) == 1);
+  CHECK(seen("xterm", STDERR_FILENO) == 2);
+  CHECK(seen("dumb", STDOUT_FILENO) == 0);
+  CHECK(seen(nullptr, STDERR_FILENO) == 0);
+  ::close(terminal);
+}
+
+TEST_CASE("a tool without an output does no work; another stream that is closed leaves its number to no file") {
+  const auto closed = [](int descriptor) {
+    return wait_for(start_child([descriptor] {
+      ::dup2(::open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO);  // where it says why it does nothing
+      ::close(descriptor);
+      return run([descriptor](const Seen&, std::ostream&) {
+        const int opened = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return opened > STDERR_FILENO && ::fcntl(descriptor, F_GETFD) >= 0 ? 9 : 10;
+      });
+    }));
+  };
+  CHECK(closed(STDIN_FILENO) == 9);
+  CHECK(closed(STDERR_FILENO) == 9);
+  CHECK(closed(STDOUT_FILENO) == tools::kExitBadUse);
+}
