@@ -41,8 +41,7 @@ off_t offset_of(const Key& key) {
   return static_cast<off_t>(offset >> 2);  // with its length still a positive off_t
 }
 
-// ---- notes
-// ---------------------------------------------------------------------------------------------------------------
+// ---- notes --------------------------------------------------------------------------------------
 
 off_t place_of(off_t offset) { return offset % kNotes * static_cast<off_t>(kNoteBytes); }
 

@@ -10,7 +10,6 @@
 namespace tj::dev {
 
 // ---- tensor memory: 128 lanes (rows) of 512 columns of 32 bits; an address is lane << 16 | column
-// ---------------------------------
 inline constexpr u32 kTensorLanes = 128, kTensorColumns = 512;
 
 TJ_DEVICE u32 tensor_place(u32 tensor, u32 lane, u32 column) { return tensor + (lane << 16) + column; }

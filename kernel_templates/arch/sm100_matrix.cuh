@@ -47,8 +47,7 @@ TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruct
                                    accumulate || step > 0);
 }
 
-// ---- what the unit reads, and who learns that it is done
-// ----------------------------------------------------------------
+// ---- what the unit reads, and who learns that it is done ----------------------------------------
 /// One box of a rank-4 tensor into this block's shared memory; its bytes complete on the barrier at the same place in
 /// that block of its pair which has the lower rank, where the pair's products are asked for. One thread issues it.
 TJ_DEVICE void copy_box_4d_for_pair(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2,

@@ -61,8 +61,7 @@ TJ_DEVICE void proxy_fence() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// ---- clusters: blocks that run together and reach into each other's shared memory
-// -------------------------------------------
+// ---- clusters: blocks that run together and reach into each other's shared memory ---------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() {
   u32 rank;
@@ -93,8 +92,7 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
       : "memory");
 }
 
-// ---- registers of a role (executed by every warp of a warpgroup)
-// -----------------------------------------------------
+// ---- registers of a role (executed by every warp of a warpgroup) --------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
@@ -104,8 +102,7 @@ TJ_DEVICE void registers_grow() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-// ---- matrices to shared memory
-// ---------------------------------------------------------------------------------------
+// ---- matrices to shared memory ------------------------------------------------------------------
 /// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
 /// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {

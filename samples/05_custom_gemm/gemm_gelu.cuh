@@ -68,8 +68,7 @@ struct Consumer {
         column0(static_cast<int>(dev::lane_index() & 3u) * 2) {}
 };
 
-// ---- copies: what lies outside A and B arrives as zeros
-// ---------------------------------------------------------------
+// ---- copies: what lies outside A and B arrives as zeros -----------------------------------------
 template <class C>
 TJ_DEVICE void load_a(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 full) {
   dev::copy_box_4d(slot, &loader.params.a, full, i * C::kBlockK, tile.row, 0, 0);
@@ -79,8 +78,7 @@ TJ_DEVICE void load_b(Loader<C>& loader, const Tile& tile, int i, u32 slot, u32 
   dev::copy_box_4d(slot, &loader.params.b, full, i * C::kBlockK, tile.column, 0, 0);
 }
 
-// ---- products
-// ---------------------------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 template <class C>
 TJ_DEVICE void begin(Consumer<C>& consumer, const Tile&) {
 #pragma unroll
@@ -99,8 +97,7 @@ TJ_DEVICE void mma_done(Consumer<C>& consumer) {
   dev::hold(consumer.sums);
 }
 
-// ---- the end of a tile
-// ------------------------------------------------------------------------------------------------
+// ---- the end of a tile --------------------------------------------------------------------------
 /// x / (1 + exp(-2 sqrt(2/pi) (x + 0.044715 x^3))): the tanh form of GELU.
 TJ_DEVICE float gelu(float x) {
   constexpr float kScale = -2.302208198f;  // -2 sqrt(2/pi) log2(e)

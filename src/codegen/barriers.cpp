@@ -43,7 +43,7 @@ std::vector<bool> greedy(const std::vector<Arc>& arcs, int places, int first) {
   return chosen;
 }
 
-/// What must be parted in the order of a tile: a place in ]from, to].
+/// An interval that must be parted in the order of a tile: at a place in ]from, to].
 struct Interval {
   int from = 0, to = 0;
 };
@@ -91,7 +91,7 @@ class Placer {
   }
   /// Places of a node counted from the begin of the loop, in iteration 0.
   int in_loop(int index) const { return role_stage(graph_, schedule_, index) * period() + position(loop_, index); }
-  /// Where an instance of the node runs.
+  /// The place where an instance of the node runs.
   int instance_place(int index, int iteration) const {
     if (scope(index) == Scope::tile_begin) return position(begin_, index);
     if (scope(index) == Scope::tile_end) return after_loop_ + position(end_, index);
@@ -105,7 +105,7 @@ class Placer {
                       graph_.nodes[at(edge.src)].name, "' ", after, "; verify the schedule"));
   }
 
-  /// On the cycle of a step: from a write to a read, and from there to the write that comes round to the slot.
+  /// The arcs on the cycle of a step: from a write to a read, and from there to the write that comes round to the slot.
   std::vector<Arc> arcs(bool of_warps) const {
     std::vector<Arc> found;
     for (const Edge& edge : graph_.edges) {
@@ -129,7 +129,7 @@ class Placer {
     return -1;
   }
   bool in_the_loop(int place) const { return place > before_loop_ && place < after_loop_; }
-  /// Is there one already? `whatever_n`: not counting those of the loop, of which there may be no step.
+  /// Is there one already? `whatever_n`: without the barriers of the loop, which may have no step.
   bool parted(const Interval& interval, bool whatever_n) const {
     for (int place = interval.from + 1; place <= interval.to; ++place)
       if (emitted_[at(place)] && !(whatever_n && in_the_loop(place))) return true;
@@ -147,8 +147,8 @@ class Placer {
     collect(of_warps, once, loop);
     for (const Interval& interval : once)
       if (!parted(interval, true)) stand(last_place(interval), of_warps);
-    // Where every arc goes round, each step has the one gap in two of them: taking the last would leave out every other
-    // step.
+    // Every arc goes round: each step has the one gap that lies in two of them. Taking the last gap would leave out
+    // every other step.
     const bool all_round =
         std::all_of(arcs.begin(), arcs.end(), [&](const Arc& arc) { return arc.length >= period(); });
     for (const Interval& interval : loop) {
@@ -167,7 +167,7 @@ class Placer {
     }
   }
 
-  /// `once`: what is the same for every trip count; `loop`: what iterations need. Both by their ends.
+  /// Intervals that need a barrier. `once`: the same for every trip count; `loop`: for iterations. Both by their ends.
   void collect(bool of_warps, std::vector<Interval>& once, std::vector<Interval>& loop) const {
     for (const Edge& edge : graph_.edges) {
       if (edge.value < 0 || value(edge.value).within_warp != of_warps) continue;
@@ -223,9 +223,8 @@ class Placer {
   Timeline& timeline_;
   std::vector<int> begin_, loop_, end_;
   int before_loop_ = 0,
-      after_loop_ =
-          0;  ///< places: those of the tile's begin, one before the loop, those of each step, those of the end
-  std::vector<bool> gaps_;  ///< of a step
+      after_loop_ = 0;      ///< places: of the tile's begin, one before the loop, of each step, of the end
+  std::vector<bool> gaps_;  ///< places of a step
   std::vector<std::optional<EventKind>> emitted_;
 };
 

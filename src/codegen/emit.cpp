@@ -85,7 +85,7 @@ void write_types(Writer& w, const graph::Graph& graph, const sched::Schedule& sc
   w.blank();
 }
 
-// Roles give registers back for others to take: where none wants more than a launch gives, none has to.
+// Roles give registers back for others to take: none has to where no role wants more than a launch gives.
 void write_registers(Writer& w, Sites& sites, const Group& group, const Layout& layout, const std::vector<int>& roles,
                      const std::string& names) {
   if (group.registers == 0 || group.registers == layout.entry_registers) return;
@@ -119,7 +119,7 @@ std::size_t family_end(const graph::Graph& graph, const sched::Schedule& schedul
   return end;
 }
 
-// Groups [begin, end), of which each is a role of one family, may have a ring each: the first's is where they lie.
+// Groups [begin, end), each a role of one family, may have a ring each: the first role's ring says where they lie.
 void mark_own_rings(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout, std::size_t begin,
                     std::size_t end) {
   std::vector<int> family;
@@ -129,7 +129,7 @@ void mark_own_rings(const graph::Graph& graph, const sched::Schedule& schedule, 
       layout.rings[r].members = static_cast<int>(family.size());
 }
 
-// What the warps of groups [begin, end) do: one family of roles, or small roles side by side.
+// The work of the warps of groups [begin, end): one family of roles, or small roles side by side.
 void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sched::Schedule& schedule,
                   const Layout& layout, std::size_t begin, std::size_t end) {
   const Group& group = layout.groups[begin];
@@ -151,7 +151,7 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
         graph.pairs &&
         graph.nodes[static_cast<std::size_t>(schedule.roles[static_cast<std::size_t>(role)].nodes.front())].async ==
             graph::Async::unit;
-    std::string guard;  // of a whole group none
+    std::string guard;  // empty for a whole group
     const auto also = [&](const std::string& condition) { guard += cat(guard.empty() ? "" : " && ", condition); };
     if (warps < graph.machine.warps_per_group)
       also(cat("warp ", warps == 1 ? "== " : ">= ", place.first_warp,
@@ -164,11 +164,11 @@ void write_groups(Writer& w, Sites& sites, const graph::Graph& graph, const sche
   }
 }
 
-/// As a template argument behind others.
+/// The number of blocks as a template argument behind others.
 const char* blocks_of(const graph::Graph& graph) { return graph.pairs ? ", 2" : ""; }
 
-// Initialised by one thread, seen by all; by the copy engine and other blocks too where these use them. A unit without
-// rings has none.
+// Barriers are initialised by one thread and seen by all; by the copy engine and other blocks too where these use them.
+// A unit without rings has none.
 void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   const bool copies = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     return node.async == graph::Async::copy || node.async == graph::Async::unit;
@@ -192,7 +192,7 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
   else
     w.line("dev::cluster_sync<", sites.add(Site{0, SiteKind::cluster, "cluster: barriers are initialised", {}, -1, -1}),
            ">();");
-  // That meeting of a cluster orders barriers alone.
+  // That cluster sync orders barriers alone.
   if (layout.tensor_columns > 0 && graph.cluster > 1)
     w.line("dev::block_sync<",
            sites.add(Site{0, SiteKind::sync, "begin: block sync, the columns are there", {}, -1, -1}), ">();");
@@ -205,7 +205,7 @@ void write_barriers(Writer& w, Sites& sites, const graph::Graph& graph, const La
 void write_end(Writer& w, Sites& sites, const graph::Graph& graph, const Layout& layout) {
   if (layout.tensor_columns == 0) return;
   w.line("dev::reconverge();  // some roles are one thread's");
-  // Of a pair neither may free while the other still uses its own.
+  // Neither block of a pair may free while the other still uses its columns.
   if (graph.pairs)
     w.line("dev::cluster_sync_all<",
            sites.add(Site{

@@ -19,16 +19,16 @@ struct Unit {
   support::LaunchShape shape;
   std::vector<Site> sites;
   std::vector<Call> calls;
-  std::vector<Mark> marks;       ///< of a unit that records, else none
-  std::vector<int> first_warps;  ///< of each role of the schedule: in a unit that records, its first warp's thread
+  std::vector<Mark> marks;       ///< marks of a unit that records, else none
+  std::vector<int> first_warps;  ///< one for each role of the schedule: in a unit that records, its first warp's thread
                                  ///< writes the records
-  std::string notes;             ///< what the text's end says of the unit, as JSON
+  std::string notes;             ///< notes at the text's end about the unit, as JSON
 };
 
 struct EmitOptions {
-  /// When roles come to their nodes and waits is written to memory: RecordsParam stands behind the kernel's parameter
-  /// (record.hpp). Lines are added; without them the text is what it is with this off, but for the name of the
-  /// parameter.
+  /// Times at which roles come to their nodes and waits are written to memory. RecordsParam stands behind the kernel's
+  /// parameter (record.hpp). The option adds lines; without them the text is what it is with the option off, but for
+  /// the name of the parameter.
   bool record = false;
 };
 

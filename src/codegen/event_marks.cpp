@@ -1,7 +1,7 @@
 // Marks around the events of a unit that records; see event_text.hpp and record.hpp.
 //
 // Decides which events are marked and what a mark says. Invariant: the begin of a node or wait is followed by its end
-// with no other mark of the role between them; no event's text differs from that of a unit without marks.
+// with no other mark of the role between them. No event's text differs from its text in a unit without marks.
 #include "codegen/event_text.hpp"
 
 #include "support/fail.hpp"
@@ -71,7 +71,7 @@ void EventWriter::mark(MarkKind kind, const Event& event, const Section& section
 
 void EventWriter::write_marked(const Event& event, const Section& section) {
   const bool opens =
-      event.kind == EventKind::wait_empty && fills_alone(event.node);  // a branch of one thread, which waits, too
+      event.kind == EventKind::wait_empty && fills_alone(event.node);  // a branch of one thread, in which it waits, too
   const bool starts = opens || event.kind == EventKind::matrix_fence || event.kind == EventKind::call;
   if (starts && !node_marked_) {
     Event begins = event;

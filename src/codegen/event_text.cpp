@@ -42,7 +42,7 @@ void EventWriter::line(const Parts&... parts) {
     if (*mark == before) *mark = w_.text().size();
 }
 
-/// What every lane has done before is behind for the one that arrives for all of them.
+/// Work that every lane has done before this line comes before the arrival of the lane that arrives for all.
 void EventWriter::meet(const Event& event, const Section& section, const std::string& before) {
   if (met_at_ == w_.text().size()) return;
   line("dev::warp_sync<", site(SiteKind::sync, section, cat("warp sync before ", before), event), ">();");
@@ -100,8 +100,7 @@ void EventWriter::write_event(const Event& event, const Section& section) {
   }
 }
 
-// ---- rings
-// --------------------------------------------------------------------------------------------------------------
+// ---- rings --------------------------------------------------------------------------------------
 /// Copies that nobody waits for fill it, and nodes of this role read it by ordinary accesses.
 bool EventWriter::read_by_threads(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
@@ -117,8 +116,8 @@ OfPair EventWriter::pair_of(int ring) const {
   return of_pair(family_.graph, family_.schedule.rings[static_cast<std::size_t>(ring)].value);
 }
 
-/// Only products that one thread asks for read it in this role: the unit hands it back, whoever else of the role has
-/// not looked yet, so that nobody else may look at all.
+/// Do only products that one thread asks for read it in this role? Then the unit hands it back, even if others of the
+/// role have not looked yet. So nobody else may look at all.
 bool EventWriter::read_by_unit(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::none_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
@@ -127,9 +126,9 @@ bool EventWriter::read_by_unit(int ring) const {
   });
 }
 
-/// May a lane be ahead of others that still wait for the filling, or read it? What the matrix unit reads is behind for
-/// all lanes of a warp at once, as they wait for it together; but what is there once a tile may have no reader in a
-/// tile without iterations.
+/// May a lane be ahead of others that still wait for the filling, or read it? All lanes of a warp are past what the
+/// matrix unit reads at once, as they wait for it together. But a value that is there once a tile may have no reader in
+/// a tile without iterations.
 bool EventWriter::lanes_apart(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   bool sure = family_.value_of_ring(ring).scope == Scope::iteration;
@@ -141,7 +140,7 @@ bool EventWriter::lanes_apart(int ring) const {
   return !sure;
 }
 
-/// May the slot of this filling be filled once more? Not known in loops.
+/// May the slot of this filling be filled again? Not known in loops.
 bool EventWriter::filled_again(const Event& event, const Section& section) const {
   if (family_.graph.persistent || family_.value_of_ring(event.ring).scope != Scope::iteration) return true;
   if (left_behind(event, section)) return false;  // by the only tile
@@ -159,7 +158,7 @@ bool EventWriter::filled_first(const Event& event, const Section& section) const
                             : section.variable == std::string("s") && section.steps <= slots - event.iteration;
 }
 
-/// Of this role, in its order; -1 where it reads nothing of the ring.
+/// The last reader in this role, in its order; -1 where it reads nothing of the ring.
 int EventWriter::last_reader(int ring) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   int last = -1;
@@ -169,7 +168,7 @@ int EventWriter::last_reader(int ring) const {
   return last;
 }
 
-/// At the tile's end, of a ring of iterations: there is nothing of a tile without any.
+/// Is the event at the tile's end, about a ring of iterations? A tile without iterations leaves nothing there.
 bool EventWriter::left_behind(const Event& event, const Section& section) const {
   return section.absolute() && event.iteration < 0 && family_.value_of_ring(event.ring).scope == Scope::iteration &&
          (event.node < 0 || family_.node(event.node).scope != Scope::iteration);
@@ -218,7 +217,7 @@ void EventWriter::write_publish(const Event& event, const Section& section, cons
   line("dev::publish<", site(SiteKind::arrive, section, "publish " + what, event), ", ", arguments);
 }
 
-/// What this lane has read is read, for whoever learns of it; where the slot is not filled again, nobody asks.
+/// Says that this lane has read, for whoever learns of it; nobody asks where the slot is not filled again.
 void EventWriter::end_reads(const Event& of, const Section& section) {
   Event event = of;
   event.node = last_reader(of.ring);
@@ -257,8 +256,7 @@ void EventWriter::write_wait_empty(const Event& event, const Section& section, c
   follow_sync(event, section);
 }
 
-// ---- tensor memory
-// ----------------------------------------------------------------------------------------------------------
+// ---- tensor memory ------------------------------------------------------------------------------
 /// The matrix unit arrives when all that its thread has asked for is done.
 void EventWriter::write_unit_event(const Event& event, const Section& section, const std::string& arguments) {
   const bool publishes = event.kind == EventKind::unit_publish;
@@ -272,14 +270,15 @@ void EventWriter::write_unit_event(const Event& event, const Section& section, c
        site(SiteKind::arrive, section, what, of), ", ", arguments);
 }
 
-/// Then the fence behind that wait is for both: it is written, and not under a condition.
+/// Does the next event wait for tensor memory, too? Then the fence behind its wait is for both: it is written, and not
+/// under a condition.
 bool EventWriter::waits_in_tensor(const Event* event, const Section& section) const {
   if (event == nullptr || event->ring < 0 || !in_tensor(event->ring)) return false;
   return event->kind == EventKind::wait_full ||
          (event->kind == EventKind::wait_empty && !never_filled(*event, section));
 }
 
-/// What others did to the columns before they arrived comes before what this thread does to them.
+/// Orders what others did to the columns before they arrived before what this thread does to them.
 void EventWriter::follow_sync(const Event& event, const Section& section) {
   if (!in_tensor(event.ring) || followed_at_ == w_.text().size() ||
       (waits_in_tensor(next_, section) && (!left_behind(*next_, section) || left_behind(event, section))))
@@ -291,7 +290,7 @@ void EventWriter::follow_sync(const Event& event, const Section& section) {
   followed_at_ = w_.text().size();
 }
 
-/// What this warp did to the columns comes before what others do once it has arrived.
+/// Orders what this warp did to the columns before what others do once it has arrived.
 void EventWriter::settle(const Event& event, const Section& section, bool stores) {
   const std::string ring = family_.value_of_ring(event.ring).name;
   if (stores && stored_at_ != w_.text().size()) {
@@ -307,7 +306,7 @@ void EventWriter::settle(const Event& event, const Section& section, bool stores
   met_at_ = kNever;  // a lane's fence is before the meeting
 }
 
-/// By a node of that scope in this role.
+/// Does a node of that scope in this role update it?
 bool EventWriter::updated(int ring, Scope scope) const {
   const int value = family_.schedule.rings[static_cast<std::size_t>(ring)].value;
   return std::any_of(family_.graph.edges.begin(), family_.graph.edges.end(), [&](const Edge& edge) {
@@ -316,16 +315,15 @@ bool EventWriter::updated(int ring, Scope scope) const {
   });
 }
 
-// ---- calls
-// ---------------------------------------------------------------------------------------------------------------- A
-// copy in a role of several threads is issued by one of them.
+// ---- calls --------------------------------------------------------------------------------------
+// A copy in a role of several threads is issued by one of them.
 bool EventWriter::fills_alone(int index) const {
   return family_.node(index).async == Async::copy && !family_.single_thread();
 }
 
-// Its warps take turns at that, filling by filling and ring by ring: one that did it all would be behind the others,
-// who would wait for it. Where one thread asks for products, the others wait for none of the fillings, and would be
-// ahead of their turns: that thread copies, too.
+// Warps of the role take turns at that, filling by filling and ring by ring. A warp that did it all would be behind the
+// others, and they would wait for it. In a role that asks for products, the other threads wait for none of the fillings
+// and would be ahead of their turns. So the thread that asks copies, too.
 void EventWriter::open_for_filler(const Event& event, const Section& section) {
   const std::string first = cat(family_.place().first_warp), turn = sequence(event.ring, event, section);
   const auto& nodes = family_.role().nodes;
@@ -341,7 +339,7 @@ void EventWriter::open_for_filler(const Event& event, const Section& section) {
 
 std::string EventWriter::leader() const { return cat("warp == ", family_.place().first_warp, " && dev::elect_one()"); }
 
-// What the thread that stores does, in a role of several.
+// The condition for the thread that stores, in a role of several.
 std::string EventWriter::for_one() const { return family_.single_thread() ? "" : cat("if (", leader(), ") "); }
 
 int EventWriter::number_call(const Event& event, const Section& section) {
@@ -391,7 +389,7 @@ void EventWriter::write_call(const Event& event, const Section& section) {
   w_.line(call_of(event, section));
   if (leader_only_) {
     w_.close();
-    w_.line("dev::reconverge();");  // what follows is for the whole warp
+    w_.line("dev::reconverge();");  // the next lines are for the whole warp
     w_.close();
   }
   leader_only_ = false;

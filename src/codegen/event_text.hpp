@@ -1,8 +1,8 @@
 // One event of a role's timeline as lines of text: a node's call, or what waits, signals and orders around it.
 //
-// Decides which primitive an event becomes, its site, and that what the line before has done is not done again. Does
-// not decide where events stand. Invariant: every line that a checker can switch off has a site of its own; none is
-// written that no thread needs.
+// Decides which primitive an event becomes, and its site. Decides that nothing is done again that the line before has
+// done. Does not decide where events stand. Invariant: every line that a checker can switch off has a site of its own;
+// none is written that no thread needs.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Section {
   const char* name;      ///< "prologue"
   const char* variable;  ///< "" (absolute), "s" or "n"
   bool fast = false;     ///< instances may use the fast variant
-  int trip_count = -1;   ///< of the loop, where an absolute section is for one alone
-  int steps = 1 << 30;   ///< of which it has the first ones at most, where it is of steps s
+  int trip_count = -1;   ///< the loop's trip count, where an absolute section is for one alone
+  int steps = 1 << 30;   ///< the most steps that a section of steps s has: the first ones
   bool absolute() const { return variable[0] == '\0'; }
   std::string iteration(int value) const;
 };
@@ -30,12 +30,12 @@ struct Section {
 class EventWriter {
  public:
   EventWriter(Writer& writer, Sites& sites, const FamilyText& family) : w_(writer), sites_(sites), family_(family) {}
-  /// next: the event whose text follows in any case; null where that is not known.
+  /// next: the event whose text follows in any case; null where it is not known.
   void write(const Event& event, const Section& section, const Event* next = nullptr);
 
  private:
   void write_event(const Event& event, const Section& section);
-  // These are for units that record (event_marks.cpp).
+  // The functions below are for units that record (event_marks.cpp).
   void write_marked(const Event& event, const Section& section);
   void mark(MarkKind kind, const Event& event, const Section& section, const std::vector<std::string>& what = {});
   std::vector<std::string> waited_for(const Event& event, const Section& section) const;
@@ -79,7 +79,7 @@ class EventWriter {
   std::string leader() const;
   std::string for_one() const;
 
-  /// A line that undoes nothing of what the lines before have ordered.
+  /// Writes a line that undoes no order which the lines before have made.
   template <class... Parts>
   void line(const Parts&... parts);
   void meet(const Event& event, const Section& section, const std::string& before);
@@ -88,14 +88,14 @@ class EventWriter {
   Sites& sites_;
   const FamilyText& family_;
   const Event* next_ = nullptr;
-  bool node_marked_ = false;  ///< that it begins, in a unit that records
+  bool node_marked_ = false;  ///< the node's begin is marked, in a unit that records
   bool leader_only_ = false;  ///< inside the branch of the one thread that copies: closed after the node's call
-  // Where the text ended when the warp had met, its stores were fenced, its reads had arrived: still so where it ends
-  // there now.
+  // Ends of the text when the warp had met, when its stores were fenced, and when its reads had arrived: still so where
+  // the text ends there now.
   static constexpr std::size_t kNever = ~std::size_t{0};
   std::size_t met_at_ = kNever, fenced_at_ = kNever, arrived_at_ = kNever;
   std::size_t followed_at_ = kNever, stored_at_ = kNever,
-              settled_at_ = kNever;  // the same of tensor memory: after a sync, stores waited for, before one
+              settled_at_ = kNever;  // the same for tensor memory: after a sync, stores waited for, before a sync
 };
 
 }  // namespace tj::codegen

@@ -1,4 +1,4 @@
-// Refusals of what a unit's text cannot say; see expressible.hpp.
+// Refusals of graphs that a unit's text cannot say; see expressible.hpp.
 #include "codegen/expressible.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ void refuse_unobserved(const graph::Graph& graph, const sched::Schedule& schedul
   }
 }
 
-// A role hands a filling back once: where it reads the one of the iteration before, all its readers in the loop do, and
-// those at the tile's end have the last.
+// A role hands a filling back once. So all its readers in the loop read the filling of one iteration. It is the
+// iteration before where a node at the tile's end reads too.
 void refuse_mixed_readers(const graph::Graph& graph, const sched::Schedule& schedule) {
   using graph::Scope;
   const auto scope = [&](int n) { return graph.nodes[static_cast<std::size_t>(n)].scope; };

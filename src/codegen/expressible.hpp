@@ -1,7 +1,7 @@
-// Refusals of what a unit's text cannot say, by name, before anything is written.
+// Refusals of graphs that a unit's text cannot say, by name, before anything is written.
 //
-// Decides which graphs, schedules and names codegen accepts; writes nothing. Invariant: what passes here compiles, as
-// far as codegen's own part of the text goes.
+// Decides which graphs, schedules and names codegen accepts; writes nothing. Invariant: a graph that passes here
+// compiles, as far as codegen's own part of the text goes.
 #pragma once
 
 #include "codegen/layout.hpp"

@@ -27,7 +27,7 @@ std::vector<int> rings_of(const graph::Graph& graph, const sched::Schedule& sche
   return rings;
 }
 
-/// May one text fill or read both, each role its own? The second lies right behind the first.
+/// May one text fill or read both, each role its own ring? The second lies right behind the first.
 bool rings_alike(const graph::Graph& graph, const sched::Schedule& schedule, int first, int second) {
   const auto &a = schedule.rings[static_cast<std::size_t>(first)],
              &b = schedule.rings[static_cast<std::size_t>(second)];
@@ -36,7 +36,7 @@ bool rings_alike(const graph::Graph& graph, const sched::Schedule& schedule, int
          v.scope == w.scope && v.space == w.space;
 }
 
-/// Do two nodes of roles `first` and `second` read the same rings, or in the place of some each its role's own?
+/// Do two nodes of roles `first` and `second` read the same rings, or each its role's own ring in the same place?
 bool reads_alike(const graph::Graph& graph, const sched::Schedule& schedule, int node, int other, int first,
                  int second) {
   const std::vector<int> reads = rings_of(graph, schedule, node, false),
@@ -56,8 +56,8 @@ bool reads_alike(const graph::Graph& graph, const sched::Schedule& schedule, int
   return true;
 }
 
-/// What an in-edge of a node asks of its role: from which place in the role (-1: from another role), how many
-/// iterations back, whether the role waits for it, and whether a value flows along (which one is rings_alike's).
+/// An in-edge of a node, as its role sees it. It has the place in the role (-1: from another role), how many iterations
+/// back, whether the role waits for it, and whether a value flows along.
 using Ordering = std::tuple<std::ptrdiff_t, int, bool, bool>;
 
 std::vector<Ordering> orderings_of(const graph::Graph& graph, const sched::Role& role, int node) {

@@ -1,7 +1,7 @@
-// Which roles are a family: they do the same to copies of one context, so that one text serves all of them.
+// Families of roles: roles that do the same to copies of one context, so that one text serves all of them.
 //
-// Decides that alone; the text is role_text's. Invariant: members of a family fill and read the same rings, or in the
-// place of some each its own, which lie one behind the other; and wait for the same of what they do themselves, at the
+// Decides that alone; the text is role_text's. Invariant: members of a family fill and read the same rings, or each its
+// own in the same place; such rings lie one behind the other. They wait for the same of what they do themselves, at the
 // same places.
 #pragma once
 

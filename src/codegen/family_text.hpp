@@ -14,10 +14,10 @@
 
 namespace tj::codegen {
 
-/// What a context's object is called: "Loader" -> "loader". Roles of one copy add its number.
+/// The name of a context's object: "Loader" -> "loader". Roles of one copy add its number.
 std::string context_variable(const std::string& context);
 
-/// Do the members of a family (several roles) have a ring each in the place of this one, the first member's?
+/// Do the members of a family (several roles) have a ring each, and is this the first member's?
 bool own_ring(const graph::Graph& graph, const sched::Schedule& schedule, const std::vector<int>& family, int ring);
 
 class FamilyText {
@@ -37,12 +37,12 @@ class FamilyText {
 
   bool alone() const { return family.size() == 1; }
   bool single_thread() const { return place().single_thread; }
-  /// "a" or "a/b": what site names say of a family.
+  /// "a" or "a/b": the name of a family in site names.
   std::string names() const;
-  /// What stands for `shared` in a call about a ring: "slots" or "barriers", or of "columns" for `tensor`.
+  /// The argument that stands for `shared` in a call about a ring: "slots" or "barriers", or of "columns" for `tensor`.
   std::string shared_for(const char* what, int ring) const;
   std::string variable(const graph::Node& node) const;
-  /// The nodes that stand where this one of the first member does, one for each member.
+  /// The nodes in the place of this node of the first member, one for each member.
   std::vector<int> copies_of(int node) const;
   /// "name: cycle 800, stage 0" for every member.
   std::string placed(int node) const;
@@ -56,7 +56,7 @@ class FamilyText {
   const sched::Schedule& schedule;
   const Layout& layout;
   const std::vector<int> family;
-  const int first;  ///< of the family
+  const int first;  ///< the first role of the family
 };
 
 }  // namespace tj::codegen

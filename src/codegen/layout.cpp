@@ -59,7 +59,7 @@ int arrivals_of_producer(const graph::Graph& graph, const sched::Schedule& sched
     return graph.nodes[static_cast<std::size_t>(node)].async == graph::Async::unit &&
            schedule.role[static_cast<std::size_t>(node)] == schedule.role[static_cast<std::size_t>(producers.front())];
   });
-  if (producers.size() > 1 && by_unit) return 1;  // the last of them, for all
+  if (producers.size() > 1 && by_unit) return 1;  // the last of the producers, for all
   if (producers.size() != 1)
     fail(Stage::codegen, Code::unsupported,
          cat("value '", name, "' is filled by ", producers.size(),
@@ -99,7 +99,7 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
            cat("value '", value.name, "': ", value.slot_bytes, " bytes a slot are no multiple of its alignment ",
                value.alignment));
     place.full_arrivals = arrivals_of_producer(graph, schedule, ring.value);
-    // Those of every block that is copied to, or whose sums one block's thread asks for.
+    // Arrivals of every block that is copied to, or whose sums one block's thread asks for.
     place.empty_arrivals = arrivals_of_consumers(graph, schedule, ring.value) *
                            (of_pair(graph, ring.value) == OfPair::filled ? 2 : value.shared_by);
     layout.rings.push_back(place);
@@ -124,7 +124,8 @@ void place_rings(const graph::Graph& graph, const sched::Schedule& schedule, Lay
              capacity->second, " a block"));
 }
 
-// Roles smaller than a register group share one with others of as many registers; the others have groups of their own.
+// Roles smaller than a register group share a group with others of as many registers; other roles have groups of their
+// own.
 void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Layout& layout) {
   const int group_warps = graph.machine.warps_per_group;
   std::vector<int> used;  // warps of each group
@@ -160,7 +161,8 @@ void place_roles(const graph::Graph& graph, const sched::Schedule& schedule, Lay
   const auto share =
       std::min<std::int64_t>(graph.machine.max_registers_per_thread, graph.machine.registers / layout.threads);
   layout.entry_registers = static_cast<int>(share) / graph.machine.register_step * graph.machine.register_step;
-  std::int64_t wanted = 0;  // moved, registers are neither made nor lost: what no group gives another waits for ever
+  std::int64_t wanted = 0;  // registers that are moved are neither made nor lost: a role waits for ever for what no
+                            // group gives
   for (std::size_t g = 0; g < used.size(); ++g)
     wanted += std::int64_t{rounded(used[g])} *
               (layout.groups[g].registers == 0 ? layout.entry_registers : layout.groups[g].registers);
@@ -196,7 +198,7 @@ Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule) {
   Layout layout;
   place_rings(graph, schedule, layout);
   place_roles(graph, schedule, layout);
-  int id = 1;  // 0 is the whole block's
+  int id = 1;  // 0 is the barrier of the whole block
   for (const auto& barrier : schedule.order_barriers) {
     layout.first_barrier_id.push_back(id);
     id += static_cast<int>(barrier.roles.size());

@@ -1,7 +1,7 @@
-// Where rings, roles and named barriers live: shared-memory offsets, columns of tensor memory, warps, barrier ids.
+// Places of rings, roles and named barriers: shared-memory offsets, columns of tensor memory, warps, barrier ids.
 //
-// Decides addresses and numbers only; of columns those of tensor_places.hpp. Invariant: slots are aligned as their
-// value asks, nothing in shared memory overlaps.
+// Decides addresses and numbers only; columns come from tensor_places.hpp. Invariant: slots are aligned as their value
+// asks, nothing in shared memory overlaps.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace tj::codegen {
 struct RingPlace {
   std::string type_name;                       ///< "RingK"
   std::int64_t data = 0, full = 0, empty = 0;  ///< byte offsets
-  int column = 0, slot_columns = 0;  ///< of a ring in tensor memory, instead of data; slot_columns 0: in shared memory
+  int column = 0, slot_columns = 0;  ///< for a ring in tensor memory, instead of data; slot_columns 0: in shared memory
   int member_columns = 0;            ///< from there to the ring of the next member of a family
   int full_arrivals = 0, empty_arrivals = 0;
   int members =
-      1;  ///< of a family that has a ring each: how many lie here, one behind the other, this the first of them
+      1;  ///< for the first member of a family that has a ring each: how many rings lie here, one behind the other
 };
 
 struct RolePlace {
@@ -43,20 +43,20 @@ struct Layout {
   int threads = 0;
   int entry_registers = 0;
   std::int64_t smem_bytes = 0;
-  int tensor_columns = 0;           ///< of tensor memory that a block takes; 0: none
+  int tensor_columns = 0;           ///< columns of tensor memory that a block takes; 0: none
   std::int64_t tensor_address = 0;  ///< byte offset of the word that says where they begin
 };
 
 /// Throws tj::Error(codegen) when the schedule does not fit the machine.
 Layout make_layout(const graph::Graph& graph, const sched::Schedule& schedule);
 
-/// In a kernel of pairs of blocks, of which one asks for the products of both: what the unit reads says full in the
-/// first block alone, for both blocks' slots, and what it fills is handed back there by both. It arrives in both
-/// itself.
+/// The part of a pair in a value's barriers, in a kernel whose pairs of blocks let one block ask for the products of
+/// both. A value that the unit reads says full in the first block alone, for both blocks' slots. A value that the unit
+/// fills is handed back there by both. The unit itself arrives in both blocks.
 enum class OfPair { none, read, filled };
 OfPair of_pair(const graph::Graph& graph, int value);
 
-/// Without a next tile, what is filled once a tile is never filled again.
+/// A value that is filled once a tile is never filled again where there is no next tile.
 bool filled_once(const graph::Graph& graph, const graph::Value& value);
 
 /// Does a node of the role read the value?

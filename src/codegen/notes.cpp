@@ -48,7 +48,7 @@ class Notes {
     entries("sites", sites_.list().size(), [&](std::size_t s) { return site(sites_.list()[s]); });
     entries("calls", sites_.calls().size(), [&](std::size_t c) { return call(sites_.calls()[c]); });
     std::vector<const graph::Edge*>
-        waits;  // what the matrix unit writes is in registers only once the edge has been waited for
+        waits;  // registers have what the matrix unit writes only once the edge has been waited for
     for (const graph::Edge& edge : graph_.edges)
       if (edge.blocking && node(edge.src).async == graph::Async::matrix) waits.push_back(&edge);
     entries("waits", waits.size(), [&](std::size_t w) {
@@ -87,7 +87,7 @@ class Notes {
     }
     return list(roles, [&](int role) { return quoted(schedule_.roles[static_cast<std::size_t>(role)].name); });
   }
-  /// Which of its barriers counts for both blocks of a pair, in the first one.
+  /// The barrier that counts for both blocks of a pair, in the first block.
   const char* pair_text(int value) const {
     const OfPair pair = of_pair(graph_, value);
     return pair == OfPair::none ? "" : pair == OfPair::read ? ", \"of_pair\": \"full\"" : ", \"of_pair\": \"empty\"";

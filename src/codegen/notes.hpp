@@ -1,4 +1,4 @@
-// What the model's reports need to know of a unit: its roles, rings, calls and sites, as one JSON text at the unit's
+// Facts that the model's reports need about a unit: its roles, rings, calls and sites, as one JSON text at the unit's
 // end.
 //
 // Decides that text; its fields are described in kernel_templates/README.md. Devices see nothing of it. Invariant: one

@@ -1,7 +1,7 @@
 // The repeating step of a role (see timeline.hpp).
 //
-// Decides how many steps are peeled before and after it: the fewest with which what repeats gives the simulated events
-// of every trip count.
+// Decides how many steps are peeled before and after it: the fewest with which the repeating step gives the simulated
+// events of every trip count.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -40,8 +40,8 @@ std::vector<Event> relative(std::vector<Event> events, int origin) {
   return events;
 }
 
-// Tile-scope instances carry -1, which a relative iteration may equal: split the end into what precedes the first
-// tile-scope call or release (relative to n) and the rest.
+// Tile-scope instances carry -1, which a relative iteration may equal. So the end is split before the first tile-scope
+// call or release; the first part is relative to n.
 std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count) {
   std::vector<Event> before, after;
   for (const Event& event : end) {
@@ -56,7 +56,7 @@ Pattern find_pattern(const Graph& graph, const Schedule& schedule, int role) {
   for (int node : schedule.roles[static_cast<std::size_t>(role)].nodes)
     if (graph.nodes[static_cast<std::size_t>(node)].scope == Scope::iteration)
       last_stage = std::max(last_stage, role_stage(graph, schedule, node));
-  int last_distance = 0;  // waits reach back so far, which the first steps cannot
+  int last_distance = 0;  // waits reach back so far; the first steps cannot
   for (const Edge& edge : graph.edges)
     if ((edge.blocking || edge.value >= 0) && schedule.role[static_cast<std::size_t>(edge.dst)] == role)
       last_distance = std::max(last_distance, edge.distance);

@@ -1,8 +1,8 @@
-// A unit that records: what its marks mean, and how its records lie in memory.
+// A unit that records: the meaning of its marks, and the layout of its records in memory.
 //
 // Decides which places of a role are marked, and the layout that kernel_templates/recording.cuh has, too. Does not
 // decide the order of anything: a mark is a line between lines that are there without it. Invariant: equal places of a
-// role share a mark, whatever section of the text they stand in; a mark's number fits beside a record's.
+// role share a mark, whatever section of the text they stand in. A mark's number fits beside a record's.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tj::codegen {
 
-/// In brackets: the number that comes with it.
+/// A number comes with each mark; brackets say which.
 enum class MarkKind {
   role_begin,  ///< the role's thread is there (which multiprocessor)
   role_end,    ///< it has nothing more to do (0)
@@ -23,9 +23,9 @@ enum class MarkKind {
   tile_end,    ///< (0)
   node_begin,  ///< the node's body is called, or the lines that only its issuing thread runs (iteration; of a tile's
                ///< begin and end 0)
-  node_end,    ///< ... has returned: what completes by itself has been issued (the same)
+  node_end,    ///< ... has returned: a node that completes by itself has been issued (the same)
   node_done,   ///< a matrix node: the role has seen that it is complete (the same)
-  wait_begin,  ///< (iteration of what is waited for; 0 where it is of none)
+  wait_begin,  ///< (iteration of the awaited value; 0 where it has none)
   wait_end     ///< (the same)
 };
 
@@ -35,9 +35,10 @@ const char* name_of(MarkKind kind);
 struct Mark {
   int id = 0;
   MarkKind kind = MarkKind::role_begin;
-  std::vector<int> roles;  ///< of the schedule: the members of a family
-  std::vector<int> nodes;  ///< of the graph, in the same order; empty where it is about none. Of a wait: who waits
-  std::vector<std::string> what = {};  ///< of a wait, for each of the roles: "k full"
+  std::vector<int> roles;  ///< roles of the schedule: the members of a family
+  std::vector<int> nodes;  ///< nodes of the graph, in the same order; empty where it is about none. A wait has the node
+                           ///< that waits
+  std::vector<std::string> what = {};  ///< the text of a wait, for each of the roles: "k full"
   bool iterates = false;               ///< the number is an iteration
   bool same_place(const Mark& other) const {
     return kind == other.kind && roles == other.roles && nodes == other.nodes && what == other.what &&

@@ -39,7 +39,7 @@ class RoleWriter {
     w_.line("unsigned tiles = 0;");
     if (graph_.persistent) {
       w_.open("for (Tile tile = first_tile<Config>(params); tile.valid; tile = next_tile<Config>(params, tile))");
-    } else {  // the numbers above are known to be 0 then, and nothing is kept for a next tile
+    } else {  // then the numbers above are known to be 0, and nothing is kept for a next tile
       w_.line("const Tile tile = first_tile<Config>(params);");
       w_.open("if (tile.valid)");
     }
@@ -110,7 +110,7 @@ class RoleWriter {
   int site(SiteKind kind, const std::string& what, int ring = -1) {
     return sites_.add(Site{0, kind, cat("role ", family_.names(), ": ", what), family_.family, ring, -1});
   }
-  // Of one member of the family alone.
+  // A site of one member of the family alone.
   int turn(SiteKind kind, const std::string& what, int member) {
     return sites_.add(Site{0,
                            kind,
@@ -137,9 +137,9 @@ class RoleWriter {
                 turn(SiteKind::turn_wait, "takes back the last turn", 0), ">(", family_.order_arguments(b, 0), ");");
   }
 
-  // A block stays as long as others may arrive at its barriers, other blocks or the matrix unit; of what is filled
-  // once, nobody does. What the unit hands back in the loop is done when its products are, which others wait for; after
-  // the loop, that is the last it is asked for.
+  // A block stays as long as other blocks or the matrix unit may arrive at its barriers. Nobody arrives for a value
+  // that is filled once. Hand-backs of the unit in the loop come with its products, which others wait for. After the
+  // loop, a hand-back is the unit's last task.
   void drain_shared() {
     for (std::size_t r = 0; r < schedule_.rings.size(); ++r) {
       const int ring = static_cast<int>(r), value = schedule_.rings[r].value;
@@ -165,7 +165,7 @@ class RoleWriter {
     }
   }
 
-  // A thread ends after its copies: it has waited for them where its role reads all that they bring.
+  // A thread ends after its copies: its role has waited for them where it reads all that they bring.
   void drain_copies() {
     const auto not_waited_for = [&](int index) {
       if (node(index).async != graph::Async::threads) return false;
@@ -208,7 +208,7 @@ class RoleWriter {
       events_.write(event, {"short", "", false, n});
     }
   }
-  // So few iterations that no step is one of many: nothing of a loop that would never come to it.
+  // A tile with so few iterations that no step is one of many: no text of a loop that would never be entered.
   void write_few() {
     for (int n = 1; n <= graph_.most_iterations; ++n) {
       const std::string condition = cat(n == 1 ? "" : "else ", "if (n == ", n, ")");
@@ -221,10 +221,10 @@ class RoleWriter {
     w_.close();
   }
 
-  // One text for all steps: a copy of a step's calls for each peeled one costs the compiler more than the tests cost
+  // One text for all steps. A copy of a step's calls for each peeled step costs the compiler more than the tests cost
   // the loop. The compiler would make those copies itself, to do without the tests, and a product's longest tile would
-  // compile a third longer. Short iterations gain by them: 1024^3, 278 cycles each, takes 5.1 us instead of 5.4 (H200,
-  // 2026-11-21); those of 1024 do not.
+  // compile a third longer. Short iterations would gain by the copies: 1024^3, 278 cycles each, takes 5.1 us instead of
+  // 5.4 (H200, 2026-11-21); iterations of 1024 cycles would not.
   void write_rolled(const Rolled& rolled) {
     if (schedule_.ii >= kLongIteration) w_.line("#pragma unroll 1");
     w_.open("for (int s = 0; s < n; ++s)");
@@ -232,8 +232,9 @@ class RoleWriter {
     w_.close();
     guarded(rolled.end, {"epilogue", "n"});
   }
-  // Of many stages: one text for steps that have all iterations, one for those at the begin and at the end, which lack
-  // some, and for short loops. Peeled, they are as many copies of an iteration as half the square of the stages.
+  // Two texts for patterns of many stages. One is for steps that have all iterations. The other is for steps at the
+  // begin and at the end, which lack some, and for short loops. Peeled, the steps are as many copies of an iteration as
+  // half the square of the stages.
   void write_in_two() {
     const bool variant = !variants_.empty();
     if (variant) write_first_fast();
@@ -244,7 +245,7 @@ class RoleWriter {
     w_.next("else");
     int open = 1;  // iteration, relative to the step, that the calls at hand belong to
     for (const Event& event : pattern_.steady) {
-      const int iteration = is_sync(event.kind) ? 1 : event.iteration;  // those are of none
+      const int iteration = is_sync(event.kind) ? 1 : event.iteration;  // syncs belong to none
       if (iteration != open && open <= 0) w_.close();
       if (iteration != open && iteration <= 0)
         w_.open("if (", event.iteration < 0 ? cat("s >= ", -event.iteration, " && ") : "",
@@ -259,7 +260,7 @@ class RoleWriter {
   void guarded(const std::vector<Rolled::Guarded>& list, const Section& section) {
     int open = 0;
     for (const auto& [first, event] : list) {
-      // A wait for all groups waits for nothing where none is under way; under a condition, it would leave the compiler
+      // A wait for all groups waits for nothing where none is under way. Under a condition, it would leave the compiler
       // in doubt whether the registers that they write may be touched.
       const int from = event.kind == EventKind::matrix_wait && event.pending == 0 ? 0 : first;
       if (from != open && open > 0) w_.close();
@@ -283,8 +284,8 @@ class RoleWriter {
       events(pattern_.steady, {"steady", "s", false, -1, general_steps});
       w_.close();
     }
-    // One thread, which waits most of the time, or a step beside whose length its test is nothing: copies would only be
-    // compiled.
+    // Copies would only be compiled, for no gain, in two cases: a role of one thread, which waits most of the time, and
+    // a step so long that its test is nothing.
     const bool one_thread = std::all_of(role().nodes.begin(), role().nodes.end(),
                                         [&](int index) { return graph::issued_by_one(node(index).async); });
     if (one_thread || (!variant && schedule_.ii >= kLongIteration)) w_.line("#pragma unroll 1");

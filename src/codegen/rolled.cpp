@@ -6,8 +6,8 @@
 namespace tj::codegen {
 namespace {
 
-// Where `part` is `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs:
-// those begin later than `from`. False where it is something else.
+// `part` must be `whole` less some waits for the matrix unit or for stores, what they complete and release, and syncs.
+// Events of `part` then begin at step `from`, the others later. False where it is something else.
 bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled::Guarded>& whole) {
   std::size_t next = 0;
   for (auto& [first, event] : whole) {
@@ -24,14 +24,15 @@ bool without_waits(const std::vector<Event>& part, int from, std::vector<Rolled:
   return next == part.size();
 }
 
-/// What belongs to iterations. Syncs belong to none: one too many in a text that several steps share does no harm.
+/// The events that belong to iterations.
 std::vector<Event> without_syncs(std::vector<Event> events) {
   events.erase(std::remove_if(events.begin(), events.end(), [](const Event& event) { return is_sync(event.kind); }),
                events.end());
   return events;
 }
 
-/// What step `s` has of `steady`, without syncs, whose iterations are relative to it, where there are iterations 0 to n
+/// The events of `steady` in step `s` whose iterations are among 0 to n - 1, without syncs. `steady` counts iterations
+/// from the step, the result from `origin`.
 /// - 1; those counted from `origin`.
 std::vector<Event> present(const std::vector<Event>& steady, int s, int n, int origin) {
   std::vector<Event> events;
@@ -54,14 +55,14 @@ std::optional<Rolled> roll(const Pattern& pattern) {
   for (int step = pattern.peel - 1; step >= 0; --step) {
     const auto at = static_cast<std::size_t>(step);
     if (!without_waits(relative(pattern.prologue[at], step), step, rolled.body)) return std::nullopt;
-    const Timeline& shorter = pattern.shorter[at];  // of `step` iterations
+    const Timeline& shorter = pattern.shorter[at];  // a loop of `step` iterations
     for (std::size_t s = 0; s < at; ++s)
       if (shorter.steps[s] != pattern.prologue[s]) return std::nullopt;
     const auto [before, after] = split_end(shorter.tile_end, step);
     if (after != pattern.tile_end || !without_waits(before, step, rolled.end)) return std::nullopt;
   }
-  // A wait for all groups returns at once where there are none. Under a condition it would hide from the compiler that
-  // the registers of the products are free behind it: ptxas 13.0 then keeps the products from overlapping.
+  // A wait for all groups returns at once where there are none. A condition would hide from the compiler that the
+  // registers of the products are free behind it. ptxas 13.0 then keeps the products from overlapping.
   for (auto& [from, event] : rolled.end)
     if (event.kind == EventKind::matrix_wait && event.pending == 0) from = 0;
   return rolled;

@@ -1,7 +1,7 @@
-// Patterns whose steps can share a text: what the compiler reads then no longer grows with the number of stages.
+// Patterns whose steps can share a text: the compiler then reads a text that no longer grows with the number of stages.
 //
-// Decides whether they can. Does not write text. Invariant: what a shared text does for a trip count is what the
-// pattern says for it.
+// Decides whether they can. Does not write text. Invariant: a shared text does for a trip count what the pattern says
+// for it.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace tj::codegen {
 
-/// The loop as one body, for a pattern whose first steps lack nothing of the steady one but waits for what is not under
-/// way yet, and what follows from them.
+/// The loop as one body. The pattern's first steps lack nothing of the steady step but waits for what is not under way
+/// yet, and what follows from those waits.
 struct Rolled {
   using Guarded = std::pair<int, Event>;
   std::vector<Guarded> body;  ///< from which step on, and the event relative to the step
@@ -22,9 +22,9 @@ struct Rolled {
 /// Empty where steps differ in more, or where nothing is peeled.
 std::optional<Rolled> roll(const Pattern& pattern);
 
-/// Do steps at the begin and at the end of the loop lack what belongs to iterations that there are none of, and nothing
-/// else but syncs? Then one text, each event of which is for an iteration in 0 to n - 1, serves all steps 0 to n - 1 +
-/// drain.size(), whatever n is. False where nothing runs behind: no step at the end lacks anything then.
+/// Do steps at the begin and at the end of the loop lack only events of iterations outside the loop, and syncs? Then
+/// one text serves all steps 0 to n - 1 + drain.size(), whatever n is: each of its events runs for iterations 0 to n -
+/// 1 alone. False where nothing runs behind: no step at the end lacks anything then.
 bool lacks_iterations_alone(const Pattern& pattern);
 
 }  // namespace tj::codegen

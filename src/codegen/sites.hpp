@@ -1,8 +1,8 @@
-// The names that reports give the parts of a unit: its sites, the calls of its nodes, and the marks of one that
+// The names that reports give the parts of a unit: its sites, the calls of its nodes, and the marks of a unit that
 // records.
 //
-// Decides their numbers and what is known of each; not where they stand (timeline), nor text. Invariant: ids are unique
-// in a unit and count from 1, sites, calls and marks apart.
+// Decides their numbers and what is known of each; timeline decides where they stand. Invariant: ids are unique in a
+// unit and count from 1, sites, calls and marks apart.
 #pragma once
 
 #include <string>
@@ -14,44 +14,44 @@
 namespace tj::codegen {
 
 enum class SiteKind {
-  wait,         ///< for a phase of a barrier in shared memory
-  arrive,       ///< at one
+  wait,         ///< waits for a phase of a barrier in shared memory
+  arrive,       ///< arrives at such a barrier
   expect,       ///< an arrival that announces bytes
   fence,        ///< orders what its threads did, for the matrix unit, the copy engine or whoever arrives
   commit,       ///< what its threads have issued forms a group
-  group_wait,   ///< for groups of the matrix unit or of stores
-  copies_wait,  ///< for copies of its threads
-  tensor_wait,  ///< for stores of its warp into tensor memory
-  sync,         ///< of a block or a warp
-  turn_wait,    ///< for this role's turn on a unit
-  turn_arrive,  ///< the next role's turn
+  group_wait,   ///< waits for groups of the matrix unit or of stores
+  copies_wait,  ///< waits for copies of its threads
+  tensor_wait,  ///< waits for stores of its warp into tensor memory
+  sync,         ///< sync of a block or a warp
+  turn_wait,    ///< waits for this role's turn on a unit
+  turn_arrive,  ///< gives the next role its turn
   cluster,      ///< all blocks of the cluster meet
   registers,    ///< a role takes registers, or gives them
-  grids         ///< for the grids before this one
+  grids         ///< waits for the grids before this one
 };
 
-/// As the notes spell it: "group_wait".
+/// The kind as the notes spell it: "group_wait".
 const char* name_of(SiteKind kind);
 
 /// One wait, arrive, fence, transaction count, sync or group wait; the model can switch it off by id.
 struct Site {
   int id = 0;
   SiteKind kind = SiteKind::sync;
-  std::string what;  ///< "role load, prologue: wait ring k empty"
-  std::vector<int>
-      roles;  ///< of the schedule, whose threads come here; empty: all threads of the block, or one for all of them
-  int ring =
-      -1;  ///< of the schedule: what it is about; of rings that the members of a family have each, the first member's
-  int node = -1;  ///< of the graph: what it is for; of a family, the first member's
+  std::string what;        ///< "role load, prologue: wait ring k empty"
+  std::vector<int> roles;  ///< roles of the schedule, whose threads come here; empty: all threads of the block, or one
+                           ///< for all of them
+  int ring = -1;  ///< ring of the schedule that it is about; of rings that the members of a family have each, the first
+                  ///< member's
+  int node = -1;  ///< node of the graph that it is for; of a family, the first member's
 };
 
 /// A call of a node's body in the text; in a loop it serves all iterations.
 struct Call {
   int id = 0;
-  std::vector<int> nodes;          ///< of the graph: one for each member of the family
-  std::vector<int> roles;          ///< of the schedule, in the same order
+  std::vector<int> nodes;          ///< nodes of the graph: one for each member of the family
+  std::vector<int> roles;          ///< roles of the schedule, in the same order
   std::string section;             ///< "prologue"
-  std::vector<int> reads, writes;  ///< rings, as of a site
+  std::vector<int> reads, writes;  ///< rings, as in a site
 };
 
 /// Shared by the roles of one unit.

@@ -26,7 +26,7 @@ class Placer {
     available_ = capacity == graph_.machine.memory_bytes.end()
                      ? 0
                      : static_cast<int>(capacity->second / graph::kTensorColumnBytes);
-    // The widest first: what is narrow may lie over them. Those that others lie over do not move.
+    // The widest first: narrow rings may lie over them. A ring that others lie over does not move.
     std::vector<int> order;
     for (int r = 0; r < static_cast<int>(rings_.size()); ++r)
       if (rings_[at(r)].slot_columns > 0) order.push_back(r);
@@ -50,7 +50,7 @@ class Placer {
   int columns(int ring) const { return rings_[at(ring)].slot_columns * schedule_.rings[at(ring)].slots; }
   const graph::Value& value(int ring) const { return graph_.values[at(schedule_.rings[at(ring)].value)]; }
 
-  /// Over what is there, in its upper part, where something can be; else behind all of it.
+  /// The ring lies in the upper part of another, where it can; else behind all of them.
   void place(int ring) {
     const int step = rings_[at(ring)].slot_columns;
     for (const bool shared : {true, false})
@@ -74,8 +74,8 @@ class Placer {
                                graph_.machine.name, " has ", available_, ", use a smaller tile or fewer slots"));
   }
 
-  /// What is done to the one of an iteration comes before what is done to the other, and that before the next of the
-  /// first.
+  /// Do all accesses of an iteration to `one` come before its accesses to `other`, and those before the next
+  /// iteration's to `one`?
   bool in_turn(int one, int other) {
     for (const int ring : {one, other})
       if (value(ring).scope != Scope::iteration || schedule_.rings[at(ring)].slots != 1) return false;
@@ -98,8 +98,7 @@ class Placer {
     return most;
   }
 
-  /// The fewest iterations that any path of edges takes. Edges are kept by code: by the order of a role, or by a
-  /// barrier.
+  /// The fewest iterations that any path of edges takes. The code keeps edges: by the order of a role, or by a barrier.
   int distance(int from, int to) {
     std::vector<int> least(graph_.nodes.size(), kNever);
     least[at(from)] = 0;

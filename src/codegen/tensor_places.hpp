@@ -1,7 +1,7 @@
-// Which columns of tensor memory the rings there have.
+// Columns of the rings in tensor memory.
 //
-// Decides that two rings may have the same columns where the graph orders all that is done to the one before all that
-// is done to the other, around the loop: weights of attention lie over the scores that they were made of. Does not
+// Decides that two rings may have the same columns where the graph orders all accesses to one before all accesses to
+// the other, around the loop. For example, weights of attention lie over the scores that they were made of. Does not
 // decide slots. Invariant: columns that are shared are never in use for both, whatever the roles' progress; slots of a
 // ring lie one behind the other.
 #pragma once

@@ -99,7 +99,7 @@ class Simulator {
     for (int v = 0; v < static_cast<int>(graph_.values.size()); ++v) {
       if (const int by = sum_filler(v); by >= 0) publish(ring_of(v), by, -1);
       if (reads_behind(v)) push({.kind = EventKind::wait_full, .ring = ring_of(v)});
-      // No product reads that filling; of a pair of blocks, the unit alone hands back in both.
+      // No product reads that filling; with pairs of blocks, the unit alone hands back in both.
       if (reads_behind(v) && readers(v, Scope::tile_end).empty())
         push({.kind = graph_.pairs && read_by_unit(v) ? EventKind::unit_release : EventKind::release,
               .ring = ring_of(v)});
@@ -113,13 +113,14 @@ class Simulator {
     wait_for_stores(0);
   }
 
-  /// By products that may still be under way when their loop is over.
+  /// Do products read it? They may still be under way when their loop is over.
   bool read_by_unit(int value) const {
     const std::vector<int> all = readers(value);
     return std::any_of(all.begin(), all.end(), [&](int reader) { return node(reader).async == Async::unit; });
   }
 
-  /// Does this role read the value an iteration later? Then what the last one left is still there after the loop.
+  /// Does this role read the value an iteration later? Then the value that the last iteration left is still there after
+  /// the loop.
   bool reads_behind(int value) const {
     return scope_of(value) == Scope::iteration &&
            std::any_of(graph_.edges.begin(), graph_.edges.end(),
@@ -157,8 +158,8 @@ class Simulator {
       push({.kind = EventKind::order_arrive, .node = index, .order = order});
   }
 
-  // One group behind: the slots that a group reads are handed back while the next one reads its own. A ring of one slot
-  // cannot wait for that: its next filling, without which there is no next group, needs the slot.
+  // One group behind: the slots that a group reads are handed back while the next group reads its own. A ring of one
+  // slot cannot wait for that: its next filling, without which there is no next group, needs the slot.
   std::size_t stores_under_way(int index) const {
     const auto single = [&](const Edge& edge) {
       return edge.dst == index && edge.value >= 0 && scope_of(edge.value) == Scope::iteration &&
@@ -192,11 +193,11 @@ class Simulator {
     if (needed) observe(newest);
   }
 
-  // A slot that this role reads itself: nobody else could notice that its reads are complete, so who fills it again
-  // looks first.
+  // A slot that this role reads itself: nobody else could notice that its reads are complete, so the node that fills it
+  // again looks first.
   void wait_for_own_reads(int index, int iteration) {
-    std::size_t observed = 0;  // of pending_
-    std::size_t stored = 0;    // of stores_
+    std::size_t observed = 0;  // index in pending_
+    std::size_t stored = 0;    // index in stores_
     for (int ring : filled_rings(index)) {
       const int value = schedule_.rings[static_cast<std::size_t>(ring)].value,
                 before = iteration - schedule_.rings[static_cast<std::size_t>(ring)].slots;
@@ -236,7 +237,7 @@ class Simulator {
     for (const auto& [index, iteration] : finished) complete(index, iteration);
   }
 
-  // Nodes of this role that read a value; those of one scope only where it is given.
+  // Nodes of this role that read a value; with a scope given, only nodes of that scope.
   std::vector<int> readers(int value, std::optional<Scope> scope = {}) const {
     std::vector<int> found;
     for (const Edge& edge : graph_.edges)
@@ -255,15 +256,15 @@ class Simulator {
       if (edge.dst == index && edge.value >= 0) {
         if (scope_of(edge.value) == Scope::iteration && iteration < 0) continue;  // finish() has waited
         const int filling = scope_of(edge.value) == Scope::iteration ? iteration - edge.distance : -1;
-        if (edge.distance > 0 && filling < 0) continue;  // the first iteration finds nothing of the one before
+        if (edge.distance > 0 && filling < 0) continue;  // the first iteration finds no value of the one before
         if (in_role(edge.src) && sum_filler(edge.value) < 0 && issued_.count({edge.src, filling}) == 0)
           refuse_own_wait(index, iteration, edge.value, edge.src, filling, "reads before");
         acquire(edge.value, index, filling);
       }
   }
 
-  // All readers of a slot in this role are complete: hand it back. Of what is filled once a tile, only the readers at
-  // its end can be the last; without one, finish() hands it back.
+  // All readers of a slot in this role are complete: hand it back. A value that is filled once a tile is done only with
+  // its readers at the tile's end; without such a reader, finish() hands it back.
   void complete(int index, int iteration) {
     completed_.insert({index, iteration});
     std::set<int> seen;
@@ -324,12 +325,12 @@ class Simulator {
     return graph_.values[static_cast<std::size_t>(schedule_.rings[static_cast<std::size_t>(ring)].value)].space ==
            graph::Space::shared;
   }
-  /// Asked for before the loop and handed on after it.
+  /// Is it a sum: asked for before the loop and handed on after it?
   bool is_sum(int index, int ring) const {
     return sum_filler(schedule_.rings[static_cast<std::size_t>(ring)].value) == index;
   }
 
-  // By the matrix unit or the copy engine, in any role.
+  // Does the matrix unit or the copy engine read it, in any role?
   bool read_asynchronously(int ring) const {
     return std::any_of(graph_.edges.begin(), graph_.edges.end(), [&](const Edge& edge) {
       return edge.value == schedule_.rings[static_cast<std::size_t>(ring)].value &&

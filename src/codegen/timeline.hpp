@@ -1,4 +1,4 @@
-// What one role does, in order, for a given trip count: every call, wait, arrive, fence and release.
+// Events of one role, in order, for a given trip count: every call, wait, arrive, fence and release.
 //
 // Decides where synchronisation goes, by simulating the role: which groups are pending, which slots are held. Does not
 // write text. Invariant: an event list is right for exactly its trip count; patterns over trip counts are found, not
@@ -23,9 +23,9 @@ enum class EventKind {
   matrix_commit,   ///< the call's matrix instructions form a group
   proxy_fence,     ///< ordinary stores of the call before asynchronous readers, where the value has such
   publish,         ///< the call's stores are complete
-  publish_copies,  ///< each thread's copies of the call arrive for it when they are
-  unit_publish,    ///< the matrix unit arrives for it when what the role has asked for is done
-  unit_release,    ///< it hands the slot back then, as the last of this role that reads it
+  publish_copies,  ///< each thread's copies of the call arrive for the value when they are done
+  unit_publish,    ///< the matrix unit arrives for the value when the products that the role has asked for are done
+  unit_release,    ///< the matrix unit hands the slot back then, as the last of this role that reads it
   store_commit,    ///< the call's bulk stores form a group
   store_wait,      ///< at most `pending` newest groups of stores have still to read
   matrix_wait,     ///< at most `pending` newest groups are unfinished
@@ -33,18 +33,18 @@ enum class EventKind {
   release,         ///< this role reads the slot no more
   order_wait,      ///< this role's turn on a shared unit
   order_arrive,    ///< the next role's turn
-  block_sync,      ///< where nothing else tells: all that the block's threads did to its slots is done; `node` is what
+  block_sync,      ///< all that the block's threads did to its slots is done, where nothing else tells; `node` is what
                    ///< follows in a step
-  warp_sync        ///< the same of a warp
+  warp_sync        ///< the same for a warp
 };
 
 struct Event {
   EventKind kind = EventKind::call;
   int node = -1;
-  int ring = -1;       ///< of the schedule
-  int iteration = -1;  ///< of the instance, or of the filling of a ring; of a store_wait, of the newest group that it
-                       ///< is for; -1 for tile scope, for syncs, and at the tile's end for what the last iteration left
-                       ///< in a ring of iterations
+  int ring = -1;       ///< ring of the schedule
+  int iteration = -1;  ///< iteration of the instance, or of the filling of a ring; for a store_wait, of the newest
+                       ///< group that it is for. -1 for tile scope, for syncs, and at the tile's end for what the last
+                       ///< iteration left in a ring of iterations
   int pending = 0;
   int order = -1;  ///< order barrier of the schedule
   friend bool operator==(const Event&, const Event&) = default;
@@ -58,7 +58,7 @@ struct Timeline {
   std::vector<Event> tile_end;
 };
 
-/// The pattern over all trip counts n: n < peel has a list of its own; n >= peel runs steps 0..peel-1, then `steady`
+/// The pattern over all trip counts n. n < peel has a list of its own. n >= peel runs steps 0..peel-1, then `steady`
 /// for steps peel..n-1 (iterations relative to the step), then `drain` (iterations relative to n).
 struct Pattern {
   int peel = 0;
@@ -73,7 +73,8 @@ struct Pattern {
 
 /// Iterations counted from `origin`; those of tile scope stay -1.
 std::vector<Event> relative(std::vector<Event> events, int origin);
-/// The end of a tile: what the loop still asks for, relative to the trip count, and what comes whatever that is.
+/// The end of a tile in two parts: events that the loop still asks for, relative to the trip count, and events that
+/// come whatever it is.
 std::pair<std::vector<Event>, std::vector<Event>> split_end(const std::vector<Event>& end, int trip_count);
 
 /// Stage of a node counted from the smallest stage of its role.

@@ -1,4 +1,4 @@
-// Indented text, nothing else.
+// Indented text, and nothing else.
 #pragma once
 
 #include <string>

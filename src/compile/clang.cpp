@@ -1,8 +1,8 @@
 // clang behind the compiler interface: HIP C++ to a code object for one architecture, in a process of its own.
 //
-// Decides what clang is told beyond what every compiler of HIP is (hip_options.hpp), and how its answer becomes Binary
-// or tj::Error. Knows no HIP header and no device library: a unit brings all it needs. Invariant: no shell, no file
-// outside a private directory, nothing left behind; the linker that is run is the one that identity() names.
+// Decides the options of clang beyond those of every compiler of HIP (hip_options.hpp), and how its answer becomes
+// Binary or tj::Error. Knows no HIP header and no device library: a unit brings all it needs. Invariant: no shell, no
+// file outside a private directory, nothing left behind; identity() names the linker that is run.
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -24,11 +24,11 @@ namespace {
 using support::cat;
 using support::fail;
 
-/// What runtimes of ROCm 6 and 7 load alike: newer clangs make objects of version 6 unless told, which early ones of
-/// ROCm 6 do not know.
+/// The version that runtimes of ROCm 6 and 7 load alike. Newer clangs make objects of version 6 unless told; early
+/// runtimes of ROCm 6 do not know those.
 constexpr const char* kObjectVersion = "-mcode-object-version=5";
 
-/// What clang says of an architecture that it does not know, in any of its versions.
+/// The message of clang about an architecture that it does not know, in any of its versions.
 bool says_unknown_arch(const std::string& output) {
   for (const char* words : {"invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU",
                             "No available targets are compatible"})

@@ -20,7 +20,8 @@ constexpr int kNewest = 22, kOldest = 15;  // 15 is the first that knows a gfx11
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-/// By the number where clang has one; else beside the file behind the links, as LLVM and ROCm install them.
+/// ld.lld-<version> where clang has a version; else the linker beside the file behind the links, as LLVM and ROCm
+/// install it.
 std::string lld_of(const std::string& clang, int version) {
   if (std::string numbered = version > 0 ? find_program(cat("ld.lld-", version)) : std::string(); !numbered.empty())
     return numbered;
@@ -28,7 +29,7 @@ std::string lld_of(const std::string& clang, int version) {
   return is_program(beside) ? beside : std::string();
 }
 
-/// Not a compiler cache that goes by its name: whose version that is nobody could tell.
+/// A compiler cache that goes by clang's name does not count: nobody could tell its version.
 bool is_clang(const std::string& path) {
   if (!is_program(path)) return false;
   const std::string file = behind_links(path);
@@ -40,7 +41,8 @@ struct Candidate {
   int version = 0;  ///< 0: unknown
 };
 
-/// 14 of "/usr/lib/llvm-14/bin/clang" and of "/usr/bin/clang-14": what installations say of one that goes by no number.
+/// 14 of "/usr/lib/llvm-14/bin/clang" and of "/usr/bin/clang-14": the version that installations give a clang without a
+/// number.
 int version_behind(const std::string& path) {
   const std::string file = behind_links(path);
   for (const char* before : {"/clang-", "/llvm-"}) {

@@ -1,7 +1,7 @@
-// Which clang compiles HIP, and which linker goes with it.
+// The clang that compiles HIP, and the linker that goes with it.
 //
-// Decides by stat alone. A clang counts only with an ld.lld of its own version: with another one's it fails late, or
-// gives binaries that do not load. Starts nothing.
+// Decides by stat alone. A clang counts only with an ld.lld of its own version: with another's it fails late, or gives
+// binaries that do not load. Starts nothing.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 namespace tj::compile {
 
 struct HipClang {
-  std::string clang;  ///< as it is started; empty: there is none
+  std::string clang;  ///< path as it is started; empty: there is none
   std::string lld;
   bool present() const { return !clang.empty(); }
 };
 
 /// The newest clang-<n> in PATH, n from 22 down to 15 and no older than the architecture needs; else ROCm's; else the
-/// clang in PATH. `rejected` gets a sentence for each that is too old or has no ld.lld.
+/// clang in PATH. `rejected` gets a sentence for each clang that is too old or has no ld.lld.
 HipClang find_hip_clang(std::string_view arch, std::vector<std::string>* rejected = nullptr);
 
 /// "clang 17 or newer with its lld (Debian: apt-get install clang-19 lld-19)": what to install.

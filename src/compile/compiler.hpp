@@ -18,11 +18,11 @@ struct Header {
 };
 
 struct Job {
-  std::string name;  ///< of the unit, for messages: "fmha_f16_d128_causal.cu"
+  std::string name;  ///< name of the unit, for messages: "fmha_f16_d128_causal.cu"
   std::string text;
   std::vector<Header> headers;       ///< every include that the text can reach
   std::string arch;                  ///< "sm_90a"; the host compiler ignores it
-  std::vector<std::string> options;  ///< beyond the backend's own; part of the cache key
+  std::vector<std::string> options;  ///< options beyond the backend's own; part of the cache key
   bool time_phases = false;          ///< Binary::phases is wanted, which may take further runs of the compiler
 };
 
@@ -35,11 +35,11 @@ struct Phase {
 struct Binary {
   std::string bytes;          ///< cubin, code object or shared object
   std::string log;            ///< warnings and resource use
-  double milliseconds = 0;    ///< of the one compile that made the bytes
+  double milliseconds = 0;    ///< time of the one compile that made the bytes
   std::vector<Phase> phases;  ///< in order, where the job asks for them and the compiler tells them apart; else empty
-  int registers = 0;          ///< a thread; 0 when unknown
+  int registers = 0;          ///< registers a thread; 0 when unknown
   int spill_bytes = 0;        ///< stores + loads
-  std::vector<std::string> warnings;  ///< lines of the log that cost speed: spills, serialised matrix instructions
+  std::vector<std::string> warnings;  ///< lines of the log about lost speed: spills, serialised matrix instructions
 };
 
 /// One file, as stat sees it.
@@ -49,7 +49,7 @@ struct FileStamp {
   std::int64_t mtime_ns = 0;
 };
 
-/// Who would compile, found by stat alone: nothing is opened.
+/// The compiler that would compile, found by stat alone: nothing is opened.
 struct Identity : FileStamp {
   std::string kind;                ///< "nvrtc"
   std::vector<FileStamp> helpers;  ///< programs that it starts in its turn, such as a linker
@@ -70,8 +70,9 @@ class Compiler {
 
 struct Settings {
   std::string hip_compiler = "auto";  ///< "auto", "hiprtc", "clang"
-  std::string arch;                   ///< what "auto" looks for a compiler for
-  double limit_s = 0;  ///< that a compiler may take which is a program; 0: none. Libraries cannot be interrupted
+  std::string arch;                   ///< the architecture for which "auto" looks for a compiler
+  double limit_s = 0;  ///< time that a compiler may take which is a program; 0: no limit. Libraries cannot be
+                       ///< interrupted
 };
 
 /// "nvrtc", "hiprtc" (whichever compiler of HIP the settings choose) or "host". Throws tj::Error(compile, internal) for

@@ -1,7 +1,7 @@
-// Which compiler of HIP compiles where the settings leave it open.
+// The compiler of HIP that compiles where the settings leave it open.
 //
 // Decides by stat and the names of files: hiprtc where it is there and new enough for the architecture, else clang.
-// Knows no option and no error of either. Invariant: all calls go to the one that identity() names at that time.
+// Knows no option and no error of either. Invariant: all calls go to the compiler that identity() names at that time.
 #include <algorithm>
 #include <utility>
 
@@ -29,7 +29,7 @@ class AutoHip final : public Compiler {
  private:
   Compiler& chosen() const {
     const std::string library = find_library(search_);
-    // A name such as libhiprtc.so.6 tells less than the library would: without a clang it is asked itself.
+    // A name such as libhiprtc.so.6 tells less than the library would: without a clang the library itself is asked.
     const bool served = !library.empty() && version_in_file_name(library) >= first_release(arch_);
     return served || !clang_->identity().present() ? *hiprtc_ : *clang_;
   }

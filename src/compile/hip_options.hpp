@@ -1,4 +1,4 @@
-// What AMD's compilers are told, whichever of them compiles.
+// Options that AMD's compilers are given, whichever of them compiles.
 //
 // Decides all that changes the code that comes out. Does not decide how a compiler takes text in and gives binaries
 // out.

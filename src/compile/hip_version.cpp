@@ -11,11 +11,11 @@
 namespace tj::compile {
 namespace {
 
-/// Of a processor: the first ROCm whose hiprtc may be asked for it, the first LLVM whose clang knows it.
+/// For each processor: the first ROCm whose hiprtc may be asked for it, the first LLVM whose clang knows it.
 ///
 /// LLVM: the table of processors in "User Guide for AMDGPU Backend" of each release. ROCm: the release notes that list
-/// such a GPU, or the first release that is built from such an LLVM (5.5: 16, 6.0: 17, 6.2: 18, 6.4: 19, 7.0: 20, as
-/// its own `amdclang --version` says), whichever is later. That an older hiprtc ends the process was seen with
+/// such a GPU, or the first release that is built from such an LLVM, whichever is later. `amdclang --version` says 16
+/// in 5.5, 17 in 6.0, 18 in 6.2, 19 in 6.4, 20 in 7.0. An older hiprtc ends the process. This was seen with
 /// `hiprtcCompileProgram` of Debian 12's 5.2.3 for gfx1100, gfx942 and a name that does not exist.
 struct Processor {
   std::string_view name;
@@ -28,12 +28,12 @@ constexpr Processor kProcessors[] = {
     {"gfx1031", {}, 0},      {"gfx1032", {}, 0},  //
     {"gfx1100", {5, 5}, 15}, {"gfx1101", {5, 5}, 15}, {"gfx1102", {5, 5}, 15}, {"gfx1103", {5, 5}, 15},
     {"gfx942", {6, 0}, 17},                            // release notes of 6.0: MI300A, MI300X
-    {"gfx1150", {6, 2}, 17}, {"gfx1151", {6, 2}, 17},  // 6.2's is the first that programs were published with
+    {"gfx1150", {6, 2}, 17}, {"gfx1151", {6, 2}, 17},  // programs were first published with 6.2
     {"gfx1152", {7, 0}, 19}, {"gfx1153", {7, 0}, 20},  //
     {"gfx1200", {6, 4}, 18}, {"gfx1201", {6, 4}, 18},  // release notes of 6.4.1: RX 9060 XT, RX 9070
     {"gfx950", {7, 0}, 20},                            // release notes of 7.0: MI350X, MI355X
 };
-/// Of any other name, which is of a GPU before those (a newer ROCm has it) or after them.
+/// For any other name: a GPU before those (a newer ROCm has it), or a GPU after them.
 constexpr Processor kUnlisted{"", {7, 0}, 0};
 
 const Processor& processor(std::string_view arch) {
@@ -43,7 +43,7 @@ const Processor& processor(std::string_view arch) {
   return found != std::end(kProcessors) ? *found : kUnlisted;
 }
 
-/// The digits at `at`, which moves behind them; -1 when there are none.
+/// The digits at `at`; `at` moves behind them; -1 when there are none.
 int digits(const std::string& text, std::size_t& at) {
   int value = -1;
   for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0 && value < 1'000'000; ++at)

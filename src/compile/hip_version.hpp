@@ -1,7 +1,7 @@
-// Which architectures a release of AMD's compilers must not be asked for.
+// Architectures that a release of AMD's compilers must not be asked for.
 //
-// Decides by version alone: an early hiprtc does not fail on an architecture that is newer than itself, it ends the
-// whole process, so that nothing can be tried. Knows no library.
+// Decides by version alone, as nothing can be tried. An early hiprtc does not fail on an architecture that is newer
+// than itself: it ends the whole process. Knows no library.
 #pragma once
 
 #include <compare>
@@ -24,8 +24,8 @@ int first_clang(std::string_view arch);
 /// else can be done.
 void refuse_aborting_arch(HipVersion version, std::string_view arch, std::string_view path);
 
-/// What the name of the file behind the links says: 6.2 of "libhiprtc.so.6.2.60204", 6.0 of "libhiprtc.so.6"; 0.0 when
-/// it says nothing.
+/// The version in the name of the file behind the links: 6.2 of "libhiprtc.so.6.2.60204", 6.0 of "libhiprtc.so.6"; 0.0
+/// when it says nothing.
 HipVersion version_in_file_name(const std::string& path);
 
 /// A version that claims another major number than the file's name becomes that of the name.

@@ -1,8 +1,8 @@
 // hiprtc behind the compiler interface: HIP C++ to a code object for one architecture.
 //
-// Decides how hiprtc is opened and asked; not its options (hip_options.hpp), nor what an old one must not be asked for
-// (hip_version.hpp). Its declarations are written
-// out here, so that no ROCm header is needed to build. Invariant: as for NVRTC, what identity() names is what compiles.
+// Decides how hiprtc is opened and asked. hip_options.hpp decides its options, hip_version.hpp what an old hiprtc must
+// not be asked for. Its declarations are written out here, so that no ROCm header is needed to build. Invariant: as for
+// NVRTC, the compiler that identity() names is the one that compiles.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -54,8 +54,8 @@ struct Api {
   }
 };
 
-/// The compiler's own version call answered 9.0 in early releases, whatever the release was; the runtime in the same
-/// file says better, and where that is not to be had the file's name bounds it.
+/// The compiler's own version call answered 9.0 in early releases, whatever the release was. The runtime in the same
+/// file says better. The file's name bounds the version where that cannot be had.
 HipVersion read_version(const Api& api) {
   int packed = 0;
   if (api.runtime_version != nullptr && api.runtime_version(&packed) == kSuccess && packed > 0)
@@ -65,7 +65,7 @@ HipVersion read_version(const Api& api) {
   return bounded_by_file_name(version, api.path);
 }
 
-/// What to do without it: with the user's own choice where that has none, and a clang where there is one.
+/// Advice for a machine without hiprtc. It mentions a choice of the user's that has none, and a clang that is there.
 std::string advice(std::string_view arch) {
   const HipClang clang = find_hip_clang(arch);
   return cat(
@@ -92,8 +92,8 @@ Api open_api(const LibrarySearch& search, std::string_view arch) {
   return api;
 }
 
-/// For the process, whatever runtime asks: two programs compiled at once end it or hang in Debian 12's 5.2.3, and what
-/// another release says of threads nobody has written down.
+/// One lock for the process, whatever runtime asks. Two programs compiled at once end the process or hang in Debian
+/// 12's 5.2.3. No other release documents what threads may do.
 support::Turn& one_at_a_time() {
   static constinit support::Turn turn;
   return turn;

@@ -22,8 +22,8 @@ using support::fail;
 
 constexpr const char* kNames[] = {"c++", "g++", "clang++"};
 
-/// The first name that any folder has. It is run by this name: the file behind the links may serve several (ccache,
-/// clang) and go by the one that it was called by.
+/// The first name that any folder has. It is run by this name. The file behind the links may serve several names
+/// (ccache, clang) and go by the name that it was called by.
 std::string find_compiler() {
   for (const char* name : kNames)
     if (std::string path = find_program(name); !path.empty()) return path;
@@ -45,7 +45,7 @@ class HostCompiler final : public Compiler {
   Identity identity() const override { return identify("host", behind_links(find_compiler())); }
 
   std::vector<std::string> base_options(std::string_view) const override {
-    // -O1 and no vectoriser: a unit runs for milliseconds, and its matrix work is done by the library.
+    // -O1 and no vectoriser: a unit runs for milliseconds, and the library does its matrix work.
     return {"-std=c++20",
             "-O1",
             "-march=x86-64-v3",

@@ -19,8 +19,8 @@ namespace {
 using support::cat;
 using support::fail;
 
-// What compilers and their linkers look at; everything else (CPATH, CXXFLAGS of wrappers) would change the result of
-// equal jobs.
+// Variables that compilers and their linkers look at. Everything else (CPATH, CXXFLAGS of wrappers) would change the
+// result of equal jobs.
 std::vector<std::string> child_environment(const std::string& directory, const std::string& first_on_path) {
   std::vector<std::string> variables = {"LC_ALL=C", "TMPDIR=" + directory};
   for (const char* name : {"HOME", "LD_LIBRARY_PATH"})

@@ -147,7 +147,7 @@ LibrarySearch hiprtc_search() {
   if (!loaded.empty()) search.groups.push_back({loaded.substr(0, loaded.rfind('/'))});
   search.groups.push_back(own_folders());
   for (Folders& chosen : support::rocm_chosen_folders()) search.groups.push_back(std::move(chosen));
-  // One group: what a distribution ships is often older than what lies in ROCm's own folders.
+  // All as one group: the copy that a distribution ships is often older than the one in ROCm's own folders.
   Folders usual = loader_folders();
   for (std::string& folder : below(support::rocm_roots(), {"/lib", "/lib64"})) usual.push_back(std::move(folder));
   search.groups.push_back(std::move(usual));

@@ -1,7 +1,7 @@
-// Where a run-time compiler's library lies.
+// Places of a run-time compiler's library.
 //
-// Decides the folders and their order, by stat alone. Does not open anything: what is found here is what identity()
-// names and what the backend opens, so that a cache key never names one compiler and the binary comes from another.
+// Decides the folders and their order, by stat alone. Does not open anything. identity() names the library that is
+// found here, and the backend opens it. So a cache key never names one compiler and the binary comes from another.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace tj::compile {
 
-/// Folders in groups: an earlier group wins over a later one; within a group the earlier name wins, then the earlier
-/// folder (the newest version in the system's folders, but the user's own choice before that).
+/// Folders in groups: an earlier group wins over a later one. Within a group the earlier name wins, then the earlier
+/// folder. In the system's folders the newest version wins, but the user's own choice comes before that.
 struct LibrarySearch {
   std::string library;             ///< for messages: "libnvrtc"
   std::vector<std::string> names;  ///< file names, preferred first
@@ -21,11 +21,11 @@ struct LibrarySearch {
 };
 
 /// libtilejit's own folder, LD_LIBRARY_PATH, CUDA_HOME and CUDA_PATH, the loader's configured folders, the usual places
-/// of the CUDA toolkit; where a folder may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) those too.
+/// of the CUDA toolkit. Folders that may hold NVIDIA's wheels (nvidia/cu13/lib, nvidia/cuda_nvrtc/lib) come with those.
 LibrarySearch nvrtc_search();
-/// The same for AMD: first where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH,
-/// HIP_PATH), then the newest of the loader's folders and those of /opt/rocm. The HIP runtime is opened in that order,
-/// too (launch/hip/api.cpp).
+/// The same for AMD. First where the process has loaded it from, then the user's choice (LD_LIBRARY_PATH, ROCM_PATH,
+/// HIP_PATH). Then the newest of the loader's folders and of the folders of /opt/rocm. The HIP runtime is opened in
+/// that order, too (launch/hip/api.cpp).
 LibrarySearch hiprtc_search();
 
 /// The first name that exists; empty when none does.
@@ -38,7 +38,7 @@ std::string unused_rocm_remark();
 
 /// Path, size and time of a file; a path that is empty or gone gives an identity that is not present.
 Identity identify(std::string_view kind, const std::string& path);
-/// Of one file; the same.
+/// The same, for one file.
 FileStamp stamp(const std::string& path);
 
 /// The folders of a list such as PATH: what lies between colons, without empty ones.

@@ -1,4 +1,4 @@
-// Which compiler a name stands for. Knows only the makers.
+// The compiler that a name stands for. Knows only the makers.
 #include <memory>
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // NVRTC behind the compiler interface: CUDA C++ to a cubin for one real architecture.
 //
 // Decides NVRTC's options and how its answers become Binary or tj::Error. The library is opened at the first compile or
-// version(), never by identity(). Invariant: what identity() names is what compiles; a file there that does not open is
-// an error, not a reason to take another one.
+// version(), never by identity(). Invariant: identity() names the file that compiles. A file there that does not open
+// is an error, not a reason to take another.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -47,8 +47,8 @@ struct Api {
   decltype(&nvrtcGetProgramLog) log = nullptr;
 
   std::string name() const { return cat("NVRTC ", major, ".", minor); }
-  /// Whether it takes --time: those that do have an error for a time file that cannot be written, which early ones of
-  /// 12 do not know.
+  /// Does it take --time? A release that does has an error for a time file that cannot be written; early releases of 12
+  /// do not know the option.
   bool times_phases() const {
     constexpr auto kTimeFileWriteFailed = static_cast<nvrtcResult>(12);
     return std::string_view(error_string(kTimeFileWriteFailed)).find("TIME_FILE") != std::string_view::npos;
@@ -63,7 +63,7 @@ struct Api {
   }
 };
 
-/// NVRTC opens its builtins by bare name, which fails where they lie beside it but off the loader's path: opening them
+/// NVRTC opens its builtins by bare name. That fails where they lie beside it but off the loader's path. Opening them
 /// first by their full path makes the bare name resolve.
 void open_builtins(const std::string& library_path) {
   const std::size_t slash = library_path.rfind('/');
@@ -143,7 +143,7 @@ class Nvrtc final : public Compiler {
     check_arch(api, job.arch);
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::string> options = base_options(job.arch);
-    // Since 12.9 NVRTC keeps a disk cache of its own: it would make cold timings untrue and keep a second copy of what
+    // Since 12.9 NVRTC keeps a disk cache of its own. It would make cold timings untrue and keep a second copy of what
     // tilejit's cache holds. The option does not change the output, so it is no part of the base options.
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.emplace_back("--no-cache");
     if (job.time_phases && api.times_phases()) options.emplace_back("--time=-");  // into the log

@@ -1,8 +1,8 @@
 // How long each phase of a compile took.
 //
-// Decides what phases are called, and how a compiler that is a process is asked for them: by running it again, each
-// time a phase further. Invariant: asking changes no byte of what is compiled; a phase that took no time that could be
-// told apart is 0, never negative.
+// Decides the names of phases, and how a compiler that is a process is asked for them: by running it again, each time a
+// phase further. Invariant: asking changes no byte of what is compiled; a phase that took no time that could be told
+// apart is 0, never negative.
 #pragma once
 
 #include <string>

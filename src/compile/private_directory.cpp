@@ -37,7 +37,7 @@ constexpr std::size_t kRandomLetters = 6;
 
 std::string owner_of(const std::string& directory) { return cat(directory, "/", kOwner); }
 
-/// The mark goes last: without it, what is left would never be recognised. Compilers that were just ended may still
+/// The mark goes last: without it, nobody would ever recognise the rest. Compilers that were just ended may still
 /// write.
 void remove_directory(const std::string& path) {
   constexpr int kTries = 20;
@@ -59,7 +59,7 @@ void remove_directory(const std::string& path) {
   }
 }
 
-/// Those of this process.
+/// The directories of this process.
 struct Live {
   support::Mutex mutex;
   std::set<std::string> paths;
@@ -96,8 +96,7 @@ std::string make_directory(const std::string& base) {
   return path;
 }
 
-/// The mark is written under the lock: who sees it and gets the lock knows that the owner is gone. Without locks there
-/// is no mark.
+/// The mark is written under the lock: a process that sees it and gets the lock knows that the owner is gone.
 support::LockFile claim(const std::string& directory) {
   support::LockFile owner(AT_FDCWD, owner_of(directory).c_str(), O_CREAT | O_EXCL);
   if (!owner || owner.try_lock(0, 0) != 0) return {};
@@ -168,7 +167,7 @@ PrivateDirectory::~PrivateDirectory() {
 
 std::string PrivateDirectory::write(const std::string& name, std::string_view text) const {
   const fs::path path = fs::path(path_) / name;
-  // Folders below ours only: it itself may be gone with the process's end, and must not come back without its mark.
+  // Makes folders below ours only. Ours may be gone with the process's end, and must not come back without its mark.
   fs::path folder = path_;
   for (const fs::path& part : fs::path(name).parent_path()) {
     std::error_code failed;

@@ -1,8 +1,8 @@
 // A folder for a compiler's files that nobody has to clean up by hand.
 //
-// Decides where it lies, how its owner is known, and when it goes: with its object, at the process's normal end, and,
-// whatever ended the process, when the next one compiles. Invariant: only a folder that bears this library's mark, and
-// whose owner is gone, is removed for others.
+// Decides where it lies, how its owner is known, and when it goes. It goes with its object, or at the process's normal
+// end. If the process ended otherwise, the next process that compiles removes it. Invariant: only a folder that bears
+// this library's mark, and whose owner is gone, is removed for others.
 #pragma once
 
 #include <string>
@@ -30,7 +30,7 @@ class PrivateDirectory {
   unsigned generation_;
 };
 
-/// Removes what processes that are gone have left in this folder.
+/// Removes the folders that ended processes have left in this folder.
 void sweep_private_directories(const std::string& base);
 
 /// For the end of this process: ends its compilers and removes its directories. Done at a normal end without being

@@ -1,4 +1,4 @@
-// Where a compiler's program lies.
+// Places of a compiler's program.
 //
 // Decides which folders are searched and what counts as a program, by stat alone. Starts nothing.
 #pragma once

@@ -12,17 +12,17 @@
 
 namespace tj::compile {
 
-/// Api: a Handle type, the calls create, destroy, compile, log_size, log, code_size and code, and check(result, call)
-/// which throws for what is not a success.
+/// Api has a Handle type, the calls create, destroy, compile, log_size, log, code_size and code, and check(result,
+/// call), which throws for a failure.
 template <class Api>
 class RtcProgram {
  public:
   RtcProgram(const Api& api, const Job& job) : api_(api) {
-    // The libraries want ends of strings; the views of a job do not promise any.
+    // The libraries want texts that end with 0; the views of a job do not promise that.
     std::vector<std::string> texts;
     std::vector<const char*> text_pointers, name_pointers;
     for (const Header& header : job.headers) {
-      texts.emplace_back(header.text.empty() ? "\n" : header.text);  // hiprtc takes no empty one
+      texts.emplace_back(header.text.empty() ? "\n" : header.text);  // hiprtc takes no empty text
       name_pointers.push_back(header.name.c_str());
     }
     for (const std::string& text : texts) text_pointers.push_back(text.c_str());

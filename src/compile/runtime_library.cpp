@@ -1,4 +1,4 @@
-// Opening, and keeping open, the compilers' libraries.
+// The libraries of compilers: opened, and kept open.
 #include "compile/runtime_library.hpp"
 
 #include <utility>

@@ -21,8 +21,7 @@ std::string Mbarrier::lacks() const {
              bytes < 0 ? unannounced(*this) : cat(bytes, " bytes"));
 }
 
-// ---- mbarriers
-// --------------------------------------------------------------------------------------------------------
+// ---- mbarriers ----------------------------------------------------------------------------------
 
 void Mbarriers::init(Thread& thread, std::uint32_t address, std::uint32_t arrivals) {
   if (address % kBarrierBytes != 0)
@@ -226,8 +225,7 @@ void Mbarriers::check_left() const {
   }
 }
 
-// ---- named barriers
-// -----------------------------------------------------------------------------------------------------
+// ---- named barriers -----------------------------------------------------------------------------
 
 void NamedBarriers::sync_block(Thread& thread, int site) {
   const Wait wait{WaitKind::block, site, 0, scheduler_.size(), 0};

@@ -55,8 +55,7 @@ void MatrixUnit::reset() {
   transposed_.resize(kMaxMatrixColumns * kMaxMatrixDepth);
 }
 
-// ---- issue
-// --------------------------------------------------------------------------------------------------------------
+// ---- issue --------------------------------------------------------------------------------------
 
 void MatrixUnit::issue(Thread& thread, const tj_model_matrix& instruction) {
   if (instruction.columns < 8 || instruction.columns > kMaxMatrixColumns || instruction.columns % 8 != 0)
@@ -205,8 +204,7 @@ void MatrixUnit::commit(Thread& thread) {
   state.groups.push_back(state.issued);
 }
 
-// ---- execution
-// ------------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 std::size_t MatrixUnit::ready() const {
   const std::size_t next = static_cast<std::size_t>(executed_ - first_);
@@ -264,8 +262,7 @@ void MatrixUnit::complete(std::size_t) {
   waiting_.erase(done, waiting_.end());
 }
 
-// ---- completion
-// -------------------------------------------------------------------------------------------------------------
+// ---- completion ---------------------------------------------------------------------------------
 
 void MatrixUnit::wait(Thread& thread, int site, int pending) {
   ThreadState& state = threads_[thread.in_group()];

@@ -196,8 +196,7 @@ void Monitor::join(const Thread& thread, Shadow::Id id, const Shadow::Reading& r
     if (const auto slot = notes_.slot_at(address - SharedMemory::kBase)) full_of(thread, *slot);
 }
 
-// ---- reports
-// ------------------------------------------------------------------------------------------------------------
+// ---- reports ------------------------------------------------------------------------------------
 
 std::string Monitor::place(std::uint32_t address) const {
   const std::uint32_t offset = address - SharedMemory::kBase;

@@ -44,8 +44,7 @@ Block& TensorMemory::other_of_pair(const Thread& thread, const char* what) {
   return thread.block->cluster.peer(thread, thread.block->rank ^ 1u, what);
 }
 
-// ---- what a warp asks for, alone or with that of the other block
-// ---------------------------------------------------------------
+// ---- requests of a warp, alone or with a warp of the other block --------------------------------
 
 void TensorMemory::allocate(Thread& thread, std::uint32_t place, std::uint32_t columns) {
   ask(thread, WarpUnit::Kind::tensor_allocate, place, columns);
@@ -101,8 +100,7 @@ void TensorMemory::perform(std::span<const Asked> all) {
   }
 }
 
-// ---- columns
-// --------------------------------------------------------------------------------------------------------------------
+// ---- columns ------------------------------------------------------------------------------------
 
 // Nothing here owns memory: a thread that waits for ever is left where it is.
 void TensorMemory::allocate_for(std::span<const Asked> all) {

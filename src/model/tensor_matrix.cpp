@@ -108,8 +108,7 @@ MatrixOperand decode_tensor_operand(std::uint64_t descriptor) {
 
 TensorMatrixUnit::TensorMatrixUnit(Block& block) : block_(block), scheduler_(block.scheduler) {}
 
-// ---- issue
-// ------------------------------------------------------------------------------------------------------------------
+// ---- issue --------------------------------------------------------------------------------------
 
 TensorMatrixUnit::Queue& TensorMatrixUnit::queue_of(const Thread& thread) {
   const auto found =
@@ -190,8 +189,7 @@ void TensorMatrixUnit::commit(Thread& thread, std::uint32_t barrier, std::uint32
   queue_of(thread).work.push_back(work);
 }
 
-// ---- execution
-// --------------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 std::size_t TensorMatrixUnit::ready() const {
   return incoming_.size() +

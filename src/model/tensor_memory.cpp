@@ -38,8 +38,7 @@ void TensorMemory::reset() {
   moves_.assign(warps_, {});
 }
 
-// ---- cells
-// ------------------------------------------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
 TensorRange TensorMemory::range(const Thread& thread, std::uint32_t tensor, unsigned lanes, unsigned columns,
                                 const char* what) const {
@@ -61,8 +60,7 @@ TensorRange TensorMemory::range(const Thread& thread, std::uint32_t tensor, unsi
                     " columns that are allocated from ", found->column, " on"));
 }
 
-// ---- loads and stores
-// -------------------------------------------------------------------------------------------------------
+// ---- loads and stores ---------------------------------------------------------------------------
 
 void TensorMemory::load(Thread& thread, std::uint32_t tensor, std::uint32_t* words, int count,
                         tj_model_tensor_shape shape) {
@@ -164,8 +162,7 @@ void TensorMemory::arrive(const Thread& last, const Move& load) {
   }
 }
 
-// ---- the end
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void TensorMemory::ended(const Thread& thread) const {
   if (cells_.empty()) return;

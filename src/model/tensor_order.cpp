@@ -22,8 +22,7 @@ void TensorOrder::reset() {
   usable_.assign(scheduler_.size(), nullptr);
 }
 
-// ---- who does what
-// --------------------------------------------------------------------------------------------------------
+// ---- who does what ------------------------------------------------------------------------------
 
 TensorOrder::PerWarp& TensorOrder::warp_of(const Thread& thread) {
   PerWarp& warp = warps_[thread.warp()];
@@ -104,8 +103,7 @@ TensorOrder::Done TensorOrder::issued(const Thread& thread) {
   return {products.agent, products.issued, monitor_.order.known(thread.actor)};
 }
 
-// ---- cells
-// ------------------------------------------------------------------------------------------------------------------
+// ---- cells --------------------------------------------------------------------------------------
 
 void TensorOrder::allocated(unsigned column, unsigned columns) {
   if (!used_) {
@@ -176,8 +174,7 @@ void TensorOrder::write(const Thread& thread, Id id, bool by_warp) {
   });
 }
 
-// ---- order
-// ------------------------------------------------------------------------------------------------------------------
+// ---- order --------------------------------------------------------------------------------------
 
 void TensorOrder::check(const Thread& thread, Id later, Id prior, bool by_warp) const {
   if (later == prior) return;
@@ -247,8 +244,7 @@ TensorOrder::Lack TensorOrder::lack(const Access& prior, const Thread& thread, c
   return order.knows(thread.actor, prior.fenced, prior.time) ? Lack::after : Lack::before;
 }
 
-// ---- reports
-// ------------------------------------------------------------------------------------------------------------------
+// ---- reports ------------------------------------------------------------------------------------
 
 std::string TensorOrder::who(const Thread& asking, const Access& access) const {
   const unsigned rank = access.actor / scheduler_.size();

@@ -16,8 +16,7 @@ inline constexpr unsigned kSharedBarriers = 0;  ///< none
 
 namespace tj::dev {
 
-// ---- values that are numbers, never NaN
-// ------------------------------------------------------------------------------
+// ---- values that are numbers, never NaN ---------------------------------------------------------
 template <class Tag>
 struct Numbers {};
 /// `pack` where a NaN may become anything: the device's arithmetic, bit by bit.

@@ -46,8 +46,7 @@ TJ_DEVICE void proxy_fence() {
   detail::api.proxy_fence(Site);
 }
 
-// ---- clusters: blocks that run together and reach into each other's shared memory
-// -------------------------------------------
+// ---- clusters: blocks that run together and reach into each other's shared memory ---------------
 /// This block's place in its cluster.
 TJ_DEVICE u32 cluster_rank() { return detail::api.self()->cluster_rank; }
 /// All threads of all blocks of the cluster that have not ended. Barriers whose initialisation mbarrier_init_done has
@@ -68,8 +67,7 @@ TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
 }
 
-// ---- registers of a role (executed by every warp of a warpgroup)
-// -----------------------------------------------------
+// ---- registers of a role (executed by every warp of a warpgroup) --------------------------------
 template <int Site, int Registers>
 TJ_DEVICE void registers_shrink() {
   static_assert(Registers >= 24 && Registers <= 256 && Registers % 8 == 0, "24 to 256 in steps of 8");
@@ -81,8 +79,7 @@ TJ_DEVICE void registers_grow() {
   detail::api.registers(Site, Registers, 1);
 }
 
-// ---- matrices to shared memory
-// ---------------------------------------------------------------------------------------
+// ---- matrices to shared memory ------------------------------------------------------------------
 /// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
 /// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
