@@ -1,7 +1,7 @@
 // The on-disk kernel cache: keys, entries, store. GPU-free; sees only src/support and the public headers.
 //
 // Decides the key, the entry format (cache/README.md) and how entries are published, found, bounded and checked.
-// Invariant: what load() returns passed its checksum, and is what some store() was given.
+// Invariant: the bytes that load() returns passed its checksum, and some store() was given them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace tj::cache {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-/// What a kernel is looked up by.
+/// The key of a kernel.
 struct Key {
   std::string request_hex;   ///< hash of everything but the compiler
   std::string compiler_hex;  ///< hash of the compiler's identity; empty: any compiler's entry matches
@@ -46,15 +46,15 @@ struct ListedEntry {
 /// How long somebody waits for a key's lock.
 struct LockWait {
   double limit_s = 0;  ///< 0: as long as it takes
-  /// Told from time to time, first after a second, for how long it has been and for whom ("process 1234 (tj-warm)");
-  /// and once when the time is over.
+  /// Told from time to time, first after a second: for how long it has been, and for whom ("process 1234 (tj-warm)").
+  /// Told once more when the time is over.
   std::function<void(double waited_s, const std::string& holder, bool over)> says;
 };
 
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
 
-/// In each message that says why what store() was given is not on disk: the first is a warning, the others go to level
-/// debug.
+/// Part of each message that says why the bytes given to store() are not on disk. The first message is a warning, the
+/// others go to level debug.
 inline constexpr std::string_view kNotKept = "kept in memory only";
 
 class Store {
@@ -64,8 +64,8 @@ class Store {
   ~Store();
 
   std::optional<Entry> load(const Key& key);
-  /// All entries with this second half of a key, in the order of their names; each counts as used. For what a few small
-  /// entries hold together: every one is read.
+  /// All entries with this second half of a key, in the order of their names; each counts as used. Meant for a few
+  /// small entries that matter together: every one is read.
   std::vector<std::pair<Key, Entry>> load_all(const std::string& compiler_hex);
   /// When entries last came or went, in ns since 1970; 0 when there is no directory.
   std::int64_t changed_ns() const;
@@ -78,7 +78,7 @@ class Store {
   /// Why nothing can be kept here now; empty when it can. Makes the directory, and for a moment a file in it.
   std::string cannot_keep() const;
 
-  /// problem, where it is wanted: why this is not all that there is, or nothing at all.
+  /// problem, where it is wanted: the reason why the list is not complete, or empty.
   std::vector<ListedEntry> list(std::string* problem = nullptr) const;
   const std::string& directory() const noexcept;
 

@@ -1,8 +1,8 @@
 // The directory of a cache and the files in it, as the file system sees them.
 //
-// Decides whom to trust: directories and files that belong to this user or to root, that nobody else can write, and
-// that are not reached through a symbolic link in the last component. Knows nothing of an entry's bytes.
-// Invariant: what is judged is the open descriptor, never the path, so nothing can be exchanged in between.
+// Decides whom to trust. Trusted are directories and files that belong to this user or to root and that nobody else can
+// write. The last component of their path is no symbolic link. Knows nothing of an entry's bytes. Invariant: the open
+// descriptor is judged, never the path, so nothing can be exchanged in between.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class WhenMissing { leave, make };
 /// Without a value and without a problem: the directory does not exist. Made directories get mode 0700.
 support::FileDescriptor open_directory(const std::string& path, WhenMissing when_missing, std::string* problem);
 
-/// Names in the directory, as far as it can be read; `problem`, where it is wanted, says why that is not all.
+/// Names in the directory, as far as it can be read; `problem`, where it is wanted, says why names are missing.
 std::vector<std::string> list_names(int directory, std::string* problem = nullptr);
 
 /// Without following links; false when there is no such file.

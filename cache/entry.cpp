@@ -1,8 +1,8 @@
 // The bytes of an entry, and their names.
 //
-// Decides the encoding written down in README.md. Does not touch files.
-// Invariant: decode() reads nothing before the checksum over everything has passed, never reads past the end even of
-// bytes whose checksum is right, and accepts only what encode() makes.
+// Decides the encoding written down in README.md. Does not touch files. Invariant: decode() reads nothing before the
+// checksum over everything has passed. It never reads past the end, even of bytes whose checksum is right, and accepts
+// only what encode() makes.
 #include <algorithm>
 
 #include "cache/format.hpp"

@@ -1,7 +1,7 @@
 // Keys from fields.
 //
-// Decides what is hashed besides the caller's fields: the entry format's version and which of the two hashes it is, so
-// that a new format never meets an old entry and a request never equals a compiler.
+// Decides what is hashed besides the caller's fields: the entry format's version, and which of the two hashes it is. So
+// a new format never meets an old entry, and a request never equals a compiler.
 #include "cache/cache.hpp"
 #include "cache/format.hpp"
 #include "support/hash.hpp"

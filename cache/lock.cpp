@@ -1,8 +1,8 @@
 // Open file description locks on one lock file: each key locks the byte at an offset that is its hash.
 //
 // One file for all keys leaves nothing to clean up. Keys whose offsets collide wait for each other, nothing worse. The
-// file's first bytes are notes in which holders say who they are: one place for each hash, read for messages alone and
-// never believed for anything else.
+// file's first bytes are notes in which holders say who they are, one place for each hash. They are read for messages
+// alone and never believed for anything else.
 #include "cache/lock.hpp"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ std::string plain(std::string word) {
   return word.empty() ? "-" : word;
 }
 
-/// Empty: nobody's. Nothing depends on whether it could be written.
+/// Empty: the note of nobody. Nothing depends on whether it could be written.
 void write_note(const LockFile& file, off_t offset, std::string note) {
   note.resize(kNoteBytes);
   [[maybe_unused]] const ssize_t written = ::pwrite(file.get(), note.data(), note.size(), place_of(offset));

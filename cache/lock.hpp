@@ -1,7 +1,7 @@
 // One maker a key, across threads and processes.
 //
-// Decides how makers exclude each other: by locks that the kernel holds, so that they end with their holder; and how a
-// waiter learns who the holder is. Invariant: failing to lock is never an error; correctness rests on the atomic
+// Decides how makers exclude each other: by locks that the kernel holds, so that they end with their holder. Decides
+// how a waiter learns who the holder is. Invariant: failing to lock is never an error; correctness rests on the atomic
 // publication of entries alone.
 #pragma once
 

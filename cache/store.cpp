@@ -1,7 +1,7 @@
 // Finding, publishing, bounding and listing entries.
 //
 // Decides what is a miss, who is evicted and what is said about it. Does not decide bytes (entry.cpp) or trust
-// (directory.cpp). Invariant: no state besides "already warned"; every call opens the directory anew, so a cache that
+// (directory.cpp). Invariant: no state besides "already warned". Every call opens the directory anew, so a cache that
 // is deleted, replaced or forked along with the process keeps working.
 #include <sys/stat.h>
 
@@ -50,7 +50,7 @@ std::vector<FileInfo> entry_files(int directory, const std::string* request_hex,
   return files;
 }
 
-/// What killed writers left behind. A live writer needs seconds.
+/// Removes what killed writers left behind. A live writer needs seconds.
 void remove_stale_temporaries(int directory) {
   const std::int64_t oldest_ns = now_ns() - kStaleNs;
   for (const std::string& name : list_names(directory)) {

@@ -1,8 +1,8 @@
-// What the rest needs to know of an architecture, as data.
+// Facts about an architecture, as data.
 //
 // Decides units, rates, capacities, latencies and which template folder and compiler serve an arch. One data-only file
 // per arch beside this; options.cpp makes more, with less in them. Invariant: no code outside this folder decides by an
-// arch's name; the compilers' backends (src/compile) alone read its number, to know whether the compiler at hand is new
+// arch's name. Only the compilers' backends (src/compile) read its number, to know whether the compiler at hand is new
 // enough for it.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Unit {
   int capacity = 1;
 };
 
-/// One number with where it comes from: a public document or the command that measured it.
+/// One number with its source: a public document or the command that measured it.
 struct Fact {
   double value = 0;
   std::string source;
@@ -32,33 +32,35 @@ struct Arch {
       name;  ///< "sm_90a"; with options in their order where it has less than another: "sm_90+copies=threads+smem=99K"
   std::string base = {};                   ///< then that other one's name; else empty
   std::string vendor;                      ///< "nvidia", "amd"
-  std::string family;                      ///< which node bodies serve it, the suffix of kernel_templates/ops/: "sm90"
+  std::string family;                      ///< the node bodies that serve it, the suffix of kernel_templates/ops/:
+                                           ///< "sm90"
   std::string primitives;                  ///< its file of kernel_templates/arch/, without the suffix: "sm90"
   std::string compiler;                    ///< "nvrtc", "hiprtc"
   int device_major = 0, device_minor = 0;  ///< compute capability that runs it
-  std::vector<std::pair<int, int>> further_devices = {};  ///< others that its code is for, having no arch of their own
-  std::vector<std::string> device_names =
-      {};  ///< where devices go by names (gcnArchName without its features), those that run it; no capability then
+  std::vector<std::pair<int, int>> further_devices = {};  ///< other capabilities that its code is for, having no arch
+                                                          ///< of their own
+  std::vector<std::string> device_names = {};  ///< names of devices that run it, where they go by names (gcnArchName
+                                               ///< without its features); no capability then
   std::vector<Unit> units;
   std::map<std::string, Fact> facts;  ///< rates per SM per cycle, latencies in cycles; names in arch/README.md
   std::int64_t smem_per_block_bytes = 0;
-  std::int64_t smem_per_sm_bytes = 0;                ///< what blocks that run side by side on an SM share
-  std::int64_t smem_reserved_bytes = 0;              ///< of it, that each of them takes beyond its own
+  std::int64_t smem_per_sm_bytes = 0;                ///< shared memory of all blocks that run side by side on an SM
+  std::int64_t smem_reserved_bytes = 0;              ///< bytes of it that each block takes beyond its own
   std::map<std::string, std::int64_t> memory_bytes;  ///< further spaces that a block has on chip: "TMEM"
   std::int64_t registers_per_sm = 0;
   int max_registers_per_thread = 255;
   int register_step = 8;           ///< granularity of per-role register counts
   bool register_roles = false;     ///< registers can move between roles at run time
-  bool overlapped_launch = false;  ///< a grid can wait by itself for those before it in its stream
-  bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without them the only one is
+  bool overlapped_launch = false;  ///< a grid can wait by itself for the grids before it in its stream
+  bool shared_barriers = true;  ///< barriers in shared memory, for any of a block's warps; without, the only barrier is
                                 ///< that of the whole block
   int max_cluster = 1;          ///< blocks that can always run together and reach each other's shared memory
   int warp_size = 32;
   int warps_per_group = 4;  ///< warps that share one register count; 1 where registers never move
-  int sm_count = 0;         ///< of the usual product, for predictions only
+  int sm_count = 0;         ///< multiprocessors of the usual product, for predictions only
   double clock_ghz = 0;     ///< sustained, for predictions only
 
-  /// What the arch's compiler calls it: "sm_90", whatever the options.
+  /// The name for the arch's compiler: "sm_90", whatever the options.
   const std::string& compiler_name() const { return base.empty() ? name : base; }
   /// The name as a part of a file's name: letters, digits, '_', '-' and '.' alone.
   std::string file_name() const;
@@ -68,7 +70,7 @@ struct Arch {
   double fact(std::string_view name) const;
 };
 
-/// Where code runs: an arch, on a device or on the CPU model.
+/// A place where code runs: an arch, on a device or on the CPU model.
 struct Target {
   const Arch* arch = nullptr;
   bool model = false;
@@ -77,22 +79,22 @@ struct Target {
 
 /// All archs without options, in a fixed order. Pointers stay valid for the life of the process.
 const std::vector<const Arch*>& all();
-/// Null when none of them has this name, nor one that parse_arch has made.
+/// Null when no listed arch has this name, nor an arch that parse_arch has made.
 const Arch* find(std::string_view name);
 /// By name, with options or without: "sm_90+copies=threads+smem=99K". The same arch for the same options in any order;
 /// it lives as long as the process. Throws tj::Error(target, invalid_argument) that lists what is allowed. Any thread
 /// may call it.
 const Arch& parse_arch(std::string_view name);
-/// What an op asks of an arch that it can be scheduled for.
+/// Facts and node bodies that an op asks of an arch before it can be scheduled for it.
 struct Needs {
   std::vector<std::string> units, facts;
-  std::vector<std::string> families = {};  ///< that there are node bodies for; empty: any
+  std::vector<std::string> families = {};  ///< families that there are node bodies for; empty: any
 };
 /// "node bodies for family 'sm100'", "unit 'TC', fact 'exp2_per_cycle'": what the arch lacks; empty when it has all.
 /// Without node bodies nothing else is looked at.
 std::string lacks(const Arch& arch, const Needs& needs);
-/// Throws tj::Error(target, unsupported) when something is lacking, naming it, the archs that have all, and first of
-/// them those of the same devices.
+/// Throws tj::Error(target, unsupported) when something is lacking. It names what lacks and the archs that have all,
+/// first those of the same devices.
 void require(const Arch& arch, std::string_view op, const Needs& needs);
 /// The same where an op has node bodies of several kinds, each for its own families.
 void require(const Arch& arch, std::string_view op, const std::vector<Needs>& kinds);

@@ -1,8 +1,8 @@
 // gfx11: AMD RDNA 3 and 3.5, Radeon RX 7000, Radeon 700M, 800M and 8000S. Data only; nothing here was measured by this
 // project.
 //
-// An SM is a compute unit: kernels are compiled for CU mode, in which a block stays in one of a work-group processor's
-// two.
+// An SM is a compute unit: kernels are compiled for CU mode. A block then stays in one compute unit of a work-group
+// processor's two.
 #include "arch/arch.hpp"
 
 namespace tj::arch {
@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kLanes = 32,
                        kSimds = 2;  // of a wave and of a compute unit: RDNA 3 ISA reference guide, "Introduction"
 
-/// What all of them have alike.
+/// Facts that all of them share.
 Arch gfx11(const char* name) {
   const char* wmma =
       "AMD GPUOpen, 'How to accelerate AI applications on RDNA 3 using WMMA': 512 f16 and bf16 flop a clock and "
@@ -59,7 +59,7 @@ Arch gfx11(const char* name) {
       64 * 1024;  // the same guide: 128 KB in a work-group processor, a half for each compute unit in CU mode
   a.smem_reserved_bytes = 0;
   a.registers_per_sm = 1024 * kLanes * kSimds;  // LLVM, user guide of the AMDGPU backend, processors: 1024 vector
-                                                // registers of a SIMD where no more are said
+                                                // registers of a SIMD unless it says more
   a.max_registers_per_thread = 256;             // the same ISA guide: v0 to v255
   a.register_step = 16;                         // LLVM, AMDGPUBaseInfo, granule of vector registers for waves of 32
   a.shared_barriers = false;                    // the same ISA guide: S_BARRIER, for a whole work-group

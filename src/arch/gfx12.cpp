@@ -7,7 +7,7 @@ Arch make_gfx1100();
 
 namespace {
 
-/// What the generation before has not changed is taken from it.
+/// Facts that are the same as in the generation before come from there.
 Arch gfx12(const char* name, const char* source, int compute_units, double ghz, double gigabytes_per_second,
            double cache_megabytes) {
   Arch a = make_gfx1100();

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kLanes = 64, kSimds = 4;  // of a wave and of a compute unit: AMD CDNA 2 ISA reference guide
 
-/// What all of them have alike.
+/// Facts that all of them share.
 Arch gfx9(const char* name) {
   const char* lanes =
       "AMD CDNA 2 ISA reference guide: four SIMDs of 16 lanes in a compute unit; that two f32 operations may share an "

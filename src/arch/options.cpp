@@ -1,9 +1,10 @@
 // Targets with options: "sm_90+copies=threads+smem=99K" is an arch with less than sm_90 has, so that one device stands
 // for others.
 //
-// Decides which options there are, what each takes away, and the one name of each result: what a target already is or
-// has is left out, the rest stands in a fixed order. Does not decide what runs: an arch made here is data like any
-// other. Invariant: nothing is ever added, and an arch that was made lives, at one address, as long as the process.
+// Decides which options there are, what each takes away, and the one name of each result. Values that a target has
+// anyway are left out of the name; the rest stands in a fixed order. Does not decide what runs: an arch made here is
+// data like any other. Invariant: nothing is ever added, and an arch that was made lives, at one address, as long as
+// the process.
 #include "arch/options.hpp"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ constexpr std::int64_t kSmemStep = 128;
 // Family whose node bodies choose between the copy engine and threads' copies, and its primitives without the engine.
 constexpr std::string_view kThreadCopiesFamily = "sm80", kThreadCopiesPrimitives = "sm80";
 constexpr std::string_view kCopyEngine = "TMA";
-// What is measured of the engine alone and of blocks that share copies; who copies by threads has none of it.
+// Facts that are measured of the engine alone and of blocks that share copies; an arch whose threads copy has none of
+// them.
 constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
                                                  "copy_cycles_per_kb",
                                                  "copy_outside_row_cycles",
@@ -45,7 +47,7 @@ constexpr std::string_view kCopyEngineFacts[] = {"copy_latency_cycles",
 
 struct Less {
   bool thread_copies = false;
-  std::int64_t smem_bytes = 0, smem_sm_bytes = 0;  ///< of a block and of an SM; 0: all that the arch has
+  std::int64_t smem_bytes = 0, smem_sm_bytes = 0;  ///< bytes of a block and of an SM; 0: all that the arch has
 };
 
 template <class... Parts>
@@ -55,7 +57,7 @@ template <class... Parts>
 
 std::string size_text(std::int64_t bytes) { return bytes % kKilobyte == 0 ? cat(bytes / kKilobyte, "K") : cat(bytes); }
 
-/// A cap on what `of` has, which is `most` on that arch.
+/// A cap on the bytes of `of`, which has `most` on that arch.
 std::int64_t read_smem(std::string_view text, std::string_view key, std::string_view value, const Arch& base,
                        std::int64_t most, const char* of) {
   std::int64_t number = 0;

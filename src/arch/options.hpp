@@ -1,4 +1,4 @@
-// What stands behind an arch's name in a target: options that take something away from it.
+// Options behind an arch's name in a target: they take something away from it.
 //
 // Decides their grammar and what each takes (options.cpp); not which archs there are.
 #pragma once
@@ -13,13 +13,13 @@ namespace tj::arch {
 /// "sm_90" of "sm_90+smem=99K".
 std::string_view name_before_options(std::string_view text);
 bool has_options(std::string_view text);
-/// Which options there are, for messages.
+/// The list of options, for messages.
 std::string options_help();
 /// The base with what the options of `text` leave of it; the base itself where they take nothing. Made once, lives as
 /// long as the process; any thread may call it. Throws tj::Error(target, invalid_argument) that names the option, its
 /// value and what is allowed.
 const Arch& with_options(std::string_view text, const Arch& base);
-/// One that was made, by its own name; else null.
+/// An arch with options that was made, by its own name; else null.
 const Arch* find_made(std::string_view name);
 
 }  // namespace tj::arch

@@ -112,7 +112,7 @@ const Arch* for_device(std::string_view vendor, int major, int minor) {
 
 namespace {
 
-/// "gfx90a" of "gfx90a:sramecc+:xnack-": what is behind the first colon says how a device is set up, not which it is.
+/// "gfx90a" of "gfx90a:sramecc+:xnack-": text behind the first colon says how a device is set up, not which it is.
 std::string_view without_features(std::string_view device_name) { return device_name.substr(0, device_name.find(':')); }
 
 std::string serves_nothing(std::string_view vendor) {
@@ -202,7 +202,7 @@ void require(const Arch& arch, std::string_view op, const std::vector<Needs>& ki
   };
   const std::string lacking = missing(arch);
   if (lacking.empty()) return;
-  std::string served, here;  // here: by the devices of the arch that was asked for
+  std::string served, here;  // here: archs on the devices of the requested arch
   for (const Arch* other : all()) {
     if (!serves(*other, kinds)) continue;
     served += support::cat(served.empty() ? "" : ", ", other->name, ", ", kModelPrefix, other->name);
@@ -219,7 +219,7 @@ namespace {
 
 bool is_one_of(char c, std::string_view set) { return set.find(c) != set.npos; }
 
-/// Why there is no kernel for a GPU of this name, where the name is well written; else empty.
+/// The reason why there is no kernel for a GPU of this name, where the name is well written; else empty.
 std::string why_gpu_unserved(std::string_view name) {
   const auto digits = [](std::string_view text, std::string_view set) {
     return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) { return is_one_of(c, set); });

@@ -1,4 +1,4 @@
-// sm_100, sm_103 and sm_110 without a suffix: NVIDIA Blackwell, data center (B200; B300) and Jetson Thor, by the
+// sm_100, sm_103 and sm_110 without a suffix: NVIDIA Blackwell, data center (B200; B300) and Jetson Thor. They use the
 // instructions that every GPU from sm_90 on has. They serve these devices unless a target asks for tensor memory
 // (sm100a.cpp), whose kernels have never run on one. Data only; nothing here was measured by this project.
 #include "arch/arch.hpp"

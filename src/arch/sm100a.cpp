@@ -42,7 +42,7 @@ std::map<std::string, Fact> facts_of_sm100a() {
       {"exchange_cycles_per_kb", {16.1, std::string(twill) + ": registers to shared memory and back, 61 + 16.1 a KB"}},
   };
   const Arch base = make_sm100();
-  // Of a product's end and of what it reads, as for sm_100 (sm100.cpp).
+  // Facts about a product's end and about its operands, as for sm_100 (sm100.cpp).
   for (const char* fact :
        {"cache_bytes", "memory_bytes_per_cycle", "tile_turn_cycles", "fragment_store_cycles", "next_launch_cycles"})
     facts[fact] = base.facts.at(fact);

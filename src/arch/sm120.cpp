@@ -1,6 +1,6 @@
-// sm_120a: NVIDIA Blackwell, GeForce RTX 50 and RTX PRO, and sm_121a, the GB10 of DGX Spark: the same SM, as far as
-// anything here goes, but for products, which the latter makes twice as fast. Data only; nothing here was measured by
-// this project.
+// sm_120a: NVIDIA Blackwell, GeForce RTX 50 and RTX PRO, and sm_121a, the GB10 of DGX Spark. Both have the same SM, as
+// far as anything here goes, but the GB10 makes products twice as fast. Data only; nothing here was measured by this
+// project.
 #include "arch/arch.hpp"
 
 namespace tj::arch {

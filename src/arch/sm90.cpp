@@ -1,5 +1,5 @@
 // sm_90 without its suffix: the same chips as sm_90a (H100, H200), by the instructions that every later GPU has. Data
-// only; what the instructions do not change is sm_90a's.
+// only; sm_90a has what the instructions do not change.
 #include "arch/arch.hpp"
 
 namespace tj::arch {

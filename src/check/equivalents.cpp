@@ -4,9 +4,9 @@
 namespace tj::check {
 namespace {
 
-// What several entries say. A wait without which the model reports nothing on any path is one whose knowledge its
-// thread has otherwise: the model goes by clocks, not by the order that a run happened to take. Each entry says where
-// that knowledge comes from.
+// Reasons that several entries share. Without such a wait the model reports nothing on any path, because its thread
+// knows the same otherwise. The model goes by clocks, not by the order that a run happened to take. Each entry says
+// where that knowledge comes from.
 constexpr const char* kFencedBefore =
     "the fence before the product in front of it covers its registers too: between that fence and this product nothing "
     "but matrix instructions touches them";

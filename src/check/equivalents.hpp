@@ -1,8 +1,7 @@
-// Mutants that no checker can find, as the kernel stays right without them: each with the reason, in terms of what
-// happens before what.
+// Mutants that no checker can find, as the kernel stays right without the barrier: each with the reason, in terms of
+// what happens before what.
 //
-// Decides which mutants are excused. Invariant: an entry names one reason, and what it matches by kernel and words of
-// the mutant.
+// Decides which mutants are excused. Invariant: an entry has one reason, and matches by kernel and words of the mutant.
 #pragma once
 
 #include <span>
@@ -19,7 +18,7 @@ struct Equivalent {
 
 std::span<const Equivalent> equivalents();
 
-/// Null when the mutant is none of them.
+/// Null when the list does not have the mutant.
 const Equivalent* equivalent_of(std::string_view kernel, std::string_view mutant);
 
 }  // namespace tj::check

@@ -22,7 +22,7 @@ std::vector<Entry> entries() {
       {"fmha", {"sm_103a"}, "--dtype bf16 --head-dim 64,128 --causal both"},
       {"fmha", kWarpgroup, "--dtype bf16 --head-dim 128 --general-scale true"},
       {"fmha", {"sm_80"}, "--dtype f16 --head-dim 64 --step basic,exp2,transposed_k,latency,occupancy,division"},
-      // Of wgmma: what is usual, one consumer, clusters that share b, a and both, sums that are promoted.
+      // Shapes of wgmma: the usual ones, one consumer, clusters that share b, a and both, sums that are promoted.
       {"gemm", kWarpgroup, "--dtype f16"},
       {"gemm", kWarpgroup, "--dtype f16 --tile 128x128x64,64x32x128,128x128x64c2x1,128x128x64c1x2,128x128x64c2x2"},
       {"gemm", kWarpgroup, "--dtype e4m3 --out bf16 --tile 128x128x128,64x64x256"},
@@ -43,7 +43,7 @@ std::vector<Entry> entries() {
        "--dtype bf16 --tile 128x128x64 --a-major m --b-major n --bias true --add-c true --activation gelu --batch 2 "
        "--d-aligned both"},
       {"gemm", kTensor, "--dtype f16 --tile 128x64x64 --parts true"},
-      // Clusters that share a, a and b; pairs of blocks, of one product and of two, in each order of the operands.
+      // Clusters that share a, or a and b; pairs of blocks, of one product and of two, in each order of the operands.
       {"gemm", kTensor,
        "--dtype f16 --tile 64x32x128,128x256x64c1x2,128x128x64c2x2,128x128x64c2x1,256x128x64c2x1,256x256x64c2x1"},
       {"gemm", kTensor, "--dtype bf16 --tile 128x256x64c2x1 --a-major k,m --b-major k,n"},

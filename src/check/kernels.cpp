@@ -7,7 +7,7 @@ namespace tj::check {
 
 namespace {
 
-/// The target is what this is told, not what the environment says.
+/// The target comes from the caller, not from the environment.
 support::Settings without_target(support::Settings settings) {
   settings.target.clear();
   return settings;

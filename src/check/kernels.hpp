@@ -42,7 +42,7 @@ class Kernels {
   const arch::Target& target() const { return target_; }
   /// Throws tj::Error of any stage of the pipeline.
   const Kernel& get(const ops::Op& op, const ops::Request& request);
-  /// The text that it was made from.
+  /// The text from which it was made.
   std::string text_of(const Kernel& kernel);
   /// Another text in its place: same entry point, same launch. Throws tj::Error.
   std::shared_ptr<launch::Kernel> compile(const Kernel& kernel, const std::string& text);

@@ -21,14 +21,14 @@ Change change_of(const Mutant& mutant, Kernels& kernels) {
   return change;
 }
 
-constexpr std::uint64_t kSeedsOfEquivalent = 10;  // which no seed catches, if its argument holds
+constexpr std::uint64_t kSeedsOfEquivalent = 10;  // no seed of these catches it, if its argument holds
 
-/// A problem, and what it gives when nothing is wrong.
+/// A problem, and its results when nothing is wrong.
 struct Problem {
   const Subject* subject;
   std::string wanted;
 };
-/// Of one thread; made when first needed.
+/// The runs of one thread; made when first needed.
 using Runs = std::vector<std::unique_ptr<Run>>;
 
 Judged judge_one(const std::vector<Problem>& problems, Runs& runs, Mutant mutant, Kernels& kernels,

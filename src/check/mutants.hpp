@@ -21,7 +21,7 @@ struct Mutant {
   const Kernel* kernel = nullptr;
   std::string what;                ///< "site 12 off: role load, steady: wait ring k empty"
   int disabled = 0, weakened = 0;  ///< a site, or 0
-  std::string text;                ///< of the unit, where it is compiled again
+  std::string text;                ///< text of the unit, where it is compiled again
 };
 
 /// Sites off, sites weakened where their kind can be, ring depths.
@@ -36,15 +36,14 @@ const char* to_string(Verdict verdict);
 struct Judged {
   Mutant mutant;  ///< without its text
   Verdict verdict = Verdict::survived;
-  std::uint64_t seed = 0;                  ///< that caught it
-  std::string message;                     ///< of what was reported
-  const Equivalent* equivalent = nullptr;  ///< why it is one
-  bool results_differ = false;             ///< at a seed that reported nothing: it is no equivalent
+  std::uint64_t seed = 0;                  ///< the seed that caught it
+  std::string message;                     ///< text of the report
+  const Equivalent* equivalent = nullptr;  ///< the reason, for an equivalent mutant
+  bool results_differ = false;             ///< results differ at a seed that reported nothing: it is no equivalent
 };
 
-/// In the order of the mutants. A mutant is tried at one seed after the other, in each of the problems of its kernels,
-/// until it is caught; done is called after each, from any thread. Throws tj::Error where the kernel itself is not
-/// clean at the first seed.
+/// Verdicts in the order of the mutants. A mutant is tried at one seed after the other, until it is caught. Each seed
+/// is tried in every problem of its kernels. Throws tj::Error where the kernel itself is not clean at the first seed.
 std::vector<Judged> judge(const std::vector<const Subject*>& subjects, Kernels& kernels, std::vector<Mutant> mutants,
                           const Seeds& seeds, const std::function<void()>& done = {});
 

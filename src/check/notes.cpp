@@ -55,8 +55,8 @@ std::vector<std::string> rings_filled_once(std::string_view notes) {
 }
 
 bool can_be_weakened(const Site& site) {
-  // A group wait leaves one more under way, an announcement says half the bytes, a turn is not waited for but passed
-  // on.
+  // Weakened, a group wait leaves one more under way, an announcement says half the bytes, a turn is passed on without
+  // a wait.
   for (const char* kind : {"group_wait", "copies_wait", "expect", "turn_wait"})
     if (site.kind == kind) return true;
   return false;

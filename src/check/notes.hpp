@@ -1,4 +1,4 @@
-// What a unit says of itself for reports, read back: the sites that can be switched off, and what each is.
+// Notes of a unit about itself, read back: the sites that can be switched off, and the kind and text of each.
 //
 // Decides which kinds of sites can be weakened instead. Does not decide what that means (src/launch/).
 #pragma once
@@ -16,8 +16,8 @@ struct Site {
   std::string text;  ///< "role load, prologue: wait ring k empty"
 };
 
-/// Of the JSON that a loaded kernel carries (kernel_templates/README.md), in its order; none where it says nothing.
-/// Throws tj::Error(load) when it is not such JSON.
+/// The sites in the JSON that a loaded kernel carries (kernel_templates/README.md), in its order; none where it says
+/// nothing. Throws tj::Error(load) when it is not such JSON.
 std::vector<Site> sites_of(std::string_view notes);
 
 /// The rings that a block fills once at most, as the unit's text names them ("RingQ"): whatever their depth, slot and

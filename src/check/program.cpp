@@ -21,10 +21,10 @@ namespace {
 
 using support::cat;
 
-constexpr std::size_t kTailBytes = 4000;  // of what it printed: the end tells why it failed
+constexpr std::size_t kTailBytes = 4000;  // tail of what it printed: the end tells why it failed
 
 struct Ended {
-  int status = 0;  ///< of the process, or -signal
+  int status = 0;  ///< exit status of the process, or -signal
   std::string output;
 };
 
@@ -61,7 +61,7 @@ Ended run(const std::vector<std::string>& words, std::vector<std::string> enviro
   return ended;
 }
 
-/// What one run appended.
+/// The lines that one run appended.
 struct Lines {
   std::vector<LaunchedKernel> kernels;
   std::vector<Fault> faults;
@@ -91,7 +91,7 @@ std::string names_of(const std::vector<LaunchedKernel>& kernels) {
 }
 
 /// A site that no kernel has, or that cannot do less, would leave the kernels as they are. A run that found something
-/// may have ended before the kernel that was meant.
+/// may have ended before the kernel with the site.
 void check_sites(const char* flag, const std::vector<support::SiteName>& wanted, bool weaken,
                  const ProgramReport& report) {
   for (const support::SiteName& name : wanted) {

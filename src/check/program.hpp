@@ -1,7 +1,7 @@
 // A user's own program, run once for each seed, with what the library reports of the kernels that it launches.
 //
-// Decides the variables that it sees and what counts as a finding: what the model reports, and an end with another
-// status than 0.
+// Decides the variables that it sees and what counts as a finding: reports of the model, and an end with another status
+// than 0.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct ProgramReport {
   std::vector<Finding> findings;        ///< as try_seeds() gives them
 };
 
-/// done: called after each run. Throws tj::Error(argument) when the program cannot be started, ends well and has
-/// launched no kernel on the model, or has no kernel with a site that is switched off or weakened.
+/// done: called after each run. Throws tj::Error(argument) when the program cannot be started, or ends well and has
+/// launched no kernel on the model. Also when no kernel has a site that is switched off or weakened.
 ProgramReport try_program(const Program& program, const Seeds& seeds, const std::function<void()>& done = {});
 
 }  // namespace tj::check

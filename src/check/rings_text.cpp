@@ -15,8 +15,8 @@ using support::cat;
 struct Ring {
   std::string name;
   int slots = 0;
-  std::size_t line = 0;  ///< of its slots
-  std::size_t end = 0;   ///< of the struct
+  std::size_t line = 0;  ///< line of its slots
+  std::size_t end = 0;   ///< end of the struct
 };
 /// Lines [begin, end) of a role, or of several that are written once.
 struct Section {
@@ -74,8 +74,8 @@ std::vector<std::string> names_of(const std::string& comment) {
   return names;
 }
 
-/// Behind a comment that names roles, up to where the text is less indented. Small roles beside each other have a
-/// branch each.
+/// Sections behind a comment that names roles, up to where the text is less indented. Small roles beside each other
+/// have a branch each.
 std::vector<Section> sections_of(const std::vector<std::string>& lines) {
   std::vector<Section> sections;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -104,7 +104,7 @@ std::vector<Section> sections_of(const std::vector<std::string>& lines) {
   return sections;
 }
 
-/// Whether the whole word was there.
+/// True when the whole word was there.
 bool replace_word(std::string& line, const std::string& word, const std::string& other) {
   bool found = false;
   for (std::size_t at = 0; (at = line.find(word, at)) != std::string::npos;) {

@@ -1,5 +1,5 @@
-// A unit's text with other ring depths: one role that counts a ring's slots otherwise than the rest, or all with one
-// more than the layout has.
+// A unit's text with other ring depths: one role counts a ring's slots otherwise than the rest, or all count one more
+// than the layout has.
 //
 // Decides where in a unit's text a role begins and ends, from its comments and indentation. Knows no op and no arch.
 // Invariant: nothing but the depth that those calls go by is changed.
@@ -13,12 +13,12 @@ namespace tj::check {
 struct RingText {
   std::string ring;  ///< "RingK"
   std::string what;  ///< "ring RingK one slot deeper for role load"
-  std::string text;  ///< of the unit
+  std::string text;  ///< the text of the unit
 };
 
-/// Each ring and each part of the text that stands for one role or for several alike: one slot more, and one less where
-/// it has two or more; and each ring with one slot more for all. Empty for a unit without rings. filled_once: rings of
-/// which every depth gives the same slot and phase, which are not counted otherwise.
+/// Variants for each ring and each part of the text that stands for one role or for several alike: one slot more, and
+/// one less where it has two or more. Besides, each ring with one slot more for all roles. Empty for a unit without
+/// rings. filled_once: rings of which every depth gives the same slot and phase; they get no variants.
 std::vector<RingText> ring_mutants(const std::string& unit, const std::vector<std::string>& filled_once = {});
 
 }  // namespace tj::check

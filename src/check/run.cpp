@@ -28,8 +28,8 @@ void with_args(const ops::Trial& trial, const std::function<void(const void*)>& 
   trial.with_args(kHost, places, use);
 }
 
-/// "NaN", "infinite", or nothing: of the element's bits. Minus infinity is the logarithm of an empty sum; bytes that
-/// nobody has written are no result.
+/// "NaN", "infinite", or nothing: the kind of number that the element's bits are. Minus infinity is the logarithm of an
+/// empty sum; bytes that nobody has written are no result.
 const char* no_number_of(DType dtype, const std::byte* element) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, element, static_cast<std::size_t>(size_of(dtype)));

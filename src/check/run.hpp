@@ -1,7 +1,7 @@
 // One trial, run again and again on the CPU model.
 //
-// Decides how its tensors lie in memory, which values they hold, and what of a run is a fault: what the model reports,
-// and bytes that change beside tensors; and which results are no numbers. Does not decide which seeds, nor what is
+// Decides how the trial's tensors lie in memory and which values they hold. Decides what is a fault: reports of the
+// model, bytes that change beside tensors, and results that are no numbers. Does not decide which seeds, nor what is
 // switched off. Invariant: equal trials, data seeds, seeds and changes give equal outcomes.
 #pragma once
 
@@ -24,17 +24,17 @@ namespace tj::check {
 struct Subject {
   const ops::Op* op = nullptr;
   ops::Trial trial;
-  std::vector<const Kernel*> launches;  ///< in order; a kernel may serve several
-  std::vector<const Kernel*> kernels;   ///< each once
+  std::vector<const Kernel*> launches;  ///< in order; one kernel may serve several
+  std::vector<const Kernel*> kernels;   ///< without repetition
   std::string target;                   ///< "model:sm_90a"
 
-  /// The one that bears the op's name, which sites are meant by without another name: the last of those.
+  /// The last kernel that bears the op's name: sites without another name are its sites.
   const Kernel& own() const;
 };
 /// Makes the kernels. Throws tj::Error, unsupported where the target does not serve the trial.
 Subject make_subject(const ops::Op& op, ops::Trial trial, Kernels& kernels);
 
-/// What is switched off or done by another binary, in one kernel; the others stay as they are.
+/// Sites that are switched off, or another binary, for one kernel; the others stay as they are.
 struct Change {
   const Kernel* kernel = nullptr;  ///< null: none
   std::vector<int> disabled, weakened;
@@ -49,7 +49,7 @@ struct Fault {
 
 struct Outcome {
   std::optional<Fault> fault;
-  std::string results;  ///< of all bytes that were to be written; empty after a fault
+  std::string results;  ///< all bytes that were to be written; empty after a fault
   std::string
       no_number;  ///< "element [3, 5] of d is NaN", as finite values have no such result; "" where there is none
 };
@@ -63,14 +63,14 @@ class Run {
 
  private:
   struct Memory {
-    std::vector<std::byte> bytes, filled;  ///< guards before and behind; what it holds before each run
+    std::vector<std::byte> bytes, filled;  ///< guards before and behind; the content before each run
     std::size_t begin = 0, size = 0;
     void* place() { return bytes.data() + begin; }
   };
   static Memory room(std::size_t size);
   void launch(const Kernel& kernel, const ops::Op& op, const void* args, std::uint64_t seed,
               const std::vector<Change>& changes);
-  /// "" or which tensor something was written beside.
+  /// The tensor beside which something was written, or "".
   std::string beside() const;
   std::string results() const;
   std::string no_number() const;

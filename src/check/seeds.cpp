@@ -75,7 +75,7 @@ std::vector<Finding> try_seeds(const Subject& subject, const Seeds& seeds, const
     outcomes[index] = (*runs[thread])(seeds.first + index, changes);
     if (done) done();
   });
-  std::string wanted;  // of the kernel as it is
+  std::string wanted;  // sites of the kernel as it is
   const bool changed =
       std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.kernel != nullptr; });
   if (changed) wanted = Run(subject, seeds.data)(seeds.first, {}).results;

@@ -27,7 +27,7 @@ bool is_plain(std::string_view text) {
                                       [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-'; });
 }
 
-/// Below one folder, by names that need no escape.
+/// Is the path below one folder, by names that need no escape?
 bool is_include(std::string_view text) {
   if (text.empty() || text.front() == '/' || text.find("..") != std::string_view::npos ||
       text.find("//") != std::string_view::npos)
@@ -36,7 +36,7 @@ bool is_include(std::string_view text) {
                      [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '/'; });
 }
 
-/// What a type or a number is written with: no statement, no comment, no second declaration.
+/// The characters of a type or a number: no statement, no comment, no second declaration.
 bool is_expression(std::string_view text) {
   return !text.empty() && text.find("//") == std::string_view::npos && text.find("/*") == std::string_view::npos &&
          std::all_of(text.begin(), text.end(), [](char c) {
@@ -110,8 +110,8 @@ void check_value_code(const Graph& graph, std::size_t index) {
   }
 }
 
-/// Of a pair, one block's thread asks for the products of both: it learns of what copies bring there, and of no other
-/// filling.
+/// One block's thread asks for the products of both blocks of a pair. It learns of what copies bring there, and of no
+/// other filling.
 void check_pair_code(const Graph& graph, const Edge& edge) {
   if (edge.value < 0) return;
   const Value& value = graph.values[static_cast<std::size_t>(edge.value)];
@@ -132,7 +132,7 @@ void check_pair_code(const Graph& graph, const Edge& edge) {
   }
 }
 
-/// What waits for another node cannot come before it: there would be nothing yet to wait for.
+/// A node that waits for another cannot come before it: there would be nothing yet to wait for.
 void check_edge_code(const Graph& graph, const Edge& edge) {
   if (edge.delay >= 0 || !(edge.blocking || edge.value >= 0)) return;
   reject(graph, "edge '", graph.nodes[static_cast<std::size_t>(edge.src)].name, "' -> '",

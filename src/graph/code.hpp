@@ -1,4 +1,4 @@
-// What a graph must say so that code can be made from it: names of bodies, contexts, types and files.
+// Names that a graph must give so that code can be made from it: bodies, contexts, types and files.
 //
 // Decides which names an emitted unit can hold. Does not decide whether they exist (the compiler knows) nor whether the
 // schedule can be expressed (codegen). Invariant: an op's own graphs pass.

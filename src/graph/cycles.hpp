@@ -1,4 +1,4 @@
-// Positive cycles of difference constraints: what makes an initiation interval, or a graph, impossible.
+// Positive cycles of difference constraints: they make an initiation interval, or a graph, impossible.
 //
 // Decides nothing about units. Invariant: a returned cycle is simple and its edges are in walking order.
 #pragma once

@@ -28,28 +28,29 @@ Graph fa_blackwell(int tma_cycles = 1, int gemm_cycles = 1, int exp_cycles = 2, 
 /// C += gemm(A, B) with both operands loaded. The machine needs units TC and TMA, else tj::Error(graph).
 Graph simple_gemm(int load_cycles = 1, int compute_cycles = 2, const Machine& machine = normalised_hopper());
 
-/// What attention_with_tensor_memory() is made of: cycles, bytes and registers, for one sub-tile of query rows.
+/// Costs of attention_with_tensor_memory(): cycles, bytes and registers, for one sub-tile of query rows.
 struct TensorMemoryAttention {
   int sub_tiles = 2;
-  int load_cycles = 1, load_latency = 1;                    ///< of the copy engine, for one block of keys or values
-  std::int64_t load_bytes = 0;                              ///< of that block in shared memory
-  int matrix_cycles = 1, matrix_latency = 1;                ///< of one product, either of the two
-  int matrix_issue = 1;                                     ///< for which issuing it keeps a warp
+  int load_cycles = 1, load_latency = 1;                    ///< cycles of the copy engine, for one block of keys or
+                                                            ///< values
+  std::int64_t load_bytes = 0;                              ///< bytes of that block in shared memory
+  int matrix_cycles = 1, matrix_latency = 1;                ///< cycles of one product, either of the two
+  int matrix_issue = 1;                                     ///< for so long issuing it keeps a warp
   int score_read = 1, weight_write = 1;                     ///< scores from tensor memory to registers, weights back
-  int maximum = 1;                                          ///< of arithmetic
-  int exponential = 1, arithmetic = 1;                      ///< of special functions; of arithmetic beside them
+  int maximum = 1;                                          ///< cycles of arithmetic
+  int exponential = 1, arithmetic = 1;                      ///< cycles of special functions; of arithmetic beside them
   int output_read = 1, output_scale = 1, output_write = 1;  ///< correction of the output where a maximum moved
-  std::int64_t score_bytes = 0, weight_bytes = 0, output_bytes = 0;    ///< in tensor memory
-  int score_registers = 0, state_registers = 0, output_registers = 0;  ///< a thread
-  int signal = 0;                                                      ///< from role to role through a barrier
+  std::int64_t score_bytes = 0, weight_bytes = 0, output_bytes = 0;    ///< bytes in tensor memory
+  int score_registers = 0, state_registers = 0, output_registers = 0;  ///< registers a thread
+  int signal = 0;                                                      ///< cycles from role to role through a barrier
   int score_exchange = 0,
       factor_exchange = 0;  ///< scores, or one factor a row, from the registers of one role to those of another
 };
 
-/// One iteration of attention whose products read and write tensor memory: S = Q K^T, read, maximum, exponentials,
-/// weights written back, O corrected, O += P V; for each sub-tile with loads that all share. No node is bound to a
-/// role: only costs, memory and registers speak for one. Units TC, EXP, ALU, TMA, TMEM; spaces SMEM, TMEM; else
-/// tj::Error(graph).
+/// One iteration of attention whose products read and write tensor memory. The order is S = Q K^T, read, maximum,
+/// exponentials, weights written back, O corrected, O += P V. Each sub-tile has these nodes; loads are shared by all.
+/// No node is bound to a role: only costs, memory and registers speak for one. Units TC, EXP, ALU, TMA, TMEM and spaces
+/// SMEM, TMEM; else tj::Error(graph).
 Graph attention_with_tensor_memory(const TensorMemoryAttention& costs, const Machine& machine);
 
 /// Names that example() knows, in a fixed order.

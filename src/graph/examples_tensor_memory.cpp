@@ -1,5 +1,5 @@
-// Attention over tensor memory (see examples.hpp): what a loop on a machine with asynchronous products outside
-// registers looks like before anybody has decided who runs what.
+// Attention over tensor memory (see examples.hpp): a loop on a machine with asynchronous products outside registers,
+// before anybody has decided who runs what.
 #include <algorithm>
 
 #include "graph/examples.hpp"
@@ -58,7 +58,7 @@ class Builder {
     return index;
   }
 
-  /// Issued by one warp; what it writes is in tensor memory.
+  /// Issued by one warp; its result is in tensor memory.
   int product(const char* body, int copy, std::int64_t bytes) {
     const int index = add(body, copy);
     Node& n = node(index);

@@ -232,7 +232,7 @@ int Graph::node_index(std::string_view node) const {
 }
 
 Machine share_of(const Machine& machine, int blocks_per_sm) {
-  constexpr std::int64_t kSmemStep = 128;  // in which an SM gives it out
+  constexpr std::int64_t kSmemStep = 128;  // steps in which an SM gives it out
   Machine share = machine;
   if (blocks_per_sm <= 1) return share;
   share.registers = machine.registers / blocks_per_sm;

@@ -15,7 +15,7 @@
 
 namespace tj::graph {
 
-// What a legal graph may have at most; the scheduler's 32-bit arithmetic is exact within.
+// Limits of a legal graph; the scheduler's 32-bit arithmetic is exact within them.
 inline constexpr std::size_t kMaxNodes = 1024;
 inline constexpr std::size_t kMaxEdges = 16384;
 /// Sum of all delays, latencies and reservations: every time that a search forms stays far below 2^28.
@@ -31,8 +31,9 @@ struct Machine {
   std::string name;
   std::vector<Unit> units;
   std::map<std::string, std::int64_t> memory_bytes;  ///< capacity per space: "SMEM", "TMEM", "REG"
-  std::int64_t smem_per_sm_bytes = 0;                ///< what blocks side by side on an SM share; 0: no more than SMEM
-  std::int64_t smem_reserved_bytes = 0;              ///< of it, that each of them takes beyond its own
+  std::int64_t smem_per_sm_bytes = 0;                ///< shared memory of all blocks side by side on an SM; 0: no more
+                                                     ///< than SMEM
+  std::int64_t smem_reserved_bytes = 0;              ///< bytes of it that each block takes beyond its own
   int warps_per_group = 4;
   int warp_size = 32;
   std::int64_t registers = 65536;
@@ -40,18 +41,18 @@ struct Machine {
   int register_step = 8;
   bool register_roles = false;
   bool overlapped_launch =
-      true;  ///< a grid may begin before those before it in its stream are done, and waits for them itself
-  bool shared_barriers =
-      true;  ///< in a block's shared memory; without, only all of its threads can meet, and its loop is one role
-  int max_cluster = 1;                          ///< most blocks that run together and reach each other's shared memory
+      true;  ///< a grid may begin before the grids before it in its stream are done, and waits for them itself
+  bool shared_barriers = true;  ///< barriers in a block's shared memory; without, only all of its threads can meet, and
+                                ///< its loop is one role
+  int max_cluster = 1;          ///< most blocks that run together and reach each other's shared memory
   int unit_index(std::string_view unit) const;  ///< -1 when unknown
 };
 
 inline constexpr int kMaxBlocksPerSm = 32;
 
-/// What each of so many blocks that run side by side on an SM has of the machine: shared memory (all that is left of an
-/// SM's, at most a block's own limit) and registers. Units stay whole: how blocks share them is a matter of the
-/// reservations.
+/// The share of the machine that each of so many blocks has when they run side by side on an SM. It has registers and
+/// shared memory: all that is left of an SM's, at most a block's own limit. Units stay whole: reservations say how
+/// blocks share them.
 Machine share_of(const Machine& machine, int blocks_per_sm);
 
 /// `count` instances of a unit from cycle `start` for `cycles` cycles after issue: one row of the reservation table.
@@ -69,23 +70,23 @@ enum class Async {
   none,     ///< done when the call returns
   copy,     ///< through the full barrier of the ring that it fills (transaction bytes)
   matrix,   ///< through a wait on the issuing role's groups
-  store,    ///< a bulk copy out of shared memory: what it reads is free after a wait on the issuing thread's groups
+  store,    ///< a bulk copy out of shared memory: its sources are free after a wait on the issuing thread's groups
   threads,  ///< through the full barrier of the ring that it fills: each thread of the role has copies of its own,
             ///< which arrive for it
-  unit  ///< the matrix unit, asked by one thread: once done it arrives by itself, at the full barrier of the ring that
-        ///< it fills and at the empty barriers of those that it has read
+  unit  ///< the matrix unit, asked by one thread. Once done it arrives by itself, at the full barrier of the ring that
+        ///< it fills and at the empty barriers of the rings that it has read
 };
 
 /// Does one thread start it, and hardware do the rest?
 constexpr bool issued_by_one(Async async) {
   return async == Async::copy || async == Async::store || async == Async::unit;
 }
-/// Does hardware read what it works on in shared memory, by the proxy of the copy engine and the matrix unit?
+/// Does hardware read its operands in shared memory, by the proxy of the copy engine and the matrix unit?
 constexpr bool reads_by_itself(Async async) {
   return async == Async::matrix || async == Async::store || async == Async::unit;
 }
 
-/// Where a value's slots are.
+/// The memory of a value's slots.
 enum class Space {
   shared,  ///< a block's shared memory
   tensor   ///< its tensor memory, in columns of kTensorLanes words: products leave their sums there, warps load and
@@ -101,18 +102,18 @@ struct Node {
   Scope scope = Scope::iteration;
   Async async = Async::none;
   std::vector<Reservation> reservations;
-  int cycles = 1;   ///< of the issuing warps (synchronous nodes: their run time)
-  int latency = 1;  ///< until the result may be used
+  int cycles = 1;   ///< cycles of the issuing warps (synchronous nodes: their run time)
+  int latency = 1;  ///< cycles until the result may be used
   int warp_cycles =
       0;  ///< for so long the warps of the node's role can issue no other node that has this; 0: they always can
   bool variable_latency = false;
   bool streaming = false;
   bool drains =
-      false;  ///< it only brings what it reads out of shared memory by ordinary accesses: a role of its own does it
+      false;  ///< it only brings its inputs out of shared memory by ordinary accesses: a role of its own does it
   bool has_fast_variant = false;  ///< a cheaper body is right from iteration fast_begin(context) on
   int max_fast_begin = 1 << 30;   ///< no tile's fast_begin is later than this iteration
-  int warps = 4;                  ///< of the role that runs it
-  int registers = 0;              ///< a thread, that its value takes from issue until its last reader is done
+  int warps = 4;                  ///< warps of the role that runs it
+  int registers = 0;              ///< registers a thread that its value takes from issue until its last reader is done
   std::map<std::string, std::int64_t> memory_bytes;  ///< footprint per space (user graphs)
 };
 
@@ -129,20 +130,20 @@ struct Edge {
 };
 
 /// A value on chip that nodes of different roles exchange: it becomes a ring. Filled in every iteration, it may be read
-/// in a later one (Edge::distance); a reader at the tile's end has what the last iteration left. Filled once a tile by
-/// a node of the loop, it is a sum: its slot is asked for before the loop and handed on after it.
+/// in a later one (Edge::distance); a reader at the tile's end has what the last iteration left. A value that a node of
+/// the loop fills once a tile is a sum: its slot is asked for before the loop and handed on after it.
 struct Value {
   std::string name;
   std::int64_t slot_bytes = 0;  ///< in tensor memory a multiple of kTensorColumnBytes
   int alignment = 1024;
-  Scope scope = Scope::iteration;  ///< tile_begin: filled once a tile
+  Scope scope = Scope::iteration;  ///< scope of the filling: tile_begin: filled once a tile
   int min_slots = 1;
   int max_slots = 8;
-  std::int64_t copied_bytes = 0;  ///< that bulk copies bring into a slot; 0: all of it
-  /// Blocks of a cluster that fill a slot together: each copies its part to all of them. They are those whose ranks
-  /// differ by multiples of `shared_stride`, and there are so many of them.
+  std::int64_t copied_bytes = 0;  ///< bytes that bulk copies bring into a slot; 0: all of it
+  /// Blocks of a cluster that fill a slot together: each copies its part to all of them. Their ranks differ by
+  /// multiples of `shared_stride`, and there are so many of them.
   int shared_by = 1, shared_stride = 1;
-  bool within_warp = false;  ///< each warp reads what itself has written, and no other's
+  bool within_warp = false;  ///< each warp reads only what the same warp has written
   Space space = Space::shared;
 };
 
@@ -152,25 +153,25 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
   std::vector<Value> values;
-  /// Of shared memory that a block is launched with, whatever it uses: what it takes that way keeps others off its SM.
-  /// May be more than the machine has, where that is a share or has a cap.
+  /// Bytes of shared memory that a block is launched with, whatever it uses: they keep other blocks off its SM. May be
+  /// more than the machine has, where that is a share or has a cap.
   std::int64_t least_smem_bytes = 0;
-  bool persistent = true;   ///< blocks do tile after tile; else one each, which is for the launch to see to
-  int most_iterations = 0;  ///< of a tile, which is for the launch to see to; 0: any number
+  bool persistent = true;   ///< blocks do tile after tile; else one tile each, and the launch must have as many
+  int most_iterations = 0;  ///< most iterations of a tile, which the launch must keep to; 0: any number
   int blocks_per_sm = 1;    ///< blocks that are to run side by side on an SM; the machine is the share of one of them
   int cluster = 1;          ///< blocks that run together; they do the same number of tiles, and of iterations in each
-  /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each has its
-  /// own rows of left operand and sums, and has copied half of the right operand.
+  /// Blocks of ranks 2n and 2n + 1 multiply as one: the lower one's thread asks the matrix units of both. Each block
+  /// has its own rows of left operand and sums, and has copied half of the right operand.
   bool pairs = false;
 
-  // What codegen writes into the unit, and the launch reads back; filled by the op.
+  // Text that codegen writes into the unit, and the launch reads back; filled by the op.
   std::string namespace_name;  ///< device namespace of bodies and contexts
   std::vector<std::string> includes;
   std::string params_type;                                  ///< type of the kernel's one parameter
   std::vector<std::pair<std::string, std::string>> config;  ///< members of struct Config: ("int kBlockM", "128")
 
-  double flops_per_iteration = 0;  ///< of one CTA, for predictions
-  double overhead_cycles = 0;      ///< per tile: launch, prologue fill, epilogue; for predictions
+  double flops_per_iteration = 0;  ///< flops of one CTA, for predictions
+  double overhead_cycles = 0;      ///< cycles per tile: launch, prologue fill, epilogue; for predictions
 
   int node_index(std::string_view name) const;  ///< -1 when unknown
 };

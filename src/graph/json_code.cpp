@@ -16,10 +16,10 @@ using support::shown;
 constexpr std::size_t kMaxIncludes = 64;
 constexpr std::size_t kMaxConfig = 256;
 constexpr std::size_t kMaxValues = kMaxNodes;
-constexpr std::size_t kMaxTextLength = 256;  ///< of a type, a namespace or a path
+constexpr std::size_t kMaxTextLength = 256;  ///< the longest text of a type, a namespace or a path
 constexpr std::int64_t kMaxAlignment = 4096;
 
-// How a member is declared, by the kind of its value.
+// The declaration of a member, by the kind of its value.
 constexpr std::string_view kNumber = "static constexpr int ", kFlag = "static constexpr bool ", kType = "using ";
 
 std::string short_text(const Fields& fields, const Json& json, const std::string& place) {

@@ -1,7 +1,7 @@
-// The "code" and "values" of a user graph, both ways: what its kernel is written with, and what its roles exchange.
+// The "code" and "values" of a user graph, both ways: the texts of its kernel, and the values that its roles exchange.
 //
 // Decides the layout of both, and which values a document without any implies. Does not check names (code.hpp).
-// Invariant: what was written is read as it was.
+// Invariant: a text that was written is read as it was.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ Json code_json(const Graph& graph);
 std::map<std::string, int> read_values(const Fields& fields, const Json& json, Graph& graph);
 Json value_json(const Value& value);
 
-/// Without a list, what a node holds in shared memory is what it hands on: values, and the value of each edge.
+/// Without a list, a node hands on its result in shared memory: values, and the value of each edge.
 struct ImpliedValues {
   std::vector<Value> values;
   std::vector<int> of_edge;

@@ -1,7 +1,8 @@
 // The "machine" of a user graph, both ways.
 //
-// Decides which machines have a name: the normalised ones of examples.hpp, and those that the caller brings (the real
-// targets: this folder does not know archs). Invariant: a machine that was written is read as it was, but for its name.
+// Decides which machines have a name: the normalised machines of examples.hpp, and those that the caller brings. The
+// caller brings the real targets, as this folder does not know archs. Invariant: a machine that was written is read as
+// it was, but for its name.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,7 @@ struct ReadMachine {
   bool bounded = true;  ///< the machine says which memory spaces it has
 };
 
-/// Of a machine that is named, what each of `blocks_per_sm` blocks has; one that is an object says that itself.
+/// The share of each of `blocks_per_sm` blocks of a named machine; a machine that is an object says it itself.
 ReadMachine read_machine(const Fields& fields, const Json& json, const std::vector<Machine>& machines,
                          const MachineFinder& find, int blocks_per_sm);
 

@@ -97,7 +97,7 @@ class Reader {
     graph_.nodes.push_back(std::move(node));
   }
 
-  /// Who runs the node, and what the unit calls.
+  /// The role that runs the node, and the functions that the unit calls.
   void read_execution(const Json& json, const std::string& place, Node& node) const {
     const auto name = [&](const char* key, const std::string& otherwise) {
       const Json* given = Fields::optional(json, key);
@@ -108,7 +108,7 @@ class Reader {
     node.copy = fields_.number_or(json, place, "copy", 0, 0, kMaxCopies - 1);
     node.scope = static_cast<Scope>(fields_.word(json, place, "scope", {"tile_begin", "iteration", "tile_end"},
                                                  static_cast<int>(Scope::iteration)));
-    // What completes by itself does so as a copy engine does it: started by one warp.
+    // A node that completes by itself does so like a copy engine: one warp starts it.
     const Async usual = node.variable_latency ? Async::copy : Async::none;
     node.async = static_cast<Async>(fields_.word(
         json, place, "async", {"none", "copy", "matrix", "store", "threads", "unit"}, static_cast<int>(usual)));
@@ -217,7 +217,7 @@ class Reader {
     for (std::size_t e = 0; e < graph_.edges.size(); ++e) graph_.edges[e].value = implied.of_edge[e];
   }
 
-  /// Where there is code, what flows along an edge without a value are registers: they do not leave their role.
+  /// Registers flow along an edge without a value where there is code: they do not leave their role.
   void tie_registers() {
     for (std::size_t e = 0; has_code_ && e < graph_.edges.size(); ++e)
       if (untold_[e]) graph_.edges[e].same_role = graph_.edges[e].value < 0;

@@ -16,10 +16,10 @@ using support::cat;
 using support::shown;
 
 constexpr std::size_t kMaxDepth = 16;       ///< the format itself has 5 levels
-constexpr std::size_t kMaxKeys = 1024;      ///< of one object: looking a key up is linear
-constexpr std::size_t kMaxEntries = 65536;  ///< of one array
+constexpr std::size_t kMaxKeys = 1024;      ///< keys of one object: looking a key up is linear
+constexpr std::size_t kMaxEntries = 65536;  ///< entries of one array
 
-/// Where the parser is, and which keys the open objects have.
+/// The parser's place, and the keys of the open objects.
 class Tracker {
  public:
   explicit Tracker(const std::string& subject) : subject_(subject) {}

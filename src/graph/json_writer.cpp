@@ -32,7 +32,7 @@ Json table_json(const Graph& graph, const Node& node) {
   return table;
 }
 
-/// Who runs the node, and what the unit calls: what differs from the reader's defaults.
+/// The role that runs the node, and the functions that the unit calls, where they differ from the reader's defaults.
 void execution_json(const Node& node, Json& json) {
   static constexpr const char* kAsync[] = {"none", "copy", "matrix", "store", "threads", "unit"};
   const Node usual;
@@ -53,7 +53,7 @@ Json node_json(const Graph& graph, const Node& node) {
   Json json = {{"name", node.name}};
   const Reservation* only = node.reservations.size() == 1 ? &node.reservations.front() : nullptr;
   const bool simple = node.reservations.empty() || (only && only->start == 0 && only->count == 1);
-  int held = node.cycles;  // what the reader takes for cycles and latency unless told
+  int held = node.cycles;  // the reader's defaults for cycles and latency
   if (simple) {
     if (only) held = only->cycles;
     json["cycles"] = held;
