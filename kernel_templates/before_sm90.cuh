@@ -1,16 +1,16 @@
-// Archs before sm_90 have these in place of what came with it, beside what no_copy_engine.cuh says: one primitive by
-// ordinary stores, and two that are refused in words.
+// Stand-ins of archs before sm_90 for what came with it, beside those of no_copy_engine.cuh: one primitive by ordinary
+// stores, and two that are refused in words.
 //
-// Decides no instruction: the same text serves the device and the model. Included by arch/sm80.cuh. Invariant: what
-// arch/sm80_tma.cuh offers is declared here or in the files beside it, so that node bodies may choose by kBulkCopies.
+// Decides no instruction: the same text serves the device and the model. Included by arch/sm80.cuh. Invariant: every
+// name of arch/sm80_tma.cuh is declared here or in the files beside it, so that node bodies may choose by kBulkCopies.
 #pragma once
 
 #include "no_copy_engine.cuh"
 
 namespace tj::dev {
 
-/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
-/// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+/// Four 8x8 matrices of 16-bit elements: the fragments of a matrix instruction. Lane l gives the address of row l % 8
+/// of matrix l / 8. It holds, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
 #pragma unroll
   for (u32 m = 0; m < 4; ++m) {

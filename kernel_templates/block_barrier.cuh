@@ -1,5 +1,6 @@
-// What archs lack whose only barrier is that of the whole block, and whose threads bring what they copy through their
-// registers: declared by name, so that pipeline.cuh compiles, and refused in words once a unit or a body gets there.
+// Stand-ins for archs whose only barrier is that of the whole block, and whose threads bring their copies through
+// registers. Names that such archs lack are declared, so that pipeline.cuh compiles. They are refused in words once a
+// unit or a body gets there.
 //
 // Decides no instruction: the same text serves the device and the model. Included by arch/amd.cuh of both. Invariant:
 // between parts of a block there is block_sync and nothing else.

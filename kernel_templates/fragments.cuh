@@ -1,4 +1,4 @@
-// Rearrangements of what matrix instructions leave in registers, in terms of primitives. Included by node bodies.
+// Rearrangements of the registers that matrix instructions leave, in terms of primitives. Included by node bodies.
 //
 // Decides only which lane holds what. Invariant: every lane of a warp takes part.
 #pragma once

@@ -1,9 +1,9 @@
-// Which lane holds what of the matrix instruction of gfx11, 16 rows, 16 columns, 16 of K: the same text on devices and
-// on the model.
+// Layout of the matrix instruction of gfx11, lane by lane: 16 rows, 16 columns, 16 of K. The same text serves devices
+// and the model.
 //
 // Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order,
-// two a word. So the sums' rows are what K is of a next product whose operand they become. Included by arch/gfx11.cuh
-// of both, after arch/amd.cuh. Source: AMD RDNA 3 ISA reference guide, "WMMA instructions"; AMD GPUOpen, "How to
+// two a word. So the sums' rows are the K of a next product whose operand they become. Included by arch/gfx11.cuh of
+// both, after arch/amd.cuh. Source: AMD RDNA 3 ISA reference guide, "WMMA instructions"; AMD GPUOpen, "How to
 // accelerate AI applications on RDNA 3 using WMMA".
 #pragma once
 
@@ -14,12 +14,12 @@ inline constexpr int kOperandWords = 8, kSums = 8, kCopies = 2;
 /// The lane's row of the left operand, or column of the right one; its first element of K, all 16 of them.
 TJ_DEVICE u32 operand_row() { return lane_index() % 16u; }
 TJ_DEVICE u32 operand_k() { return 0u; }
-/// Where the v-th of the lane's sums is.
+/// Place of the v-th of the lane's sums.
 TJ_DEVICE u32 sum_row(int v) { return 2u * static_cast<u32>(v) + lane_index() / 16u; }
 TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
 
-/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the
-/// right one), their rows its K. Of these lanes 0 to 15 have the even ones, the others the odd ones, and both need all.
+/// Sums, rounded, as an operand of the next product. Their columns are its rows (of the left operand) or columns (of
+/// the right one); their rows are its K. Lanes 0 to 15 have the even rows, the others the odd rows, and both need all.
 template <class Tag>
 TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   const bool odd = lane_index() >= 16u;
@@ -32,11 +32,10 @@ TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)
   }
 }
 
-/// At which row of the sums stands what is at place `place` of K below: of four neighbours the inner two change places.
-/// So the rows of two places whose bits do not meet add up to that of their sum.
+/// The row of the sums that is at place `place` of K below: among four neighbours the inner two change places. So the
+/// rows of two places whose bits do not meet add up to that of their sum.
 TJ_DEVICE constexpr u32 row_at(u32 place) { return (place & ~3u) | (place & 1u) << 1 | (place >> 1 & 1u); }
-/// The same with K as the sums come, where whoever makes the other operand goes by row_at: no word is put together
-/// anew.
+/// The same with K as the sums come, where the other operand is made by row_at: no word is put together anew.
 template <class Tag>
 TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   const bool odd = lane_index() >= 16u;
@@ -48,7 +47,7 @@ TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&wo
   }
 }
 
-/// Of an operand, a part that no other lane has: words of K from own_k() on.
+/// The part of an operand that no other lane has: words of K from own_k() on.
 inline constexpr int kOwnWords = kOperandWords / kCopies;
 TJ_DEVICE u32 own_k() { return lane_index() / 16u * 8u; }
 TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]) {
@@ -60,7 +59,7 @@ TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]
   }
 }
 
-/// Sums in the order of their rows, kSums of them from row own_k() on: the halves of a wave trade what the other lacks.
+/// Sums in the order of their rows, kSums of them from row own_k() on: the halves of a wave trade what each lacks.
 TJ_DEVICE void sums_in_order(const float (&sums)[kSums], float (&values)[kSums]) {
   const bool upper = lane_index() >= 16u;
 #pragma unroll

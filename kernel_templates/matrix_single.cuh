@@ -1,8 +1,8 @@
-// Which lane holds what of the matrix instructions of gfx12 and gfx9, 16 rows, 16 columns, 16 of K: the same text on
-// devices and on the model.
+// Layout of the matrix instructions of gfx12 and gfx9, lane by lane: 16 rows, 16 columns, 16 of K. The same text serves
+// devices and the model.
 //
 // Decides no instruction. Operands are alike: rows of the left one, columns of the right one, elements of K in order,
-// two a word. So the sums' rows are what K is of a next product whose operand they become. Each element is in one lane,
+// two a word. So the sums' rows are the K of a next product whose operand they become. Each element is in one lane,
 // whether a wave has 32 or 64. Included by arch/gfx12.cuh and arch/gfx9.cuh of both, after arch/amd.cuh. Source: AMD
 // RDNA 4 ISA reference guide, "WMMA instructions"; CDNA 2 and 3 ISA reference guides, "Matrix arithmetic instructions".
 #pragma once
@@ -14,27 +14,27 @@ inline constexpr int kSums = 16 * 16 / static_cast<int>(kWave), kOperandWords = 
 /// The lane's row of the left operand, or column of the right one; its first element of K, kSums of them.
 TJ_DEVICE u32 operand_row() { return lane_index() % 16u; }
 TJ_DEVICE u32 operand_k() { return lane_index() / 16u * static_cast<u32>(kSums); }
-/// Where the v-th of the lane's sums is.
+/// Place of the v-th of the lane's sums.
 TJ_DEVICE u32 sum_row(int v) { return lane_index() / 16u * static_cast<u32>(kSums) + static_cast<u32>(v); }
 TJ_DEVICE u32 sum_column() { return lane_index() % 16u; }
 
-/// Sums, rounded, as an operand of the next product: their columns are its rows (of the left one) or columns (of the
-/// right one), their rows its K. They are where they are wanted.
+/// Sums, rounded, as an operand of the next product. Their columns are its rows (of the left operand) or columns (of
+/// the right one); their rows are its K. They are where they are wanted.
 template <class Tag>
 TJ_DEVICE void sums_as_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
 #pragma unroll
   for (int w = 0; w < kOperandWords; ++w) words[w] = pack(tag, sums[2 * w], sums[2 * w + 1]);
 }
 
-/// At which row of the sums stands what is at place `place` of K below: the sums are in order.
+/// The row of the sums that is at place `place` of K below: the sums are in order.
 TJ_DEVICE constexpr u32 row_at(u32 place) { return place; }
-/// The same with K as the sums come, where whoever makes the other operand goes by row_at.
+/// The same with K as the sums come, where the other operand is made by row_at.
 template <class Tag>
 TJ_DEVICE void sums_as_own_operand(Tag tag, const float (&sums)[kSums], u32 (&words)[kOperandWords]) {
   sums_as_operand(tag, sums, words);
 }
 
-/// Of an operand, the part that no other lane has: words of K from own_k() on.
+/// The part of an operand that no other lane has: words of K from own_k() on.
 inline constexpr int kOwnWords = kOperandWords;
 TJ_DEVICE u32 own_k() { return operand_k(); }
 TJ_DEVICE void own_part(const u32 (&words)[kOperandWords], u32 (&own)[kOwnWords]) {

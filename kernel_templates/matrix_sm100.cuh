@@ -1,10 +1,9 @@
-// How sm_100a's matrix instruction is told its operands: places in tensor memory, descriptors of operands in shared
-// memory, and the descriptor of the instruction itself. Included by arch/sm100.cuh; the same text serves the device and
-// the model.
+// Arguments of sm_100a's matrix instruction: places in tensor memory, descriptors of operands in shared memory, and the
+// descriptor of the instruction itself. Included by arch/sm100.cuh; the same text serves the device and the model.
 //
-// Decides bits, and which shapes there are; no instruction, no op and no schedule. Invariant: what the model makes of
-// these bits is written down a second time, in src/model/tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor
-// Memory Addressing", "Shared memory descriptor", "Instruction descriptor", "Matrix Shape", "tcgen05.ld".
+// Decides bits, and which shapes there are; no instruction, no op and no schedule. Invariant: the model reads these
+// bits by a second description of its own, in src/model/tensor_matrix.cpp. Source: PTX ISA 8.7 and 9.0, "Tensor Memory
+// Addressing", "Shared memory descriptor", "Instruction descriptor", "Matrix Shape", "tcgen05.ld".
 #pragma once
 
 namespace tj::dev {
@@ -39,15 +38,16 @@ TJ_DEVICE constexpr void check_operand() {
 }  // namespace detail
 
 // ---- operands -------------------------------------------------------------------------------------------------------
-/// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
+/// The operands of a matrix instruction that are stored MN-major in shared memory (rows of one k), instead of K-major.
 inline constexpr int kRightMn = 1, kLeftMn = 2;
 
 /// Shared-memory operand with 128-byte swizzle, which begins at a multiple of 1024 or inside the first row of such a
-/// pattern. By the table of "Shared memory descriptor": bits 0-13 address >> 4, 16-29 leading offset >> 4, 32-45 stride
-/// offset >> 4, 46-48 the constant 1, 61-63 swizzle mode 2 (128 bytes); 0 are 49-51, as patterns begin at multiples of
-/// 1024, 52, as the leading dimension is told by an offset and not by an address, and 53-60, a constant. The offsets
-/// mean what they mean to sm_90a's ("Strides"): K-major, the stride is from 8 rows to the next 8 and the leading offset
-/// is not read; MN-major, the leading offset is from 64 rows to the next 64 and the stride from 8 of K to the next 8.
+/// pattern. The bits are those of the table of "Shared memory descriptor". Bits 0-13 are address >> 4, 16-29 leading
+/// offset >> 4, 32-45 stride offset >> 4. Bits 46-48 are the constant 1, 61-63 swizzle mode 2 (128 bytes). Bits 49-51
+/// are 0, as patterns begin at multiples of 1024. Bit 52 is 0, as the leading dimension is told by an offset and not by
+/// an address. Bits 53-60 are a constant 0. The offsets mean what they mean to sm_90a's ("Strides"). K-major, the
+/// stride is from 8 rows to the next 8 and the leading offset is not read. MN-major, the leading offset is from 64 rows
+/// to the next 64, and the stride from 8 of K to the next 8.
 TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
   return (u64{2} << 61) | (u64{1} << 46) | (u64{(stride_bytes >> 4) & 0x3fffu} << 32) |
          (u64{(leading_bytes >> 4) & 0x3fffu} << 16) | u64{(address >> 4) & 0x3fffu};
@@ -61,13 +61,14 @@ TJ_DEVICE constexpr u32 element_bits(F16) { return 0; }
 TJ_DEVICE constexpr u32 element_bits(Bf16) { return 1; }
 }  // namespace detail
 
-/// The instruction for products of Rows x Columns out of 16-bit elements, with sums in f32. By the table of
-/// "Instruction descriptor" for .kind::f16: bits 4-5 type of the sums (1: f32), 7-9 and 10-12 types of left and right
-/// (0: f16, 1: bf16), 15 and 16 left and right MN-major, 17-22 columns
-/// >> 3, 24-28 rows >> 4; 0 are 0-2 (dense), 3 (saturation of integers), 13 and 14 (negation), 30-31 (shift of .ws) and
+/// The instruction for products of Rows x Columns out of 16-bit elements, with sums in f32. The bits are those of the
+/// table of "Instruction descriptor" for .kind::f16. Bits 4-5 are the type of the sums (1: f32), 7-9 and 10-12 the
+/// types of left and right (0: f16, 1: bf16). Bits 15 and 16 say left and right MN-major; 17-22 are columns >> 3, 24-28
+/// rows >> 4. These bits are 0: 0-2 (dense), 3 (saturation of integers), 13 and 14 (negation), 30-31 (shift of .ws) and
 /// the reserved 6, 23 and 29. One block's product has 128 rows and a multiple of 16 columns up to 256, or 64 rows and a
-/// multiple of 8, that of a pair of blocks 256 rows and a multiple of 32. Of 64 rows, 16 are in the lower 16 of each
-/// warp's 32 lanes, or in the upper ones where the address says so; a left operand in tensor memory likewise.
+/// multiple of 8. A pair's product has 256 rows and a multiple of 32 columns. A product of 64 rows has 16 of them in
+/// the lower 16 of each warp's 32 lanes, or in the upper ones where the address says so. A left operand in tensor
+/// memory likewise.
 template <int Rows, int Columns, int MnMajor, class Tag>
 TJ_DEVICE constexpr u32 matrix_instruction(Tag tag) {
   static_assert(Rows == 64 || Rows == 128 || Rows == 256, "64 or 128 rows a block, 256 a pair");
@@ -78,7 +79,7 @@ TJ_DEVICE constexpr u32 matrix_instruction(Tag tag) {
          static_cast<u32>(Columns >> 3) << 17 | static_cast<u32>(Rows >> 4) << 24;
 }
 
-/// How far a multiplication goes: `Steps` steps of 16 of K; each moves the operands in shared memory on by the bytes
+/// Length of a multiplication: `Steps` steps of 16 of K. Each moves the operands in shared memory on by the bytes
 /// given, a left operand in tensor memory by 8 columns.
 template <int Steps, int LeftBytes, int RightBytes>
 struct MatrixSteps {

@@ -1,6 +1,6 @@
-// What archs without a copy engine, clusters and registers that move have in place of these: primitives with nothing to
-// do, and by their names those that they lack, so that a node body which never gets there compiles, and one which does
-// is refused in words.
+// Stand-ins for archs without a copy engine, clusters and registers that move. Some primitives have nothing to do.
+// Others, which the archs lack, are declared by name: a node body which never gets there compiles, and a body which
+// does is refused in words.
 //
 // Decides no instruction: the same text serves the device and the model. Included by before_sm90.cuh and
 // block_barrier.cuh, which add what their archs have beside. Invariant: what an arch with a copy engine offers is

@@ -7,7 +7,7 @@
 
 namespace tj::dev {
 
-/// Where a row has its 16 bytes; rows of so many bytes more than a multiple of 16 apart take two stores.
+/// Stores 16 bytes of a row. Rows that lie RowPadding bytes more than a multiple of 16 apart take two stores.
 template <int RowPadding>
 TJ_DEVICE void put_piece(u32 place, const u32 (&words)[4]) {
   if constexpr (RowPadding % 16 == 0) {

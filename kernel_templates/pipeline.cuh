@@ -1,10 +1,10 @@
 // Rings between roles, in terms of an arch's primitives. Included by the emitted unit after the arch file.
 //
 // Decides how a sequence number becomes slot, barrier and parity. Depths, bytes and arrival counts come from the
-// emitted ring descriptions; when to wait and when to release comes from the emitted calls. A ring whose slots several
-// blocks of a cluster fill together has the same place in each of them; a slot is free once the consumers of all of
-// them have released it. Invariant: the n-th filling of a ring (n counts over all tiles of a block) uses slot n %
-// kSlots and phase n / kSlots.
+// emitted ring descriptions; the emitted calls say when to wait and when to release. A ring that several blocks of a
+// cluster fill together has the same place in each of them. A slot is free once the consumers of all of them have
+// released it. Invariant: the n-th filling of a ring (n counts over all tiles of a block) uses slot n % kSlots and
+// phase n / kSlots.
 #pragma once
 
 namespace tj::dev {
@@ -17,11 +17,11 @@ struct Fast {
   static constexpr bool kFast = true;
 };
 
-// A ring description R has: kSlots, kSlotBytes, kCopiedBytes (what bulk copies bring into a slot), kData, kFull, kEmpty
-// (byte offsets from the shared base), kFullArrivals, kEmptyArrivals, kSharers (blocks of the cluster that fill a slot
-// together), and where there are several kSharerStride (how far their ranks are apart).
+// A ring description R has these members. kSlots, kSlotBytes, kCopiedBytes (bytes that bulk copies bring into a slot).
+// kData, kFull, kEmpty (byte offsets from the shared base). kFullArrivals, kEmptyArrivals. kSharers (blocks of the
+// cluster that fill a slot together), and where there are several kSharerStride (how far their ranks are apart).
 
-/// This block's part of what several fill together: the part-th of kParts, copied to every block in `mask`.
+/// This block's part of a slot that several fill together: the part-th of kParts, copied to every block in `mask`.
 template <int Parts>
 struct Share {
   static constexpr int kParts = Parts;
@@ -54,8 +54,8 @@ TJ_DEVICE u32 empty_barrier(u32 shared, u32 sequence) {
   return shared + R::kEmpty + (sequence % R::kSlots) * 8u;
 }
 
-// Roles that do the same side by side may fill a ring each. Those lie one behind the other: R is the first, and these
-// give what stands for `shared` where the ring of the member-th role is meant.
+// Roles that do the same side by side may fill a ring each. Such rings lie one behind the other. R is the first, and
+// these give what stands for `shared` where the ring of the member-th role is meant.
 template <class R>
 TJ_DEVICE u32 slots_of(u32 shared, u32 member) {
   return shared + member * (R::kSlots * R::kSlotBytes);
@@ -83,15 +83,15 @@ template <int Site, class R>
 TJ_DEVICE void wait_empty(u32 shared, u32 sequence) {
   mbarrier_wait_phase<Site>(empty_barrier<R>(shared, sequence), sequence / R::kSlots - 1u);
 }
-/// Producer of a ring that blocks share, after its last filling, of which there were `sequence`: every consumer of
-/// every block has released it, so that nobody arrives at this block's barriers any more and it may end.
+/// Producer of a ring that blocks share, after its last filling, of which there were `sequence`. Every consumer of
+/// every block has released it: nobody arrives at this block's barriers any more, and it may end.
 template <int Site, class R>
 TJ_DEVICE void wait_drained(u32 shared, u32 sequence) {
 #pragma unroll 1
   for (u32 slot = 0; slot < R::kSlots; ++slot) wait_empty<Site, R>(shared, sequence + slot);
 }
-/// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete, those of other
-/// blocks included: theirs may come before.
+/// Producer by bulk copy, one thread: announces the bytes that the copies of this filling will complete. Bytes from
+/// other blocks are included: their copies may come before.
 template <int Site, class R>
 TJ_DEVICE void expect_full(u32 shared, u32 sequence) {
   mbarrier_expect<Site>(full_barrier<R>(shared, sequence), R::kCopiedBytes);
@@ -101,7 +101,7 @@ template <int Site, class R>
 TJ_DEVICE void publish(u32 shared, u32 sequence) {
   if (lane_index() == 0) mbarrier_arrive<Site>(full_barrier<R>(shared, sequence));
 }
-/// Producer by copies of its threads, each of them: it arrives when those that it has issued are done.
+/// Producer by copies of its threads, each of them: it arrives when the copies that it has issued are done.
 template <int Site, class R>
 TJ_DEVICE void publish_copies(u32 shared, u32 sequence) {
   copy_async_arrive<Site>(full_barrier<R>(shared, sequence));

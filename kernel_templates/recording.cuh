@@ -1,9 +1,8 @@
-// Times at which a role comes to what its unit marks. Included by units that record, after the arch file.
+// Times at which a role comes to the marks of its unit. Included by units that record, after the arch file.
 //
-// Decides which thread writes and where a record goes; the clock and the store are the arch's, and what a mark means is
-// known to whoever wrote the unit (src/codegen/record.hpp). Does not wait for anything, and orders nothing. Invariant:
-// one thread of a role writes, into the places of its own warp and of its own block; when these are full it writes no
-// more.
+// Decides which thread writes and where a record goes. The arch has the clock and the store; the writer of the unit
+// knows what a mark means (src/codegen/record.hpp). Does not wait for anything, and orders nothing. Invariant: one
+// thread of a role writes, into the places of its own warp and of its own block. When these are full it writes no more.
 #pragma once
 
 namespace tj::dev {
@@ -14,8 +13,8 @@ struct Records {
   u64 buffer;       ///< address in global memory, zeros at the begin
   u32 first_block;  ///< blocks first_block to first_block + blocks - 1 write
   u32 blocks;
-  u32 warps;       ///< of a block: each has its own places, be they used or not
-  u32 warp_bytes;  ///< of them, a power of two
+  u32 warps;       ///< places of a block: each has its own, be they used or not
+  u32 warp_bytes;  ///< places of a warp, a power of two
 };
 
 inline constexpr u32 kNoRecord = ~0u;

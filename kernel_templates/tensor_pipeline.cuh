@@ -1,15 +1,15 @@
-// Rings in tensor memory, and what the matrix unit arrives at by itself, in terms of an arch's primitives. Included by
+// Rings in tensor memory, and arrivals of the matrix unit by itself, in terms of an arch's primitives. Included by
 // emitted units that use them, after pipeline.cuh.
 //
-// Decides how a sequence number becomes columns. When to wait and when to arrive comes from the emitted calls, columns
+// Decides how a sequence number becomes columns. The emitted calls say when to wait and when to arrive; columns come
 // from the emitted ring descriptions. Invariant: as in pipeline.cuh, the n-th filling of a ring uses slot n % kSlots
 // and phase n / kSlots.
 #pragma once
 
 namespace tj::dev {
 
-// A ring description R has beside its barriers: kColumn, from the first of the block's columns; kSlotColumns;
-// kMemberColumns, from a role's ring to that of the next role that does the same.
+// A ring description R has more beside its barriers. kColumn counts from the first of the block's columns;
+// kSlotColumns; kMemberColumns is from a role's ring to the ring of the next role that does the same.
 
 template <class R>
 TJ_DEVICE u32 slot_columns(u32 tensor, u32 sequence) {

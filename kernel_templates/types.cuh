@@ -1,7 +1,8 @@
 // Types that device code and the host that launches it share. No standard headers: device code compiles in
 // milliseconds.
 //
-// Decides the layout of what travels by value in a launch. Invariant: plain data, same layout for every compiler.
+// Decides the layout of parameters that travel by value in a launch. Invariant: plain data, same layout for every
+// compiler.
 #pragma once
 
 // <tilejit/custom.hpp> declares the same for host programs, under the same guard.
@@ -9,7 +10,7 @@
 #define TJ_TENSOR_MAP
 namespace tj {
 
-/// What the copy engine reads: opaque, encoded by the launching backend, passed as a __grid_constant__ parameter.
+/// Input of the copy engine: opaque, encoded by the launching backend, passed as a __grid_constant__ parameter.
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };

@@ -20,7 +20,7 @@
 #define TJ_KERNEL(symbol, threads, Params, params)                                                               \
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void symbol( \
       const Params params)
-/// What the model's reports say of the unit: nothing here.
+/// Notes of the unit for the model's reports: nothing here.
 #define TJ_NOTES(symbol, text)
 
 namespace tj {
@@ -140,9 +140,9 @@ TJ_DEVICE u32 shared_base() {
 
 // ---- synchronisation inside a block ---------------------------------------------------------------------------------
 namespace detail {
-/// The instruction alone. Before the builtin, compilers wait on gfx11 and gfx12 for all that is under way from global
-/// memory too, so that nothing could be loaded ahead over a barrier; the fences around it say what has to be waited
-/// for.
+/// The instruction alone. Compilers put a wait before the builtin on gfx11 and gfx12. It is also for all that is under
+/// way from global memory, so nothing could be loaded ahead over a barrier. The fences around this say what has to be
+/// waited for.
 TJ_DEVICE void barrier() {
   if constexpr (kGeneration == 12)
     asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
@@ -180,7 +180,7 @@ TJ_DEVICE void reconverge() {}
 template <int Site>
 TJ_DEVICE void reads_arrived() {}
 
-/// What runs next, for the model's reports: nothing here.
+/// The node that runs next, for the model's reports: nothing here.
 template <int Call>
 TJ_DEVICE void at_node(int) {}
 
@@ -231,7 +231,7 @@ TJ_DEVICE void store_shared(u32 address, const float (&v)[4]) {
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 namespace detail {
-// What older compilers lack; there the general builtins are the bare instructions.
+// Builtins that older compilers lack; there the general builtins are the bare instructions.
 TJ_DEVICE float exp2_bare(float x) {
 #if __has_builtin(__builtin_amdgcn_exp2f)
   return __builtin_amdgcn_exp2f(x);
@@ -262,11 +262,11 @@ TJ_DEVICE float divide_approx(float x, float y) { return x * __builtin_amdgcn_rc
 TJ_DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 TJ_DEVICE float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
 TJ_DEVICE float minus_infinity() { return detail::number(0xff800000u); }
-/// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after
-/// this.
+/// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
+/// after this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+v"(value)); }
-/// The compiler issues nothing before this that stands behind it: as much is under way at once as the text says, and no
-/// more registers are taken.
+/// The compiler issues nothing before this that stands behind it. So as much is under way at once as the text says, and
+/// no more registers are taken.
 TJ_DEVICE void hold_back() {
 #if __has_builtin(__builtin_amdgcn_sched_barrier)
   __builtin_amdgcn_sched_barrier(0);
@@ -282,9 +282,9 @@ TJ_DEVICE float shuffle_from(float value, int lane) { return detail::number(shuf
 /// The value of the lane whose index differs by `mask`.
 TJ_DEVICE u32 shuffle_xor(u32 value, int mask) { return shuffle_from(value, static_cast<int>(lane_index()) ^ mask); }
 TJ_DEVICE float shuffle_xor(float value, int mask) { return detail::number(shuffle_xor(detail::bits(value), mask)); }
-/// The same of a mask that is known, the first half of 32 lanes for the second without a way through shared memory. All
-/// lanes take part, so none that is off is ever read: that it might be (`true`) spares the move of what a lane would
-/// keep then.
+/// The same for a mask that is known; the first half of 32 lanes gets the second without a way through shared memory.
+/// All lanes take part, so no lane that is off is ever read. `true` tells the compiler so, and spares the move of what
+/// a lane would keep then.
 template <int Mask>
 TJ_DEVICE u32 shuffle_xor(u32 value) {
   if constexpr (kWave == 32 && Mask == 16)
@@ -317,14 +317,14 @@ TJ_DEVICE bool any_in_warp(bool value) {
 }
 
 // ---- elements of 16 bits --------------------------------------------------------------------------------------------
-/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become
-/// two columns.
+/// The low halves of two words as one word, the first's in the low half. And the high halves likewise: two rows of two
+/// elements become two columns.
 TJ_DEVICE u32 low_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x05040100u); }
 TJ_DEVICE u32 high_halves(u32 first, u32 second) { return __builtin_amdgcn_perm(second, first, 0x07060302u); }
 
 namespace detail {
 typedef _Float16 TwoHalves __attribute__((ext_vector_type(2)));
-/// Rounded to what the high half holds; what is in the low one then has no meaning.
+/// Rounded to what the high half holds; the low half then has no meaning.
 TJ_DEVICE u32 number_to_high(float value) {
   const u32 from = bits(value);
   return from + 0x7fffu + (from >> 16 & 1u);
@@ -355,8 +355,8 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
 }
 
 // ---- times, in units that record ------------------------------------------------------------------------------------
-/// Cycles of a counter that all waves of a compute unit share; the lower 32 bits, of gfx11 and gfx12 what their counter
-/// of 20 has.
+/// Cycles of a counter that all waves of a compute unit share: the lower 32 bits, on gfx11 and gfx12 all 20 bits that
+/// it has.
 TJ_DEVICE u32 clock_now() {
   hold_back();
   const u32 cycles = static_cast<u32>(__builtin_readcyclecounter());

@@ -1,7 +1,7 @@
 // Ordinary accesses to global memory on AMD GPUs; addresses are multiples of the access's size. Included by amd.cuh.
 //
-// Decides how wide an instruction is, no order: what is under way is the compiler's to wait for. Invariant: one access
-// is one instruction, but of `store_halves`.
+// Decides how wide an instruction is, and no order: the compiler waits for accesses under way. Invariant: one access is
+// one instruction, but of `store_halves`.
 #pragma once
 
 namespace tj::dev {

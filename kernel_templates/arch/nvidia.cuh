@@ -14,7 +14,7 @@
 #define TJ_KERNEL_BESIDE(symbol, threads, blocks_per_sm, Params, params) \
   extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm) symbol(const __grid_constant__ Params params)
 #define TJ_KERNEL(symbol, threads, Params, params) TJ_KERNEL_BESIDE(symbol, threads, 1, Params, params)
-/// What the model's reports say of the unit: nothing here.
+/// Notes of the unit for the model's reports: nothing here.
 #define TJ_NOTES(symbol, text)
 
 namespace tj::dev {
@@ -39,8 +39,8 @@ TJ_DEVICE u32 thread_index() { return threadIdx.x; }
 TJ_DEVICE u32 block_index() { return blockIdx.x; }
 TJ_DEVICE u32 grid_blocks() { return gridDim.x; }
 TJ_DEVICE u32 lane_index() { return threadIdx.x & 31u; }
-/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: where only some of
-/// them come, those wait for the others without an end.
+/// The same value in every lane, known to the compiler as such. All lanes of the warp take part: lanes that come wait
+/// for the others without an end.
 TJ_DEVICE u32 warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32u, 0); }
 
 /// First byte of the block's dynamic shared memory, a multiple of 1024.
@@ -208,22 +208,22 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __uint_as_float(packed & 0xffff0000u);
 }
 
-/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses, load_matrices
-/// among them, has arrived. An arrival alone may overtake loads that wait behind other accesses: products of warps
-/// beside a block whose results left in 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21;
+/// For a thread that hands a slot back to whoever copies: its reads of the slot by ordinary accesses, load_matrices
+/// among them, have arrived. An arrival alone may overtake loads that wait behind other accesses. For example, products
+/// of warps beside a block whose results left in 2-byte stores multiplied rows of a later iteration (H200, 2026-11-21;
 /// gpu.gemm_gpu has the case).
 template <int Site>
 TJ_DEVICE void reads_arrived() {
   asm volatile("fence.acq_rel.cta;" ::: "memory");
 }
 
-/// What runs next, for the model's reports: nothing here.
+/// The node that runs next, for the model's reports: nothing here.
 template <int Call>
 TJ_DEVICE void at_node(int) {}
 
 // ---- times, in units that record ------------------------------------------------------------------------------------
-/// Cycles of this multiprocessor, the same for all its warps; the lower 32 bits. What has memory as an operand stays on
-/// its side of this; arithmetic that nothing else holds may move across.
+/// Cycles of this multiprocessor, the same for all its warps; the lower 32 bits. Instructions with memory as an operand
+/// stay on their side of this; arithmetic that nothing else holds may move across.
 TJ_DEVICE u32 clock_now() {
   u32 cycles;
   asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");

@@ -7,10 +7,10 @@
 
 namespace tj::dev {
 
-/// sums (+)= a b for 16 of K, both operands in shared memory. `instruction` is matrix_instruction's; sums: row i is
-/// lane i (of 64 rows see there), column j column j from the address on. A pair of blocks: the block of the lower rank
-/// issues it; each has half of the rows of a and of b's columns at the same places of its shared memory, and its rows
-/// of the sums.
+/// sums (+)= a b for 16 of K, both operands in shared memory. `instruction` is matrix_instruction's. sums: row i is
+/// lane i (for 64 rows see there), column j is column j from the address on. The block of the lower rank issues it for
+/// a pair of blocks. Each block then has half of the rows of a and of b's columns at the same places of its shared
+/// memory, and its rows of the sums.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool accumulate) {
   detail::check_blocks<Blocks>();
@@ -20,7 +20,7 @@ TJ_DEVICE void matrix_multiply(u32 sums, u64 a, u64 b, u32 instruction, bool acc
       "l"(a), "l"(b), "r"(instruction), "r"(static_cast<u32>(accumulate)), "n"(Blocks)
       : "memory");
 }
-/// The same with a in tensor memory, 8 columns: row i is lane i, column c holds elements 2c (in its low half) and 2c +
+/// The same with a in tensor memory, 8 columns. Row i is lane i; column c holds elements 2c (in its low half) and 2c +
 /// 1 of K.
 template <int Blocks = 1>
 TJ_DEVICE void matrix_multiply_tensor(u32 sums, u32 a, u64 b, u32 instruction, bool accumulate) {
@@ -48,8 +48,8 @@ TJ_DEVICE void matrix_multiply_tensor_steps(u32 sums, u32 a, u64 b, u32 instruct
 }
 
 // ---- what the unit reads, and who learns that it is done ----------------------------------------
-/// One box of a rank-4 tensor into this block's shared memory; its bytes complete on the barrier at the same place in
-/// that block of its pair which has the lower rank, where the pair's products are asked for. One thread issues it.
+/// One box of a rank-4 tensor into this block's shared memory. Its bytes complete on the barrier at the same place in
+/// the block of its pair with the lower rank, which asks for the pair's products. One thread issues it.
 TJ_DEVICE void copy_box_4d_for_pair(u32 destination, const TensorMap* map, u32 barrier, int c0, int c1, int c2,
                                     int c3) {
   asm volatile(

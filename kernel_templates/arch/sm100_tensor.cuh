@@ -1,10 +1,10 @@
 // Tensor memory of sm_100a and the matrix instruction that works on it. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site
-// id first, so that the model can switch it off; here it is unused. Blocks: 1, or 2 where all of these work on a pair
-// of blocks of a cluster (ranks 2n and 2n + 1); one kernel has one of the two throughout. The number is an immediate
-// ("n"), which the compiler writes out where it stands: in the middle of an instruction's name as well. Source of the
-// encodings: PTX ISA 8.7 and 9.0, "TensorCore 5th Generation Family Instructions". None of it has run on a device.
+// id first, so that the model can switch it off; here it is unused. Blocks: 1, or 2 for a pair of blocks of a cluster
+// (ranks 2n and 2n + 1); all of these take the same number throughout a kernel. The number is an immediate ("n"): the
+// compiler writes it out where it stands, in the middle of an instruction's name as well. Source of the encodings: PTX
+// ISA 8.7 and 9.0, "TensorCore 5th Generation Family Instructions". None of it has run on a device.
 #pragma once
 
 namespace tj::dev {
@@ -25,7 +25,7 @@ TJ_DEVICE void tensor_relinquish() {
   detail::check_blocks<Blocks>();
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(Blocks) : "memory");
 }
-/// What was allocated at this address, before the block ends and after everything that uses it.
+/// Frees the allocation at this address, before the block ends and after everything that uses it.
 template <int Blocks = 1>
 TJ_DEVICE void tensor_free(u32 tensor, u32 columns) {
   detail::check_blocks<Blocks>();
@@ -60,7 +60,7 @@ TJ_DEVICE void tensor_store_wait() {
 // ---- registers from tensor memory and back: all lanes of a warp, at an address in the lanes that it reaches
 // (tensor_lanes) ----------
 
-// So many registers, and the place holder behind theirs.
+// That many registers, and the place holder behind them.
 #define TJ_TENSOR_1 "%0"
 #define TJ_TENSOR_2 TJ_TENSOR_1 ", %1"
 #define TJ_TENSOR_4 TJ_TENSOR_2 ", %2, %3"
@@ -211,8 +211,8 @@ TJ_DEVICE void tensor_store(u32 tensor, const T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
   detail::store_rows<N>(tensor, reinterpret_cast<const u32*>(v));
 }
-/// The fragment of sums that a warp's matrix instruction has, of 16 of the lanes (the lower or the upper ones) and 2N
-/// columns: v[4j + e] of thread l is lane l / 4 + 8(e / 2), column 8j + 2(l % 4) + e % 2.
+/// The fragment of sums that a warp's matrix instruction has, for 16 of the lanes (the lower or the upper ones) and 2N
+/// columns. v[4j + e] of thread l is lane l / 4 + 8(e / 2), column 8j + 2(l % 4) + e % 2.
 template <class T, int N>
 TJ_DEVICE void tensor_load_fragment(u32 tensor, T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
@@ -223,8 +223,8 @@ TJ_DEVICE void tensor_store_fragment(u32 tensor, const T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
   detail::store_fragment<N>(tensor, reinterpret_cast<const u32*>(v));
 }
-/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, of 16 of
-/// the lanes and 2N columns: v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
+/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, for 16
+/// of the lanes and 2N columns. v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
 template <int N>
 TJ_DEVICE void tensor_load_operand(u32 tensor, u32 (&v)[N]) {
   detail::load_operand<N>(tensor, v);

@@ -1,5 +1,5 @@
-// Primitives of sm_80, sm_86 and sm_89: those of all NVIDIA GPUs, matrix instructions of a warp and copies by threads;
-// no bulk copies, no clusters, and barriers that count arrivals alone. The model has the same names.
+// Primitives of sm_80, sm_86 and sm_89: those of all NVIDIA GPUs, matrix instructions of a warp and copies by threads.
+// There are no bulk copies and no clusters, and barriers count arrivals alone. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Every synchronising primitive takes a site
 // id first, so that the model can switch it off; here it is unused. Source of the encodings: PTX ISA 8.7, "mbarrier".
@@ -21,7 +21,7 @@ TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "r"(parity)
       : "memory");
 }
-/// The same of a phase by its number, counted from 0; the one before the first has completed.
+/// The same for a phase by its number, counted from 0; the one before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   mbarrier_wait<Site>(barrier, phase & 1u);

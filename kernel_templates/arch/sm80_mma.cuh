@@ -1,5 +1,5 @@
-// Primitives that sm_80 brought and every later GPU has: copies that threads issue and do not wait for, matrices from
-// shared memory, the matrix instruction of a warp. The model has the same names.
+// Primitives that sm_80 brought and every later GPU has. Threads issue copies and do not wait for them; matrices come
+// from shared memory; a warp has a matrix instruction. The model has the same names.
 //
 // Decides which instruction serves which primitive; no op and no schedule. Included by the files of archs whose kernels
 // use them, after arch/nvidia.cuh. Every synchronising primitive takes a site id first, so that the model can switch it
@@ -23,8 +23,8 @@ TJ_DEVICE void copy_async(u32 destination, const void* source) {
                  "n"(Bytes)
                  : "memory");
 }
-/// The same of the first `present` bytes, at most `Bytes`; those after them become zero and are not read, none of them
-/// where it is 0.
+/// The same for the first `present` bytes, at most `Bytes`. Bytes after them become zero and are not read; `present`
+/// may be 0.
 template <int Bytes>
 TJ_DEVICE void copy_async(u32 destination, const void* source, u32 present) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "a thread copies 4, 8 or 16 bytes");
@@ -62,8 +62,8 @@ TJ_DEVICE void copy_async_drain() {
 }
 
 // ---- matrices from shared memory ------------------------------------------------------------------------------------
-/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, a
-/// multiple of 16, and gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on
+/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements. Lane l gives the address of row l % 8 of matrix l / 8, a
+/// multiple of 16. It gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on
 /// name nothing. All lanes take part.
 template <int Count>
 TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {
@@ -81,7 +81,7 @@ TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {
                  : "r"(address)
                  : "memory");
 }
-/// The same of the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
+/// The same for the matrices' transposes: lane l gets elements 2(l % 4) and on of column l / 4.
 template <int Count>
 TJ_DEVICE void load_matrices_transposed(u32 address, u32 (&words)[Count]) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices");
@@ -103,10 +103,10 @@ TJ_DEVICE void load_matrices_transposed(u32 address, u32 (&words)[Count]) {
 }
 
 // ---- the matrix instruction of a warp -------------------------------------------------------------------------------
-// Fragments, for lane l, g = l / 4, q = l % 4, two elements a word, the one of lower index in the low half:
-//   a, 16 x 16:  a[0] row g, a[1] row g + 8, both k 2q and 2q + 1; a[2], a[3] the same rows, k 2q + 8 and 2q + 9
-//   b, 16 x 8:   b0 k 2q and 2q + 1, b1 k 2q + 8 and 2q + 9, both column g
-//   d, 16 x 8:   d[0], d[1] row g, d[2], d[3] row g + 8, columns 2q and 2q + 1
+// Fragments, for lane l, g = l / 4, q = l % 4. A word has two elements, the lower index in the low half:
+// - a, 16 x 16: a[0] row g, a[1] row g + 8, both k 2q and 2q + 1; a[2], a[3] the same rows, k 2q + 8 and 2q + 9.
+// - b, 16 x 8: b0 k 2q and 2q + 1, b1 k 2q + 8 and 2q + 9, both column g.
+// - d, 16 x 8: d[0], d[1] row g, d[2], d[3] row g + 8, columns 2q and 2q + 1.
 // So d of two neighbouring blocks of eight columns, rounded to pairs, is an a of these 16 columns.
 /// d += a b, sums in f32. All lanes of the warp take part; the result is there when it returns.
 TJ_DEVICE void mma_m16n8k16(F16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
@@ -124,8 +124,8 @@ TJ_DEVICE void mma_m16n8k16(Bf16, float (&d)[4], const u32 (&a)[4], u32 b0, u32 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// The value is what it was, but the compiler knows nothing of it any more: what follows from it is computed after
-/// this.
+/// The value is unchanged, but the compiler knows nothing of it any more: everything that follows from it is computed
+/// after this.
 TJ_DEVICE void hold(int& value) { asm volatile("" : "+r"(value)); }
 
 }  // namespace tj::dev

@@ -1,5 +1,5 @@
-// Primitives of archs whose matrix instruction is a warp's, as on sm_80, and whose copies are the copy engine's, as on
-// sm_90: sm_90 without its suffix, sm_120a, sm_121a. The model has the same names.
+// Primitives of sm_90 without its suffix, sm_120a and sm_121a. Their matrix instruction is a warp's, as on sm_80; their
+// copies are the copy engine's, as on sm_90. The model has the same names.
 //
 // Decides which files make these archs; no op and no schedule. Invariant: nothing here needs a target with a suffix but
 // the registers of a role, which sm_90 has not.

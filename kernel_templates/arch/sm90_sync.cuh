@@ -50,7 +50,7 @@ TJ_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
       "r"(parity)
       : "memory");
 }
-/// The same of a phase by its number, counted from 0; the one before the first has completed.
+/// The same for a phase by its number, counted from 0; the one before the first has completed.
 template <int Site>
 TJ_DEVICE void mbarrier_wait_phase(u32 barrier, u32 phase) {
   mbarrier_wait<Site>(barrier, phase & 1u);
@@ -74,15 +74,14 @@ template <int Site>
 TJ_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// The same, and what each of them has done before comes before what all do after.
+/// The same; besides, everything that each of them has done before comes before everything that all do after.
 template <int Site>
 TJ_DEVICE void cluster_sync_all() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are
-/// done. What it has written is not ordered by it.
-// No release at the cluster's scope: it is a memory barrier before each arrival, and made products half as fast as they
-// are.
+/// done. It does not order what the thread has written. No release at the cluster's scope: it is a memory barrier
+/// before each arrival, and made products half as fast as they are.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   asm volatile(
@@ -103,8 +102,8 @@ TJ_DEVICE void registers_grow() {
 }
 
 // ---- matrices to shared memory ------------------------------------------------------------------
-/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
-/// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+/// Four 8x8 matrices of 16-bit elements: the fragments of a matrix instruction. Lane l gives the address of row l % 8
+/// of matrix l / 8. It holds, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
                "r"(words[1]), "r"(words[2]), "r"(words[3])

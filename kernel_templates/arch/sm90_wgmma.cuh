@@ -1,13 +1,12 @@
-// The warpgroup matrix instruction for every width that a kernel here uses: both operands in shared memory (SS) or the
-// left one in registers (RS), one or four steps a statement. A step is 32 bytes of K: 16 elements of 16 bits, 32 of
-// e4m3. Operands of 8 bits come from shared memory, K-major: the instruction has no other form of theirs in shared
-// memory, and RS is not needed.
+// The warpgroup matrix instruction for every width that a kernel here uses. Both operands are in shared memory (SS), or
+// the left one in registers (RS); a statement has one or four steps. A step is 32 bytes of K: 16 elements of 16 bits,
+// 32 of e4m3. Operands of 8 bits come from shared memory, K-major: the instruction has no other form for them there,
+// and RS is not needed.
 //
-// Decides nothing: asm needs each accumulator register written out, and one statement for four steps takes
-// the compiler less time than four. d += a b with f32 accumulators of m64nN: warp w holds rows 16w to 16w+15; lane l
-// rows l/4
-// (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}. `accumulate` false overwrites d.
-// Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
+// Decides nothing: asm needs each accumulator register written out, and one statement for four steps takes the compiler
+// less time than four. The instruction is d += a b with f32 accumulators of m64nN. Warp w holds rows 16w to 16w+15.
+// Lane l holds rows l/4 (+8 for elements 2, 3 of each four), columns 8j + 2(l%4) + {0, 1}. `accumulate` false
+// overwrites d. Included by arch/sm90.cuh only. Source: PTX ISA 8.7, wgmma.mma_async.
 #pragma once
 
 // Operand place holders %0 to %127, eight a name, so that a width is a concatenation.
@@ -145,8 +144,8 @@
 
 namespace tj::dev {
 
-// A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone: to read all of them takes the
-// compiler longer than to read every other file.
+// A unit that names its widths (TJ_MATRIX_WIDTHS, TJ_MATRIX_WIDTH_<N>) has those alone. Reading all of them takes the
+// compiler longer than reading every other file.
 #if !defined(TJ_MATRIX_WIDTHS) || defined(TJ_MATRIX_WIDTH_32)
 TJ_WGMMA(32)
 #endif

@@ -52,7 +52,7 @@ TJ_DEVICE void store_shared_u16(u32 address, u32 value) {
 }
 
 // ---- registers ------------------------------------------------------------------------------------------------------
-/// On devices, what follows from the value is computed after this.
+/// On devices, everything that follows from the value is computed after this.
 TJ_DEVICE void hold(int&) {}
 TJ_DEVICE void hold_back() {}
 /// The value of the lane whose index differs by a mask that is known.
@@ -64,8 +64,8 @@ template <int Mask>
 TJ_DEVICE float shuffle_xor(float value) {
   return shuffle_xor(value, Mask);
 }
-/// The low halves of two words as one, the first's in the low half; and the high ones: two rows of two elements become
-/// two columns.
+/// The low halves of two words as one word, the first's in the low half. And the high halves likewise: two rows of two
+/// elements become two columns.
 TJ_DEVICE u32 low_halves(u32 first, u32 second) { return (first & 0xffffu) | second << 16; }
 TJ_DEVICE u32 high_halves(u32 first, u32 second) { return first >> 16 | (second & 0xffff0000u); }
 

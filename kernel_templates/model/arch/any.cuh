@@ -26,7 +26,7 @@
                                           symbol##_notes};                                                        \
   static void symbol##_body(const Params& params)
 
-/// What reports say of the unit: a JSON text.
+/// Notes of the unit for reports: a JSON text.
 #define TJ_NOTES(symbol, text) const char symbol##_notes[] = text;
 
 /// The model has registers for any number of blocks.
@@ -189,13 +189,14 @@ TJ_DEVICE void unpack(Bf16, u32 packed, float& low, float& high) {
   high = __builtin_bit_cast(float, packed & 0xffff0000u);
 }
 
-/// Before a slot is handed back to whoever copies: what this thread has read of it by ordinary accesses has arrived.
+/// For a thread that hands a slot back to whoever copies: its reads of the slot by ordinary accesses have arrived.
 template <int Site>
 TJ_DEVICE void reads_arrived() {
   detail::api.reads_arrived(Site);
 }
 
-/// What runs next, for reports: call `Call` of a node, for an iteration or, where the node is none of the loop, a tile.
+/// The node that runs next, for reports: call `Call` of a node, for an iteration or, for a node outside the loop, a
+/// tile.
 template <int Call>
 TJ_DEVICE void at_node(int iteration) {
   detail::api.at_node(Call, iteration);

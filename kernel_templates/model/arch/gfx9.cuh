@@ -1,5 +1,5 @@
-// Primitives of gfx9 (CDNA 2 to 4: gfx90a, gfx942, gfx950) on the CPU: the names, signatures and meanings of the
-// device's file, for the CPU model.
+// Primitives of gfx9 on the CPU (CDNA 2 to 4: gfx90a, gfx942, gfx950), for the CPU model: the device's names,
+// signatures and meanings.
 //
 // Decides nothing: the library's model multiplies. gfx90a.cuh, which includes this, says that subnormal elements count
 // as 0. Invariant: a unit that compiles for the device compiles here.

@@ -20,7 +20,7 @@ TJ_DEVICE void tensor_relinquish() {
   detail::check_blocks<Blocks>();
   detail::api.tensor_relinquish(Blocks);
 }
-/// What was allocated at this address, before the block ends and after everything that uses it.
+/// Frees the allocation at this address, before the block ends and after everything that uses it.
 template <int Blocks = 1>
 TJ_DEVICE void tensor_free(u32 tensor, u32 columns) {
   detail::check_blocks<Blocks>();
@@ -65,8 +65,8 @@ TJ_DEVICE void tensor_store(u32 tensor, const T (&v)[N]) {
   detail::check_rows<N>();
   detail::api.tensor_store(tensor, reinterpret_cast<const u32*>(v), N, TJ_MODEL_ROWS);
 }
-/// The fragment of sums that a warp's matrix instruction has, of 16 of the lanes (the lower or the upper ones) and 2N
-/// columns: v[4j + e] of thread l is lane l / 4 + 8(e / 2), column 8j + 2(l % 4) + e % 2.
+/// The fragment of sums that a warp's matrix instruction has, for 16 of the lanes (the lower or the upper ones) and 2N
+/// columns. v[4j + e] of thread l is lane l / 4 + 8(e / 2), column 8j + 2(l % 4) + e % 2.
 template <class T, int N>
 TJ_DEVICE void tensor_load_fragment(u32 tensor, T (&v)[N]) {
   static_assert(sizeof(T) == 4, "one word");
@@ -79,8 +79,8 @@ TJ_DEVICE void tensor_store_fragment(u32 tensor, const T (&v)[N]) {
   detail::check_fragment<N>();
   detail::api.tensor_store(tensor, reinterpret_cast<const u32*>(v), N, TJ_MODEL_FRAGMENT);
 }
-/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, of 16 of
-/// the lanes and 2N columns: v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
+/// The fragment of a left operand of 16-bit elements that a warp's matrix instruction has, two of them a word, for 16
+/// of the lanes and 2N columns. v[2j + e] of thread l is lane l / 4 + 8e, column 4j + l % 4.
 template <int N>
 TJ_DEVICE void tensor_load_operand(u32 tensor, u32 (&v)[N]) {
   detail::check_operand<N>();

@@ -1,5 +1,5 @@
-// Copies by threads, matrices from shared memory and the matrix instruction of a warp on the CPU: the names, signatures
-// and meanings of the device's file, for the CPU model.
+// Copies by threads, matrices from shared memory and the matrix instruction of a warp, for the CPU model: the device's
+// names, signatures and meanings.
 //
 // Decides nothing: the library's model copies, loads and multiplies. Included by the files of archs whose kernels use
 // them, after arch/nvidia.cuh.
@@ -43,8 +43,8 @@ TJ_DEVICE void copy_async_drain() {
 }
 
 // ---- matrices from shared memory ------------------------------------------------------------------------------------
-/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, a
-/// multiple of 16, and gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on
+/// `Count` (1, 2 or 4) 8x8 matrices of 16-bit elements. Lane l gives the address of row l % 8 of matrix l / 8, a
+/// multiple of 16. It gets, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Lanes from 8 * Count on
 /// name nothing. All lanes take part.
 template <int Count>
 TJ_DEVICE void load_matrices(u32 address, u32 (&words)[Count]) {

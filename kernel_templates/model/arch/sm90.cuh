@@ -34,7 +34,7 @@ TJ_DEVICE u64 matrix_operand(u32 address, u32 leading_bytes, u32 stride_bytes) {
 /// The operand `bytes` further on, inside one swizzle atom row or at a multiple of 1024.
 TJ_DEVICE u64 operand_advance(u64 operand, u32 bytes) { return operand + (bytes >> 4); }
 
-/// Which operands of a matrix instruction are stored MN-major in shared memory (rows of one k), instead of K-major.
+/// The operands of a matrix instruction that are stored MN-major in shared memory (rows of one k), instead of K-major.
 inline constexpr int kRightMn = 1, kLeftMn = 2;
 
 /// d (+)= a b, both operands in shared memory; MnMajor (kLeftMn, kRightMn or both) says which is stored so. The whole

@@ -61,7 +61,7 @@ TJ_DEVICE void cluster_sync_all() {
   detail::api.cluster_sync(Site, 1);
 }
 /// An arrival on the barrier that lies at this address in the block of that rank: says that this thread's reads are
-/// done. What it has written is not ordered by it.
+/// done. It does not order what the thread has written.
 template <int Site>
 TJ_DEVICE void mbarrier_arrive_at(u32 barrier, u32 rank) {
   detail::api.mbarrier_arrive_at(Site, barrier, rank);
@@ -80,8 +80,8 @@ TJ_DEVICE void registers_grow() {
 }
 
 // ---- matrices to shared memory ------------------------------------------------------------------
-/// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 and holds, in words[m],
-/// elements 2(l % 4) and on of row l / 4 of matrix m: the fragments of a matrix instruction. Rows are 16 bytes.
+/// Four 8x8 matrices of 16-bit elements: the fragments of a matrix instruction. Lane l gives the address of row l % 8
+/// of matrix l / 8. It holds, in words[m], elements 2(l % 4) and on of row l / 4 of matrix m. Rows are 16 bytes.
 TJ_DEVICE void store_matrices(u32 address, const u32 (&words)[4]) {
   for (u32 m = 0; m < 4; ++m) {
     const u32 row = detail::api.shuffle(address, 8 * m + lane_index() / 4);
